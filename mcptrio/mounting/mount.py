@@ -113,7 +113,7 @@ class Mount:
         return MountStatus(
             state=states.get(status.state, "disconnected"),
             where=self._where,
-            reason=None if status.reason is None else describe_reason(status.reason, is_own=self._forwards_caller),
+            reason=None if status.reason is None else describe_reason(status.reason, is_isolated=self._forwards_caller),
             revision=status.revision,
             info=status.info,
             starts=starts,

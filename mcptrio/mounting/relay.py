@@ -137,7 +137,7 @@ class CallRelay:
     # Private
 
     def _describe_error(self, error: MCPTrioError) -> str:
-        text = describe_reason(str(error), is_own=self._forwards_caller)
+        text = describe_reason(str(error), is_isolated=self._forwards_caller)
         # Reasons of the connection begin with the name already.
         return text if text.startswith(self._name) else f"{self._name}: {text}"
 
@@ -271,14 +271,14 @@ def _without_protocol(result: Any) -> Any:
     return result if len(kept) == len(result.meta) else evolve(result, meta=kept or None)
 
 
-def describe_reason(reason: str, *, is_own: bool) -> str:
+def describe_reason(reason: str, *, is_isolated: bool) -> str:
     """Return a reason for clients: without standard error, where the program may have written secrets.
 
     Args:
-        is_own: whether the mounted server is the process of one of our isolated plugins, and is called that.
+        is_isolated: whether the mounted server is the process of an isolated plugin; the text then names the plugin.
     """
     text = without_last_words(reason)
-    if not is_own:
+    if not is_isolated:
         # A process of ours is a detail of isolation; for a client, the plugin has failed.
         return text
     # Python's own message is empty, and an operator has to know that max_memory_mb was reached.

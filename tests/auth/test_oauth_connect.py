@@ -74,7 +74,7 @@ class Login(Issuer):
         )
         return answer({**given, "token_type": "DPoP" if claims else "Bearer"})
 
-    def is_own(self, token: str, issuer: str | None) -> bool | None:
+    def recognizes(self, token: str, issuer: str | None) -> bool | None:
         return None
 
     async def verify(self, token: str) -> Principal | None:

@@ -41,7 +41,7 @@ class Tokens:
         self.unsure = unsure
         self.asked: list[str] = []
 
-    def is_own(self, token: str, issuer: str | None) -> bool | None:
+    def recognizes(self, token: str, issuer: str | None) -> bool | None:
         return None
 
     async def verify(self, token: str) -> Principal | None:

@@ -70,7 +70,7 @@ class ResourceServer:
     Args:
         resource: The URL of the endpoint as clients write it, for example ``https://mcp.example.com/mcp``; several if
             it is mounted several times. May be omitted if tokens come from no issuer and are not bound to a key.
-        tokens: The token verifiers. A token that a verifier recognizes (:meth:`mcptrio.abc.TokenVerifier.is_own`) is
+        tokens: The token verifiers. A token that one recognizes (:meth:`mcptrio.abc.TokenVerifier.recognizes`) is
             passed to that verifier only; otherwise, those that cannot tell are tried in order.
         authorization_servers: The issuers from which clients obtain tokens.
         scopes: The scopes that every request needs.
@@ -291,9 +291,9 @@ class ResourceServer:
         # A verifier recognizes its tokens by their prefix or issuer, and no other verifier receives them: an issuer
         # could use a token of another issuer.
         issuer = named_issuer(token)
-        answers = [(verifier.is_own(token, issuer), verifier) for verifier in self._verifiers]
-        own = [verifier for is_own, verifier in answers if is_own]
-        return own or [verifier for is_own, verifier in answers if is_own is None]
+        answers = [(verifier.recognizes(token, issuer), verifier) for verifier in self._verifiers]
+        own = [verifier for is_recognized, verifier in answers if is_recognized]
+        return own or [verifier for is_recognized, verifier in answers if is_recognized is None]
 
     def _expanded(self, principal: Principal) -> Principal:
         scopes = self._hierarchy.expanded(principal.scopes)

@@ -179,7 +179,7 @@ class StaticTokens:
         self._look_at = float("-inf")
         self._looking = trio.Lock()
 
-    def is_own(self, token: str, issuer: str | None) -> bool | None:
+    def recognizes(self, token: str, issuer: str | None) -> bool | None:
         """Return whether the token has the prefix. See :class:`mcptrio.abc.TokenVerifier`."""
         return token.startswith(PREFIX)
 

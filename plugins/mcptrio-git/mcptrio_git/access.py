@@ -37,7 +37,7 @@ _SURVEYED = (
     r"|gpg\.(.*\.)?(program|defaultkeycommand)|credential\.(.*\.)?helper|include\.path|includeif\..*\.path)$"
 )
 _OBJECT = rf"({_ID}) (commit|tree|blob|tag) ([0-9]+)"
-_OWN = ("local", "worktree")
+_REPOSITORY_SCOPES = ("local", "worktree")
 """Scopes of configuration that belong to the repository."""
 _MAX_MESSAGE_CHARS = 2000
 _SURVEYS = 1000
@@ -218,7 +218,7 @@ class RepositoryWork:
         parts = os.fsdecode(output.stdout).split("\0")  # a name need not be UTF-8, and goes back as it came
         for scope, setting in zip(parts[::2], parts[1::2], strict=False):
             key, _, value = setting.partition("\n")
-            if scope not in _OWN:
+            if scope not in _REPOSITORY_SCOPES:
                 continue
             if key.startswith(("include.", "includeif.")):
                 is_whole = False
