@@ -135,7 +135,7 @@ async def test_progress_example_reports_and_stops_when_cancelled(revision: str) 
         assert reports[-1] == 5
         assert reports == sorted(set(reports))
 
-        gathered = await peer.call("gather", {"seconds": [0, 30], "patience": 2})
+        gathered = await peer.call("gather", {"seconds": [0, 30], "timeout": 2})
         assert json.loads(gathered["content"][0]["text"]) == ["done", "too slow"]
 
         # A cancelled request gets no response.

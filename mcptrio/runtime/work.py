@@ -153,9 +153,9 @@ class Works(set[Work]):
         """
         for work in self._of(owner, but):
             work.scope.conclude()
-        with trio.move_on_at(deadline) as patience:
+        with trio.move_on_at(deadline) as scope:
             await self._wait_ended(owner, but)
-        if patience.cancelled_caught:
+        if scope.cancelled_caught:
             for work in self._of(owner, but):
                 work.scope.fail(InternalError(f"{work.label} was ended: {reason}"))
             with trio.move_on_after(CANCEL_TIMEOUT):

@@ -298,9 +298,9 @@ class Pool:
     async def _retire(self, worker: _Worker) -> None:
         """Let a worker finish its requests within the timeouts, then end it."""
         worker.link.order(FrameKind.LEAVE)
-        with trio.move_on_after(self._plan.last_request_timeout + self._plan.shutdown + _EXIT_TIMEOUT) as patience:
+        with trio.move_on_after(self._plan.last_request_timeout + self._plan.shutdown + _EXIT_TIMEOUT) as scope:
             await worker.ended.wait()
-        if patience.cancelled_caught:
+        if scope.cancelled_caught:
             _log.warning("worker %d did not exit in time, killing it", worker.number)
             worker.scope.cancel()
             await worker.ended.wait()

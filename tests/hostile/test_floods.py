@@ -166,9 +166,9 @@ async def test_connections_over_the_limit_are_refused(server: HostileServer) -> 
             with trio.fail_after(60):
                 for _ in range(1500 - CROWD):
                     await refused.acquire()
-            with trio.move_on_after(BLOCKED) as patience:
+            with trio.move_on_after(BLOCKED) as scope:
                 await refused.acquire()
-            assert patience.cancelled_caught, "one that was within the limit has been refused"
+            assert scope.cancelled_caught, "one that was within the limit has been refused"
             nursery.cancel_scope.cancel()
         for stream in streams:
             await trio.aclose_forcefully(stream)

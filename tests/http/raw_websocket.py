@@ -164,7 +164,7 @@ class Socket:
 
         Pings are answered, as long as ``answers_pings`` is set.
         """
-        with trio.fail_after(self.patience):
+        with trio.fail_after(self.timeout):
             while True:
                 for event in self.reader.events():
                     if isinstance(event, TextMessage):

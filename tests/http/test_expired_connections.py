@@ -166,9 +166,9 @@ async def test_stream_stays_open_while_its_token_is_valid() -> None:
         await here.client.initialize(**BEARER)
         async with here.client.stream("GET", **BEARER) as events:
             await events.next()
-            with trio.move_on_after(0.3) as patience:
+            with trio.move_on_after(0.3) as scope:
                 await events.rest()
-            assert patience.cancelled_caught
+            assert scope.cancelled_caught
 
 
 async def test_ended_streams_are_removed_from_the_token_checks() -> None:

@@ -230,7 +230,7 @@ async def test_server_that_answers_no_pings_is_disconnected(
 
     async def say_nothing(socket: Socket) -> None:
         socket.answers_pings = False
-        socket.patience = inf
+        socket.timeout = inf
         socket.pings = pinged
         await socket.wait_closed()
 
@@ -248,7 +248,7 @@ async def test_server_that_answers_pings_stays_connected(
     pinged: list[bytes] = []
 
     async def answer(socket: Socket) -> None:
-        socket.patience = inf
+        socket.timeout = inf
         socket.pings = pinged
         await socket.wait_closed()
 

@@ -132,7 +132,7 @@ class Peer:
     def http(self) -> bool:
         return isinstance(self.wire, HTTPWire)
 
-    def patience(self) -> Any:
+    def deadline(self) -> Any:
         return trio.fail_after(self.seconds)
 
     # Messages
@@ -239,7 +239,7 @@ class Peer:
             message["params"] = self.params(params)
         call = await self.send(message)
         if call.exchange is not None:
-            with self.patience():
+            with self.deadline():
                 await call.exchange.ended.wait()
             if call.exchange.status != 202:
                 self.refusals.append(call.exchange)
@@ -320,7 +320,7 @@ class Peer:
             self._deliver(value, None)
 
         self.nursery.start_soon(self.wire.run, exchange, method, sent, b"", deliver)
-        with self.patience():
+        with self.deadline():
             await exchange.began.wait()
         return exchange
 

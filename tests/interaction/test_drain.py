@@ -64,7 +64,7 @@ async def test_shutdown_waits_for_requests_that_finish_in_time(serve: Serve) -> 
     serve.shutdown.set()
 
     assert (await call.result())["content"][0]["text"] == "finished"
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
     assert work.notes == ["opened", "finished", "closed"]
 
@@ -77,7 +77,7 @@ async def test_shutdown_cancels_requests_after_the_timeout(serve: Serve) -> None
     start = trio.current_time()
 
     serve.shutdown.set()
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
 
     assert 0.1 <= trio.current_time() - start < 30
@@ -110,7 +110,7 @@ async def test_shutdown_ends_the_channel(serve: Serve) -> None:
 
     serve.shutdown.set()
 
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
         await peer.ended.wait()
 
@@ -121,7 +121,7 @@ async def test_shutdown_ends_the_session_stream(serve: Serve) -> None:
     stream = await peer.get()
 
     serve.shutdown.set()
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
         await stream.ended.wait()
 

@@ -131,7 +131,7 @@ async def test_an_unsolicited_answer_is_ignored(serve: Serve) -> None:
 
     call = await peer.send({"jsonrpc": "2.0", "id": 99, "result": {}})
     if call.exchange is not None:
-        with peer.patience():
+        with peer.deadline():
             await call.exchange.ended.wait()
         # 2026-07-28 has no responses from clients; in earlier revisions, a late response is ignored.
         assert call.exchange.status == (202 if peer.handshake else 400)
@@ -253,7 +253,7 @@ async def test_request_in_a_deleted_session_gets_404(serve: Serve) -> None:
 
     ended = await peer.delete()
     call = await peer.start("tools/list")
-    with peer.patience():
+    with peer.deadline():
         assert call.exchange is not None
         await call.exchange.ended.wait()
 

@@ -130,7 +130,7 @@ async def test_shutdown_ends_the_stream_with_a_result(serve: Serve) -> None:
 
     serve.shutdown.set()
     result = await call.result()
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
 
     assert result["resultType"] == "complete"

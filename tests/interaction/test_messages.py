@@ -157,7 +157,7 @@ async def test_body_over_the_size_limit_gets_413(serve: Serve) -> None:
     assert isinstance(peer.wire, HTTPWire)
     head = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: */*\r\n"
 
-    with peer.patience():
+    with peer.deadline():
         async with await trio.open_tcp_stream("127.0.0.1", peer.wire.port) as socket:
             await socket.send_all(head + b"content-length: 5000000\r\n\r\n")
             answer = await socket.receive_some()

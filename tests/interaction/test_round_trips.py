@@ -353,7 +353,7 @@ async def test_shutdown_ends_parked_handlers(serve: Serve) -> None:
     await _asked(peer, "ask")
 
     serve.shutdown.set()
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
 
     assert asking.ended == ["cancelled"]

@@ -168,7 +168,7 @@ async def test_busy_thread_does_not_delay_the_shutdown(serve: Serve) -> None:
         await peer.start_call("stuck")
         await peer.eventually(begun.is_set)
         serve.shutdown.set()
-        with peer.patience():
+        with peer.deadline():
             await serve.closed.wait()
 
         assert not ended.is_set()

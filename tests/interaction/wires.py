@@ -105,7 +105,7 @@ class WebSocketWire:
             await self._socket.text(data.decode())
 
     async def receive(self) -> list[Any] | None:
-        self._socket.patience = inf
+        self._socket.timeout = inf
         try:
             value = await self._socket.receive()
         except trio.ClosedResourceError:

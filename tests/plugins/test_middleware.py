@@ -166,9 +166,9 @@ async def test_cancellation_passes_through_middleware(autojump_clock: trio.testi
 
     server = Server(plugins=[Tools(), Around(slow)])
     async with server.open(), mcptrio.connect(server) as client:
-        with trio.move_on_after(1) as patience:
+        with trio.move_on_after(1) as scope:
             await client.call_tool("greet", {"who": "you"})
-        assert patience.cancelled_caught
+        assert scope.cancelled_caught
         await trio.testing.wait_all_tasks_blocked()
         assert left[-1] == "tools/call"
 

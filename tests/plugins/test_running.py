@@ -472,9 +472,9 @@ async def test_disabling_continues_when_its_caller_is_cancelled(autojump_clock: 
 
         nursery.start_soon(dawdle)
         await shop.begun.wait()
-        with trio.move_on_after(1) as patience:
+        with trio.move_on_after(1) as scope:
             await server.disable_plugin("Shop")
-        assert patience.cancelled_caught
+        assert scope.cancelled_caught
         assert shop.open == 1
         # A second call waits for the disabling that the first has begun.
         await server.disable_plugin("Shop")

@@ -71,9 +71,9 @@ async def test_each_kind_of_change_is_seen(tmp_path: Path) -> None:
     with trio.fail_after(30):
         assert await watch.changed() == [added, edited, removed]
     watch.renew()
-    with trio.move_on_after(0.3) as patience:
+    with trio.move_on_after(0.3) as scope:
         await watch.changed()
-    assert patience.cancelled_caught
+    assert scope.cancelled_caught
 
 
 async def test_change_is_reported_when_it_is_complete(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -150,12 +150,12 @@ async def test_abandoned_threads_are_counted() -> None:
     server = Server(settings=ServerSettings(limits=ServerLimits(threads=3)))
     server.add_tool(stubborn)
     async with server.open(), mcptrio.connect(server) as client:
-        with trio.move_on_after(30) as patience:
+        with trio.move_on_after(30) as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(client.call_tool, "stubborn")
                 await trio.to_thread.run_sync(begun.wait)
                 nursery.cancel_scope.cancel()
-        assert not patience.cancelled_caught
+        assert not scope.cancelled_caught
         await client.ping()
         assert server.status.in_flight == 0
         assert server.status.threads == ThreadStatus(busy=1, limit=3)
