@@ -335,7 +335,7 @@ class Connection:
         self._settle(request, response)
         return response
 
-    def silence(self, request: RequestReceived) -> None:
+    def drop_response(self, request: RequestReceived) -> None:
         """Forget a cancelled request, for which nothing more is sent."""
         # The id may be used again once the request has ended.
         self.in_flight.pop(request.id, None)

@@ -440,9 +440,9 @@ class Pool:
         """End a serving worker whose event loop is blocked: its clients would wait without a limit."""
         await worker.settled.wait()
         worker.heard = trio.current_time()
-        silence = self._plan.worker_timeout + BEAT_INTERVAL
-        while trio.current_time() - worker.heard < silence:
-            await trio.sleep_until(worker.heard + silence)
+        timeout = self._plan.worker_timeout + BEAT_INTERVAL
+        while trio.current_time() - worker.heard < timeout:
+            await trio.sleep_until(worker.heard + timeout)
             # If the parent itself was stopped, read first what the worker has sent in the meantime.
             await trio.sleep(BEAT_INTERVAL)
         _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.worker_timeout)

@@ -57,7 +57,7 @@ async def served(
         await until(lambda: engine.supervisor.in_flight == 0)
         assert app.exchanges == 0
         assert engine.status.sessions == ()
-        assert not any(app._keepalives.silent.values())
+        assert not any(app._keepalives.idle.values())
         shutdown.set()
         nursery.cancel_scope.cancel()
 

@@ -192,7 +192,7 @@ def test_cached_envelope_has_the_log_level_of_its_request() -> None:
         event = peer.receive(modern(level or "none", "tools/list", None, **meta))
         assert isinstance(event, RequestReceived)
         assert event.log_level == level
-        peer.silence(event)
+        peer.drop_response(event)
 
 
 def test_handshake_notification_with_an_envelope_is_refused() -> None:
@@ -383,7 +383,7 @@ messages = st.one_of(
 )
 steps = st.lists(
     st.tuples(st.just("receive"), messages)
-    | st.tuples(st.sampled_from(["result", "error", "silence", "ask", "give up"]), st.integers(0, 9)),
+    | st.tuples(st.sampled_from(["result", "error", "no response", "ask", "give up"]), st.integers(0, 9)),
     max_size=25,
 )
 
@@ -415,10 +415,10 @@ def test_any_sequence_of_messages_leaves_the_connection_consistent(
             asked.add(peer.request("ping", PingParams(), peer=peer.peer).id)
         elif what == "give up" and asked:
             peer.abandon(asked.pop())
-        elif what in {"result", "error", "silence"} and requests:
+        elif what in {"result", "error", "no response"} and requests:
             request = requests.pop(sorted(requests, key=repr)[value % len(requests)])
-            if what == "silence":
-                peer.silence(request)
+            if what == "no response":
+                peer.drop_response(request)
             elif what == "error":
                 assert peer.error(request, MCPError("no")).id == request.id
             elif request.method.name == "initialize":

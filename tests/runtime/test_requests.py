@@ -44,7 +44,7 @@ async def test_ended_request_sends_nothing(modern: bool, autojump_clock: Any) ->
             for late in (kept[0].request("acme/late"), kept[0].elicit("late?", str)):
                 with pytest.raises(ConnectionClosed):
                     await late
-        await client.silence()
+        await client.expect_nothing()
 
 
 @BOTH
@@ -67,7 +67,7 @@ async def test_cancelled_request_sends_nothing(modern: bool, autojump_clock: Any
         await client.send(tool(1, "stubborn", modern=modern, _meta=meta))
         await trio.sleep(1)
         await client.send(Notification("notifications/cancelled", {"requestId": 1}))
-        await client.silence(20)
+        await client.expect_nothing(20)
         assert cleaned == [1]
         # The id can be reused.
         await client.result(tool(1, "stubborn", modern=modern))

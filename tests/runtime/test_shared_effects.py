@@ -233,7 +233,7 @@ async def test_result_that_cannot_be_stored_is_stored_later(autojump_clock: Any)
         effects.failing = {"finish"}
         assert text(await clients[0].result(retry(2, "it", one, {"sure": accept("y")}))) == "receipt 1"
         await clients[1].send(retry(2, "it", one, {"sure": accept("y")}))
-        await clients[1].silence(10)
+        await clients[1].expect_nothing(10)
         effects.failing = set()
         assert text((await clients[1].next()).result) == "receipt 1"  # type: ignore[union-attr]
         assert till.charges == ["ann"]
@@ -275,7 +275,7 @@ async def test_a_claim_that_cannot_be_released_is_released_later(autojump_clock:
         assert (await clients[0].result(retry(2, "it", one, {"sure": accept("y")})))["isError"]
         for client in clients:
             await client.send(retry(3, "it", one, {"sure": accept("y")}))
-            await client.silence(5)
+            await client.expect_nothing(5)
         effects.failing = set()
         assert [text((await client.next()).result) for client in clients] == ["paid"] * 2  # type: ignore[union-attr]
         assert len(tries) == 2
@@ -407,7 +407,7 @@ async def test_outcome_of_an_effect_is_unknown_after_its_process_was_killed(tmp_
                     said += await process.stdout.receive_some()
                 assert said == b"charging\n"
                 await client.send(retry(2, "it", one, {"sure": accept("y")}))
-                await client.silence(0.5)
+                await client.expect_nothing(0.5)
                 process.kill()
                 await process.wait()
                 answer: Any = await client.next()

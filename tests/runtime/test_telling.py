@@ -37,7 +37,7 @@ async def test_broadcast_of_a_non_finite_number_is_refused(autojump_clock: trio.
     async with connected(server) as client:
         with pytest.raises(LocalProtocolError, match=r"expected a finite number, got nan @ \$.a"):
             await server.broadcast("notifications/own", {"a": float("nan")})
-        await client.silence()
+        await client.expect_nothing()
 
 
 async def test_concurrent_changes_are_notified_once(autojump_clock: trio.testing.MockClock) -> None:
@@ -52,7 +52,7 @@ async def test_concurrent_changes_are_notified_once(autojump_clock: trio.testing
             server.add_tool(work, name=f"work{number}")
         for each in (client, other):
             assert await each.next() == Notification("notifications/tools/list_changed")
-            await each.silence()
+            await each.expect_nothing()
 
 
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "deaf", "version": "1"}}

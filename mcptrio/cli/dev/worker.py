@@ -83,8 +83,8 @@ class DevWorker:
             reason = last_reason(channel.last_words)
             self.has_said_why = reason is not None
             reason = reason or "\n".join(channel.last_words[-_MAX_FAULT_LINES:])
-            silent = f"the server exited with {channel.returncode} and wrote nothing to standard error"
-            self.fault = reason[:_MAX_FAULT_CHARS] or silent
+            no_output = f"the server exited with {channel.returncode} and wrote nothing to standard error"
+            self.fault = reason[:_MAX_FAULT_CHARS] or no_output
         except ConnectionClosed as error:
             self.fault = str(error)
         finally:

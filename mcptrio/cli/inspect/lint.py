@@ -89,9 +89,9 @@ def lint_prompts(prompts: Sequence[Prompt]) -> Iterator[LintFinding]:
         where = f"prompt {quote_name(prompt.name)}"
         yield from _lint_description(where, prompt.description)
         yield from _twice(f"{where}: argument", (argument.name for argument in prompt.arguments))
-        silent = [quote_name(argument.name) for argument in prompt.arguments if not argument.description]
-        if silent:
-            yield LintFinding("note", where, f"no description of {', '.join(silent)}")
+        undescribed = [quote_name(argument.name) for argument in prompt.arguments if not argument.description]
+        if undescribed:
+            yield LintFinding("note", where, f"no description of {', '.join(undescribed)}")
         yield from lint_text(where, prompt.name, prompt.title, prompt.description)
         for argument in prompt.arguments:
             yield from lint_text(where, argument.name, argument.title, argument.description)
@@ -159,13 +159,13 @@ def _lint_input(where: str, tool: Tool, *, sends_param_headers: bool) -> Iterato
         left_out = "; clients leave it out over HTTP" if sends_param_headers else ""
         yield LintFinding("error" if sends_param_headers else "warning", where, f"{error}{left_out}")
     known = properties(schema, schema)
-    silent = [
+    undescribed = [
         quote_name(name)
         for name, member in known.items()
         if not (isinstance(member, Mapping) and (member.get("description") or member.get("title")))
     ]
-    if silent:
-        shown = ", ".join(silent[:8]) + (", …" if len(silent) > 8 else "")
+    if undescribed:
+        shown = ", ".join(undescribed[:8]) + (", …" if len(undescribed) > 8 else "")
         yield LintFinding("note", where, f"no description of {shown}")
     needed = schema.get("required")
     for name in needed if isinstance(needed, list) else ():

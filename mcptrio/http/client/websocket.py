@@ -56,7 +56,7 @@ class Pings:
     """Detect a server that has disappeared without closing the connection.
 
     Args:
-        interval: seconds of silence after which a ping is sent.
+        interval: seconds without data after which a ping is sent.
         timeout: seconds in which any data must arrive after a ping, or the channel ends.
     """
 
@@ -186,9 +186,9 @@ class WebSocketChannel:
         # Any data counts as an answer, because a pong cannot overtake a long message.
         line = self._line
         while True:
-            silence = trio.current_time() - line.heard
-            if silence < pings.interval:
-                await trio.sleep(pings.interval - silence)
+            idle = trio.current_time() - line.heard
+            if idle < pings.interval:
+                await trio.sleep(pings.interval - idle)
                 continue
             asked = trio.current_time()
             with trio.move_on_after(pings.timeout):

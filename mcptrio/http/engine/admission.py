@@ -18,7 +18,7 @@ from mcptrio.transports.descriptor_limit import max_connections
 __all__ = ["Admission"]
 
 _USED_BONUS_SECONDS: Final = 5.0
-"""Seconds by which a connection that has had a request may wait longer than a new one. A flood of silent connections
+"""Seconds by which a connection that has had a request may wait longer than a new one. A flood of idle connections
 therefore evicts itself and not the clients that are at work."""
 
 

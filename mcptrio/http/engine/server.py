@@ -174,7 +174,7 @@ class _Server:
             for each in listening:
                 # Closed before draining: a load balancer or another process gets the new connections.
                 each.close()
-            # From now on a connection ends with its next response. A silent one stays until `shutdown`.
+            # From now on a connection ends with its next response. An idle one stays until `shutdown`.
             self._engine.is_draining = True
             await ends.shutdown.wait()
             await self._drain(ends.timeout)

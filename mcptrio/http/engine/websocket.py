@@ -105,7 +105,7 @@ class WebSocketExchange:
             self._disconnect(_ABNORMAL, "")
 
     def look(self, now: float) -> None:
-        """Ping a silent client, and cut one that has not answered a ping."""
+        """Ping an idle client, and cut one that has not answered a ping."""
         interval = self._connection.engine.limits.ping_interval
         # While the application is behind, the client may have answered in data that is not read yet.
         if self._frames is None or self.is_complete or not self._is_read:

@@ -69,7 +69,7 @@ class LegacyChannel:
         try:
             with trio.move_on_after(self._first_message_timeout):
                 incoming = await self._arrived.receive()
-                # Later silence is normal: the client may have nothing to ask.
+                # Later the client may be idle: it may have no request to send.
                 self._first_message_timeout = inf
                 return [incoming]
         except trio.ClosedResourceError as error:
@@ -107,16 +107,16 @@ class LegacyChannel:
         self._break(_CLIENT_DISCONNECTED)
 
     async def keep_alive(self) -> None:
-        """A comment after each ``keepalive_interval`` seconds of silence, until the client does not read."""
-        silence = self._exchange.limits.keepalive_interval
+        """Send a comment after each ``keepalive_interval`` seconds without output, until the client does not read."""
+        interval = self._exchange.limits.keepalive_interval
         try:
             while True:
-                await trio.sleep_until(self._written + silence)
+                await trio.sleep_until(self._written + interval)
                 if not self._exchange.is_streaming:
                     # Before the endpoint event: a comment now would begin the response without it.
                     self._written = trio.current_time()
                 # An event may have left during the sleep; then the client knows already that we are alive.
-                elif trio.current_time() - self._written >= silence:
+                elif trio.current_time() - self._written >= interval:
                     await self._write(sse.comment())
         except ConnectionClosed as error:
             self._break(str(error))

@@ -346,9 +346,9 @@ class StreamReader:
                 if complete:
                     return True
             if not events:
-                with trio.move_on_after(self._exchange.limits.keepalive_interval) as silence:
+                with trio.move_on_after(self._exchange.limits.keepalive_interval) as waiting:
                     await changed.wait()
-                if silence.cancelled_caught:
+                if waiting.cancelled_caught:
                     await self._exchange.write()
         return False
 

@@ -2,7 +2,7 @@
 
 It serves the streams of revisions without sessions. :mod:`mcptrio.http.server.keepalives` owns it, and streams with new
 messages call it. Messages between two turns of the
-task go out in one write. A silent stream has no task, and no stream waits for the client of another.
+task go out in one write. An idle stream has no task, and no stream waits for the client of another.
 """
 
 from __future__ import annotations
