@@ -34,7 +34,7 @@ HEADS: Final = 100
 INITIALIZES: Final = 100
 """Requests that are sent before their responses are read."""
 SESSIONS: Final = 10_000
-HELD: Final = 60
+MAX_OPEN: Final = 60
 """Concurrent calls."""
 SHAPES: Final = {
     "nested": (b"[" * 50 + b"]" * 50 + b",") * 980 + b"0",
@@ -110,7 +110,7 @@ async def hold(port: int, made: Made) -> None:
             held.append(stream)
             with suppress(trio.BrokenResourceError):
                 await stream.send_all(request)
-            if len(held) > HELD:
+            if len(held) > MAX_OPEN:
                 made()
                 reset(held.popleft())
     finally:

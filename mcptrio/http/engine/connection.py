@@ -372,7 +372,7 @@ class HTTPConnection:
 
     def _give_body_up(self) -> None:
         filling = self._filling
-        if isinstance(filling, EngineExchange) and filling.reading is ReadingState.HELD:
+        if isinstance(filling, EngineExchange) and filling.reading is ReadingState.AWAITING_100:
             # The application has not asked for the body, so the client may wait.
             self._body_until = trio.current_time() + self.engine.limits.body_timeout
         elif isinstance(filling, EngineExchange):
