@@ -39,7 +39,7 @@ async def wait_removed(server: Server, session: EchoSession) -> None:
     with trio.fail_after(30):
         while session.outlets:
             await trio.sleep(0.01)
-            await server.app._sessions._sweep()
+            await server.app._sessions._expire_idle()
 
 
 async def test_slow_call_becomes_a_stream_with_a_priming_event(start: Starter) -> None:

@@ -147,7 +147,7 @@ async def test_session_expires_when_idle(start: Starter) -> None:
 async def test_local_part_of_an_idle_session_is_released_and_the_session_continues(start: Starter) -> None:
     server = await start(limits=HTTPLimits(idle_timeout=0))
     await server.client.initialize()
-    await server.app._sessions._sweep()
+    await server.app._sessions._expire_idle()
     assert server.engine.sessions == set()
 
     assert (await server.client.post(call("echo"))).status_code == 200
@@ -160,7 +160,7 @@ async def test_local_part_of_a_busy_session_is_not_released(start: Starter) -> N
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.client.post, call("slow"))
         await server.engine.started.wait()
-        await server.app._sessions._sweep()
+        await server.app._sessions._expire_idle()
         assert len(server.engine.sessions) == 1
         server.engine.go.set()
 

@@ -262,7 +262,7 @@ class HTTPSession:
                 await self._load()
 
     async def try_to_save(self) -> None:
-        """Store the record, and log a failure: the change has already happened, and the sweep tries again."""
+        """Store the record, and log a failure: the change has already happened, and the next expiry tries again."""
         try:
             await self.save()
         except StoreFailed as error:
@@ -352,7 +352,7 @@ class HTTPSession:
                 if Notice.INBOX in notices:
                     await self.look_for_messages()
         except StoreFailed as error:
-            # The next request or the next sweep looks again.
+            # The next request or the next expiry looks again.
             _log.error("a session could not be looked up: %s", error)
         finally:
             self._is_looking = False

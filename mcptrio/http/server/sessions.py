@@ -77,7 +77,7 @@ class Sessions:
                 task_status.started()
                 while True:
                     await trio.sleep(_EXPIRY_INTERVAL)
-                    await self._engine.contained(self._sweep, "looking for idle sessions")
+                    await self._engine.contained(self._expire_idle, "looking for idle sessions")
         finally:
             self._nursery = None
             for session in tuple(self._here.values()):
@@ -185,7 +185,7 @@ class Sessions:
         self._release(session, reason)
         await self.events.drop(session.id)
 
-    async def _sweep(self) -> None:
+    async def _expire_idle(self) -> None:
         now = trio.current_time()
         for session in tuple(self._here.values()):
             if session.ended:

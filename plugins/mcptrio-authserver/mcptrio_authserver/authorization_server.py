@@ -55,7 +55,7 @@ class AuthorizationServer:
         """Register the routes, and the background task that deletes expired records."""
         for path in self.config.addresses.routes:
             server.add_route(path, self)
-        server.add_background(self.sweep)
+        server.add_background(self.delete_expired)
 
     @lifespan
     @asynccontextmanager
@@ -90,13 +90,13 @@ class AuthorizationServer:
             finally:
                 self._app = self._store = None
 
-    async def sweep(self) -> None:
+    async def delete_expired(self) -> None:
         """Delete expired records once a minute, until cancelled."""
         while True:
             await trio.sleep(_EXPIRY_INTERVAL)
             if self._store is not None:
                 try:
-                    while await self._store.sweep():
+                    while await self._store.delete_expired():
                         pass
                 except StoreFailed as error:
                     _log.error("%s", error)

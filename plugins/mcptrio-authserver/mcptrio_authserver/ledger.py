@@ -66,6 +66,6 @@ class Store(Protocol):
         """
         ...
 
-    async def sweep(self) -> int:
+    async def delete_expired(self) -> int:
         """Delete expired records; return their number."""
         ...

@@ -394,7 +394,7 @@ async def test_failed_transaction_leaves_no_trace(tmp_path: Path) -> None:
         assert await store.transact(lambda ledger: ledger.get("a", "2")) == {"x": 1}
         clock.now += 11
         assert await store.transact(lambda ledger: ledger.get("a", "2")) is None
-        assert await store.sweep() == 1
+        assert await store.delete_expired() == 1
 
 
 async def test_oldest_records_of_a_group_are_evicted_over_the_limit(tmp_path: Path) -> None:
@@ -421,8 +421,8 @@ async def test_expired_records_are_removed_while_the_server_runs(
         assert store is not None
         await store.transact(lambda ledger: ledger.put("a", "1", {}, until=clock.now + 1))
         clock.now += 2
-        nursery.start_soon(server.sweep)
-        while rows(folder):  # noqa: ASYNC110 - a sweep has no event for its end
+        nursery.start_soon(server.delete_expired)
+        while rows(folder):  # noqa: ASYNC110 - a deletion has no event for its end
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
 

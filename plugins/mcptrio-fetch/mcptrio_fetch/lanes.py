@@ -49,7 +49,7 @@ class HostLanes:
         finally:
             lane.users -= 1
             if len(self._lanes) > _MAX_IDLE_LANES:
-                self._sweep()
+                self._remove_idle()
 
     async def _pace(self, lane: _Lane) -> None:
         now = trio.current_time()
@@ -64,7 +64,7 @@ class HostLanes:
                 # A request that was cancelled while it waited must not delay others.
                 lane.due -= self._interval
 
-    def _sweep(self) -> None:
+    def _remove_idle(self) -> None:
         now = trio.current_time()
         for host in [host for host, lane in self._lanes.items() if not lane.users and lane.due <= now]:
             del self._lanes[host]

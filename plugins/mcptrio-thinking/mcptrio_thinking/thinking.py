@@ -198,9 +198,9 @@ class Thinking:
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
         """Drop expired sequences also without calls."""
-        server.add_background(self.sweep)
+        server.add_background(self.expire)
 
-    async def sweep(self) -> None:
+    async def expire(self) -> None:
         """Delete expired sequences until cancelled."""
         while True:
             await trio.sleep(min(_EXPIRY_INTERVAL, self.config.ttl))
