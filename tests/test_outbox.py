@@ -67,9 +67,9 @@ async def test_take_waits_for_a_message(autojump_clock: trio.testing.MockClock) 
             nursery.start_soon(write)
             await trio.testing.wait_all_tasks_blocked()
             await outbox.send(note("a"))
-            outbox.offer(note("b"), "k")
+            outbox.send_latest(note("b"), "k")
             await trio.testing.wait_all_tasks_blocked()
-            outbox.offer(note("c"), "k")
+            outbox.send_latest(note("c"), "k")
 
     assert taken == [note("a"), note("b"), note("c")]
 
@@ -135,9 +135,9 @@ async def test_a_cancelled_take_loses_nothing() -> None:
 
 async def test_offer_is_queued_like_a_message_while_there_is_room() -> None:
     outbox = Outbox()
-    outbox.offer(note("50%"), "progress")
+    outbox.send_latest(note("50%"), "progress")
     await outbox.send(note("log"))
-    outbox.offer(note("60%"), "progress")
+    outbox.send_latest(note("60%"), "progress")
     await outbox.send(result(1))
 
     assert await outbox.take() == [note("50%"), note("log"), note("60%"), result(1)]
@@ -146,24 +146,24 @@ async def test_offer_is_queued_like_a_message_while_there_is_room() -> None:
 async def test_full_outbox_holds_back_and_coalesces_offers() -> None:
     """A new offer replaces the last one with its key, and does not overtake messages that were sent later."""
     outbox = Outbox(4)
-    outbox.offer(note("50%"), "progress")
-    outbox.offer(note("60%"), "progress")
+    outbox.send_latest(note("50%"), "progress")
+    outbox.send_latest(note("60%"), "progress")
     await outbox.send(note("log"))
-    outbox.offer(note("1 MB"), "download")
-    outbox.offer(note("x"), "other")
-    outbox.offer(note("y"), "other")
-    outbox.offer(note("70%"), "progress")
-    outbox.offer(note("80%"), "progress")
+    outbox.send_latest(note("1 MB"), "download")
+    outbox.send_latest(note("x"), "other")
+    outbox.send_latest(note("y"), "other")
+    outbox.send_latest(note("70%"), "progress")
+    outbox.send_latest(note("80%"), "progress")
 
     assert outbox.try_take() == [note("50%"), note("80%"), note("log"), note("1 MB")]
     assert outbox.try_take() == [note("y")]
 
 
-async def test_coalesced_offers_are_limited_and_sent_after_close() -> None:
+async def test_coalesced_messages_are_limited_and_sent_after_close() -> None:
     outbox = Outbox(1)
     await outbox.send(note("first"))
     for number in range(MAX_COALESCED + 10):
-        outbox.offer(note(str(number)), number)
+        outbox.send_latest(note(str(number)), number)
     outbox.close()
 
     assert outbox.try_take() == [note("first"), *(note(str(number)) for number in range(MAX_COALESCED))]
@@ -171,10 +171,10 @@ async def test_coalesced_offers_are_limited_and_sent_after_close() -> None:
 
 async def test_offer_after_a_take_is_a_new_message() -> None:
     outbox = Outbox(1)
-    outbox.offer(note("50%"), "progress")
+    outbox.send_latest(note("50%"), "progress")
     assert outbox.try_take() == [note("50%")]
     await outbox.send(note("log"))
-    outbox.offer(note("60%"), "progress")
+    outbox.send_latest(note("60%"), "progress")
 
     assert outbox.try_take() == [note("log")]
     assert outbox.try_take() == [note("60%")]
@@ -190,7 +190,7 @@ async def test_queued_messages_are_sent_after_close() -> None:
     assert outbox.closed
     with pytest.raises(ConnectionClosed):
         await outbox.send(note("b"))
-    outbox.offer(note("c"), "k")
+    outbox.send_latest(note("c"), "k")
     assert await outbox.take() == [note("a")]
     with pytest.raises(trio.EndOfChannel):
         await outbox.take()
@@ -340,17 +340,17 @@ async def test_message_over_the_byte_limit_is_sent() -> None:
 
 async def test_replacing_offer_updates_the_queued_bytes() -> None:
     outbox = Outbox(2, max_bytes=1000)
-    outbox.offer(Notification("n", {"text": "x" * 900}), "key")
+    outbox.send_latest(Notification("n", {"text": "x" * 900}), "key")
     await outbox.send(result(1))
     assert outbox.full
-    outbox.offer(Notification("n", {"text": "x" * 990}), "key")
+    outbox.send_latest(Notification("n", {"text": "x" * 990}), "key")
     assert outbox.full
     outbox.try_take()
     assert not outbox.full
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["send", "offer", "offer", "take"]), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["send", "latest", "latest", "take"]), st.integers(0, 2)),
     max_size=60,
 )
 
@@ -370,10 +370,10 @@ def test_any_sequence_keeps_the_order(steps: Sequence[tuple[str, int]], bound: i
                     sent.append(("send", number))
                     nursery.start_soon(outbox.send, Response(number, {"after": dict(newest)}))
                     await trio.testing.wait_all_tasks_blocked()
-                elif step == "offer":
+                elif step == "latest":
                     if len(outbox) < bound:
                         newest[key] = number  # it was accepted, so it comes before what is sent from now on
-                    outbox.offer(Notification(str(key), {"number": number}), key)
+                    outbox.send_latest(Notification(str(key), {"number": number}), key)
                 else:
                     out.extend(outbox.try_take())
                     await trio.testing.wait_all_tasks_blocked()
@@ -391,7 +391,7 @@ def test_any_sequence_keeps_the_order(steps: Sequence[tuple[str, int]], bound: i
             else:
                 assert isinstance(message, Response)
                 for key, number in message.result["after"].items():
-                    assert seen.get(key, -1) >= number, "an accepted offer came out after a later result"
+                    assert seen.get(key, -1) >= number, "a replaceable message came out after a later result"
         assert [("send", each.id) for each in out if isinstance(each, Response)] == sent
 
     trio.run(play)

@@ -48,5 +48,5 @@ class ProgressReporter:
         """Send the pending report; called before the response."""
         if self._pending is not None:
             # The key makes a newer report replace a queued one.
-            self._outlet.offer(self._pending, (_METHOD, self._token))
+            self._outlet.send_latest(self._pending, (_METHOD, self._token))
             self._pending = None

@@ -284,8 +284,8 @@ class EchoEngine:
             await self.go.wait()
             return Response(request.id, {"released": released})
         if tool == "offer":
-            outlet.offer(Notification("notifications/progress", {"progress": 1}), "p")
-            outlet.offer(Notification("notifications/progress", {"progress": 2}), "p")
+            outlet.send_latest(Notification("notifications/progress", {"progress": 1}), "p")
+            outlet.send_latest(Notification("notifications/progress", {"progress": 2}), "p")
             return Response(request.id, {})
         return ErrorResponse.of(request.id, InvalidParams(f"unknown tool: {tool}"))
 

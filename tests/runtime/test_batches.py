@@ -39,7 +39,7 @@ async def test_responses_of_a_batch_are_sent_together(closes: bool) -> None:
     await batch.send(Response(2, {}))
     batch.close()
     await batch.send(Notification("progress"))
-    batch.offer(Notification("newest"), "key")
+    batch.send_latest(Notification("newest"), "key")
     await batch.send(Request("s", "roots/list"))
     await start.run()
     assert outbox.try_take() == [Notification("progress"), Notification("newest"), Request("s", "roots/list")]

@@ -61,7 +61,7 @@ class _Nowhere:
     async def send(self, message: Item) -> None:
         raise ConnectionClosed("the message cannot be sent: nothing was asked")
 
-    def offer(self, message: Notification, key: object) -> None:
+    def send_latest(self, message: Notification, key: object) -> None:
         pass
 
     def close(self) -> None:

@@ -117,8 +117,8 @@ class SessionStream:
     async def send(self, message: Message | Sequence[Message]) -> None:
         await self.outbox.send(message)
 
-    def offer(self, message: Notification, key: object) -> None:
-        self.outbox.offer(message, key)
+    def send_latest(self, message: Notification, key: object) -> None:
+        self.outbox.send_latest(message, key)
 
     def close(self) -> None:
         self.outbox.close()

@@ -188,9 +188,9 @@ class _Reply:
         else:
             await self.open().send(message)
 
-    def offer(self, message: Notification, key: object) -> None:
+    def send_latest(self, message: Notification, key: object) -> None:
         if self.stream is not None or not (self._is_closed or self.answer is not None):
-            self.open().offer(message, key)
+            self.open().send_latest(message, key)
 
     def close(self) -> None:
         self._is_closed = True

@@ -150,13 +150,13 @@ class _Reply:
         if not self._writing and len(self._outbox):
             self._wake()
 
-    def offer(self, message: Notification, key: object) -> None:
+    def send_latest(self, message: Notification, key: object) -> None:
         if self._closed or self.final is not None or not self._exchange.takes_events:
             return
         if self._outbox is None:
             self._begin()
         assert self._outbox is not None
-        self._outbox.offer(message, key)
+        self._outbox.send_latest(message, key)
         if not self._writing and len(self._outbox):
             self._wake()
 
