@@ -301,7 +301,7 @@ def test_json_list_of_plugins_is_the_only_output(tmp_path: Path, installed: Path
         "version": "2.1",
         "distribution": "cli-good",
         "state": "loaded",
-        "fault": None,
+        "failure": None,
         "offers": {"tools": ["good_fine"]},
         "tokens": 27,
         "warnings": [],
@@ -312,7 +312,7 @@ def test_json_list_of_plugins_is_the_only_output(tmp_path: Path, installed: Path
         "version": "1.0",
         "distribution": "cli-broken",
         "state": "quarantined",
-        "fault": "import failed: RuntimeError: no such luck",
+        "failure": "import failed: RuntimeError: no such luck",
         "offers": {},
         "tokens": 0,
         "warnings": [],
@@ -327,7 +327,7 @@ def test_json_list_of_plugins_is_the_only_output(tmp_path: Path, installed: Path
 
 def test_plugins_are_listed_as_a_table(tmp_path: Path, installed: Path) -> None:
     ended = run("plugins", "--plugin=good", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
-    table, total, fault = ended.stdout.split("\n\n")
+    table, total, failure = ended.stdout.split("\n\n")
     rows = [re.split(r"  +", row) for row in table.splitlines()]
 
     assert ended.returncode == 0
@@ -336,7 +336,7 @@ def test_plugins_are_listed_as_a_table(tmp_path: Path, installed: Path) -> None:
     assert told["good"] == ["2.1", "cli-good", "loaded", "1", "27", "1 tool"]
     assert told["broken"] == ["1.0", "cli-broken", "failed", "-", "-", "-"]
     assert total == "1 tool, about 27 tokens in each conversation (estimate: bytes / 4)"
-    assert fault == "broken: import failed: RuntimeError: no such luck\n"
+    assert failure == "broken: import failed: RuntimeError: no such luck\n"
 
 
 @pytest.mark.parametrize("args", [("serve", "--stdio"), ("serve", "--http", "--port=0")])

@@ -133,4 +133,4 @@ def test_example_of_the_readme_is_a_valid_file(name: str, tmp_path: Path, monkey
         read = load_config(file)
         plugin = loaded(name, PluginTables(tables=read.plugins, folder=tmp_path, error=read.error))
 
-        assert plugin.fault is None
+        assert plugin.failure is None

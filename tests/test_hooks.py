@@ -160,7 +160,7 @@ async def test_error_in_a_hook_quarantines_that_plugin_only(hook: str, caplog: p
     async with talking(server) as peer:
         assert await peer.text("hello") == "here"
         assert [listed["name"] for listed in (await peer.request("tools/list"))["tools"]] == ["hello"]
-        states = {plugin.name: (plugin.state, plugin.fault) for plugin in server.status.plugins}
+        states = {plugin.name: (plugin.state, plugin.failure) for plugin in server.status.plugins}
     assert states["Healthy"] == ("running", None)
     assert states["Faulty"][0] == "quarantined"
     assert "no database" in states["Faulty"][1]
@@ -183,4 +183,4 @@ def test_misspelt_hook_is_an_error() -> None:
 
     plugin = PluginManager().register(Misspelt())
 
-    assert plugin.fault == "there is no hook 'set_up'; did you mean setup?"
+    assert plugin.failure == "there is no hook 'set_up'; did you mean setup?"

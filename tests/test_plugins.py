@@ -106,7 +106,7 @@ FAULTS = {
         "hook 'setup': expected @hookimpl without wrapper",
     ),
 }
-"""A plugin's source, and what its fault says."""
+"""A plugin's source, and what its failure says."""
 
 
 @pytest.mark.parametrize("kind", FAULTS)
@@ -121,12 +121,12 @@ async def test_failing_plugin_does_not_affect_others(
 
     assert await tools_of(server) == ["good_fine"]
     assert wanted(manager) == {"bad": "quarantined", "good": "running"}
-    fault = manager.plugins["bad"].fault
-    assert fault is not None
-    assert said in fault
+    failure = manager.plugins["bad"].failure
+    assert failure is not None
+    assert said in failure
     assert manager.plugins["bad"].offers == {}
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        f"bad (bad-dist 3.0) failed, and is left out: {fault}"
+        f"bad (bad-dist 3.0) failed, and is left out: {failure}"
     ]
     assert not server.status.ready
 
@@ -169,7 +169,7 @@ async def test_duplicate_tool_belongs_to_the_first_plugin(site: Path, load: Load
     server = Server(plugins=manager)
 
     assert await tools_of(server) == ["first_add"]
-    assert manager.plugins["second"].fault == (
+    assert manager.plugins["second"].failure == (
         "setup failed: tool 'first_add' of second (dist-two 2.2) is already offered by first (dist-one 1.1)"
     )
     with pytest.raises(PluginError, match=r"^plugin second \(from dist-two\): .* by first \(dist-one 1\.1\)$"):
@@ -185,7 +185,7 @@ async def test_duplicate_plugin_name_belongs_to_the_first_distribution(site: Pat
     assert await tools_of(server) == ["twice_a"]
     assert wanted(manager) == {"twice": "running", "twice #2": "quarantined"}
     assert manager.plugins["twice #2"].distribution == "dist-b"
-    assert manager.plugins["twice #2"].fault == (
+    assert manager.plugins["twice #2"].failure == (
         "the name of twice (dist-b 2.0) is already taken by twice (dist-a 1.0)"
     )
     assert {each.name: each.state for each in server.status.plugins}["twice"] == "running"
@@ -199,9 +199,9 @@ def test_module_with_two_plugin_names_is_loaded_once(site: Path, load: Load) -> 
     manager = load("alias", "zalias")
 
     assert wanted(manager) == {"alias": "loaded", "zalias": "quarantined"}
-    fault = manager.plugins["zalias"].fault
-    assert fault is not None
-    assert fault.endswith("is already registered by alias")
+    failure = manager.plugins["zalias"].failure
+    assert failure is not None
+    assert failure.endswith("is already registered by alias")
 
 
 def test_plugin_file_with_the_name_of_an_installed_plugin_is_quarantined(site: Path, load: Load) -> None:
@@ -220,7 +220,7 @@ def test_failing_plugin_file_leaves_no_module(site: Path) -> None:
     (site / "broken.py").write_text("x = 1\nraise RuntimeError('y')")
     plugin = PluginManager().load_file(site / "broken.py")
 
-    assert plugin.fault == "import failed: RuntimeError: y"
+    assert plugin.failure == "import failed: RuntimeError: y"
     assert "mcptrio_file_broken" not in sys.modules
 
 

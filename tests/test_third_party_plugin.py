@@ -70,7 +70,7 @@ def test_third_party_plugin_is_listed_with_its_details(installed: Elsewhere) -> 
     [plugin] = json.loads(installed.run("mcptrio", "plugins", "--json"))["plugins"]
 
     assert (plugin["name"], plugin["distribution"], plugin["version"]) == ("notes-2", "mcptrio-notes-2", "0.1.0")
-    assert plugin["fault"] is None
+    assert plugin["failure"] is None
     assert plugin["warnings"] == []
     assert plugin["offers"] == {
         "tools": ["notes-2_greet"],

@@ -94,7 +94,7 @@ async def test_transport_of_a_plugin_is_served() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plugin", "fault"),
+    ("plugin", "failure"),
     [
         (Registers(("", nowhere)), "expected a name for a transport"),
         (Registers((17, nowhere)), "expected a name for a transport, other than stdio, http, stream, got 17"),
@@ -111,9 +111,9 @@ def test_plugin_with_an_invalid_transport_does_not_affect_others(plugin: Registe
 
     assert list(offered) == ["pigeon"]
     wrong = server.plugins.plugins["Registers"]
-    assert wrong.fault is not None
-    assert wrong.fault.startswith("transports failed: ")
-    assert fault in wrong.fault
+    assert wrong.failure is not None
+    assert wrong.failure.startswith("transports failed: ")
+    assert failure in wrong.failure
     assert [tool for tool in ("coo", "offered") if server.catalog.tools.registry.get(tool)] == ["coo"]
 
 

@@ -148,7 +148,7 @@ class Engine(Protocol):
         """
         ...
 
-    async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
+    async def run_guarded(self, task: Callable[[], Awaitable[object]], what: str) -> None:
         """Run a task of the transport. Its exception (e.g. of a failing store) is logged and ends nothing else."""
         ...
 

@@ -66,8 +66,8 @@ class RoundTrips:
                 scope.cancel("the client has disconnected")
             run.cancel(scope.reason or "its deadline has passed")
             raise
-        if run.fault is not None:
-            raise run.fault
+        if run.failure is not None:
+            raise run.failure
         if run.open and not run.is_over:
             return self._ask_and_park(run, digest)
         if isinstance(run.outcome, Done):

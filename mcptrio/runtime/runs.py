@@ -138,7 +138,7 @@ class Run:
         self.is_parked = False
         self.open: dict[str, PendingQuestion] = {}
         self.outcome: Done[Any] | Failure | None = None
-        self.fault: MCPError | None = None
+        self.failure: MCPError | None = None
         self.is_over = False
         self._scope = trio.CancelScope()
         self._task: trio.lowlevel.Task | None = None
@@ -209,7 +209,7 @@ class Run:
     async def settle(self) -> None:
         """Wait until the handler has ended, or has asked questions while no side effect is running."""
         # If the state were sealed before an effect has recorded its result, a replay would repeat the effect.
-        while not (self.is_over or self.fault is not None or (self.open and not self._is_working)):
+        while not (self.is_over or self.failure is not None or (self.open and not self._is_working)):
             self._changed = trio.Event()
             await self._changed.wait()
 
@@ -228,7 +228,7 @@ class Run:
 
     def fail(self, error: MCPError) -> None:
         """End the round with an error for the client, without the handler's influence."""
-        self.fault = error
+        self.failure = error
         self.cancel("an answer does not fit")
         self._wake()
 

@@ -267,7 +267,7 @@ class Supervisor:
         session.keep_alive()
         return session
 
-    async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
+    async def run_guarded(self, task: Callable[[], Awaitable[object]], what: str) -> None:
         """Run a task of a transport; its exceptions are logged and do not propagate."""
         outcome = await run_guarded(task)
         if isinstance(outcome, Failure):

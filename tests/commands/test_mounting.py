@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 def loaded(folder: Path, *args: str) -> list[str]:
     listed = json.loads(run("plugins", "--json", *args, cwd=folder).stdout)["plugins"]
-    return [each["name"] for each in listed if not each["fault"]]
+    return [each["name"] for each in listed if not each["failure"]]
 
 
 def test_configured_server_is_mounted_unless_excluded(folder: Path) -> None:

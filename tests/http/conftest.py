@@ -180,7 +180,7 @@ class EchoEngine:
     async def serve(self, channel: Any, *, principal: Principal | None = None) -> None:
         raise NotImplementedError
 
-    async def contained(self, task: Any, what: str) -> None:
+    async def run_guarded(self, task: Any, what: str) -> None:
         await task()
 
     async def answer(

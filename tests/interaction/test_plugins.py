@@ -122,8 +122,8 @@ async def test_plugin_whose_lifespan_fails_offers_nothing(serve: Serve, caplog: 
     peer = await serve(good, plugins=[BadLifespan()])
 
     assert await _tools(peer) == ["good"]
-    (fault,) = (p.fault for p in serve.server.status.plugins if p.name == "BadLifespan")
-    assert "no database" in fault
+    (failure,) = (p.failure for p in serve.server.status.plugins if p.name == "BadLifespan")
+    assert "no database" in failure
     assert "no database" in caplog.text
 
 
@@ -137,9 +137,9 @@ async def test_error_about_a_taken_name_names_both_plugins(serve: Serve) -> None
 
     assert await peer.text("good") == "good"
     assert await _tools(peer) == ["good"]
-    (fault,) = (p.fault for p in serve.server.status.plugins if p.name == "Clash")
-    assert "'good'" in fault
-    assert "Good" in fault
+    (failure,) = (p.failure for p in serve.server.status.plugins if p.name == "Clash")
+    assert "'good'" in failure
+    assert "Good" in failure
 
 
 @only(revisions=REVISIONS[-1:], transports=["memory"], because="files are imported far from any wire")
@@ -249,8 +249,8 @@ async def test_misspelt_hook_is_an_error(serve: Serve) -> None:
 
     await serve(good, plugins=[Misspelt()])
 
-    (fault,) = (p.fault for p in serve.server.status.plugins if p.name == "Misspelt")
-    assert "did you mean setup?" in fault
+    (failure,) = (p.failure for p in serve.server.status.plugins if p.name == "Misspelt")
+    assert "did you mean setup?" in failure
 
 
 async def test_plugin_can_offer_objects_made_from_its_settings(serve: Serve) -> None:

@@ -123,7 +123,7 @@ async def test_unresponsive_required_mount_is_quarantined_and_others_are_served(
         async with server.open(), connect(server) as client:
             assert await text(client, "fine") == "fine"
             await eventually(lambda: server.status.plugins[0].state == "quarantined")
-            assert "silent cannot be reached" in str(server.status.plugins[0].fault)
+            assert "silent cannot be reached" in str(server.status.plugins[0].failure)
             assert await text(client, "fine") == "fine"
 
 

@@ -149,7 +149,7 @@ async def test_unreachable_required_mount_is_quarantined() -> None:
         async with server.open():
             [up, _] = server.status.plugins
             assert up.state == "quarantined"
-            assert "up cannot be reached" in str(up.fault)
+            assert "up cannot be reached" in str(up.failure)
             async with connect(server) as client:
                 assert await text(client, "other_pid")
 

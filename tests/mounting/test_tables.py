@@ -205,7 +205,7 @@ def test_invalid_mount_settings_quarantine_the_plugin(config: dict[str, Any], pr
     [plugin] = server.status.plugins
 
     assert plugin.state == "quarantined"
-    assert problem in str(plugin.fault)
+    assert problem in str(plugin.failure)
 
 
 def tables(**servers: Any) -> PluginTables:

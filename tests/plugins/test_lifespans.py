@@ -147,7 +147,7 @@ async def test_a_failing_lifespan_affects_only_its_plugin_and_clients_are_notifi
         request = Request("list", "tools/list", {"_meta": envelope()} if revision is None else {})
         assert [each["name"] for each in (await client.result(request))["tools"]] == ["a", "c"]
         assert states(server) == {"a": "running", "bad": "quarantined", "c": "running"}
-        assert server.plugins.plugins["bad"].fault == "lifespan failed: no such luck"
+        assert server.plugins.plugins["bad"].failure == "lifespan failed: no such luck"
         assert not server.status.ready
         assert happened == ["enter a", "enter bad", "enter c", "leave bad"]
 
@@ -168,7 +168,7 @@ async def test_lifespan_that_returns_early_is_an_error(autojump_clock: Any) -> N
     server = Server(plugins=[Ends()])
     async with connected(server):
         await trio.sleep(4)
-        assert server.plugins.plugins["Ends"].fault == "lifespan failed: it ended while the server is open"
+        assert server.plugins.plugins["Ends"].failure == "lifespan failed: it ended while the server is open"
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -215,9 +215,9 @@ async def test_lifespan_hook_with_another_result_is_an_error(hook: str, given: A
     server = Server(plugins=[Wrong(), Plugin("a", [])])
     async with connected(server) as client:
         assert await names(client) == ["a"]
-        fault = server.plugins.plugins["Wrong"].fault
-        assert fault is not None
-        assert fault.startswith(f"{hook} failed: ")
+        failure = server.plugins.plugins["Wrong"].failure
+        assert failure is not None
+        assert failure.startswith(f"{hook} failed: ")
 
 
 async def test_lifespans_are_exited_in_order_when_the_server_is_cancelled(autojump_clock: Any) -> None:

@@ -189,4 +189,4 @@ async def test_middleware_is_removed_with_its_plugin() -> None:
 
 def test_middleware_that_is_not_a_function_is_refused() -> None:
     server = Server(plugins=[Around(3)])  # type: ignore[arg-type]
-    assert "middleware: expected an async function, got int" in str(server.plugins.plugins["Around"].fault)
+    assert "middleware: expected an async function, got int" in str(server.plugins.plugins["Around"].failure)

@@ -117,9 +117,9 @@ def test_name_that_some_hosts_reject_is_refused(name: str, fault: bool) -> None:
     manager = installed(("one", One()))
     Server(plugins=manager)
     plugin = manager.plugins["one"]
-    if fault:
+    if failure:
         assert plugin.state == "quarantined"
-        assert "expected a tool name of 1 to 64 characters" in str(plugin.fault)
+        assert "expected a tool name of 1 to 64 characters" in str(plugin.failure)
     else:
         assert plugin.warnings == [f"tool one_{name} has 64 characters: some hosts truncate names over 40"]
 

@@ -116,4 +116,4 @@ def test_invalid_policy_limit_is_refused(key: str) -> None:
     server = Server(plugins=[Files()], config={"Files": {key: 0}})
     plugin = server.plugins.plugins["Files"]
     assert plugin.state == "quarantined"
-    assert f"plugins.Files.{key}: expected " in str(plugin.fault)
+    assert f"plugins.Files.{key}: expected " in str(plugin.failure)

@@ -110,7 +110,7 @@ async def test_plugin_that_fails_on_new_settings_is_quarantined() -> None:
     server = Server(plugins=[kiosk], config=tables())
     async with server.open(), mcptrio.connect(server) as client:
         await server.renew_plugins(tables(Kiosk={"burns": True}), own)
-        assert server.plugins.plugins["Kiosk"].fault == "it failed to take new settings: the kiosk burns"
+        assert server.plugins.plugins["Kiosk"].failure == "it failed to take new settings: the kiosk burns"
         assert await client.tools().all() == ()
         await server.renew_plugins(tables(Kiosk={"a": 1}), own)
         assert (kiosk.opened, kiosk.taken) == ([{}, {"a": 1}], [])
@@ -141,8 +141,8 @@ async def test_change_of_a_file_that_a_setting_names_is_detected(tmp_path: Path)
         assert shop.opened == [{"key": "old"}, {"key": "new"}]
         key.unlink()
         await server.renew_plugins(named, own)
-        fault = server.plugins.plugins["Shop"].fault
-        assert fault == f"plugins.Shop.key: {key}: cannot be read: No such file or directory"
+        failure = server.plugins.plugins["Shop"].failure
+        assert failure == f"plugins.Shop.key: {key}: cannot be read: No such file or directory"
 
 
 async def test_taken_name_stays_with_its_first_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,14 +155,14 @@ async def test_taken_name_stays_with_its_first_plugin(tmp_path: Path, monkeypatc
     server = Server(plugins=manager)
     async with server.open():
         second = server.plugins.plugins["same #2"]
-        fault = "the name of same (renew-same-b 1.0) is already taken by same (renew-same-a 1.0)"
-        assert (second.state, second.fault) == ("quarantined", fault)
+        failure = "the name of same (renew-same-b 1.0) is already taken by same (renew-same-a 1.0)"
+        assert (second.state, second.failure) == ("quarantined", failure)
         await server.renew_plugins(tables(), lambda plugin: plugin.name.startswith("same"))
-        assert (second.state, second.fault) == ("quarantined", fault)
+        assert (second.state, second.failure) == ("quarantined", failure)
         assert "renew_same_b" not in sys.modules
         # This also holds after the first was removed: clients know it by its name.
         await server.disable_plugin("same")
-        assert (await server.enable_plugin("same #2")).fault == fault
+        assert (await server.enable_plugin("same #2")).failure == failure
 
 
 class Elsewhere:

@@ -87,13 +87,13 @@ async def test_quarantined_plugin_is_started_again() -> None:
     shop.is_there = False
     server = Server(plugins=[shop, OtherPlugin()])
     async with server.open(), mcptrio.connect(server) as client:
-        assert server.plugins.plugins["Shop"].fault == "lifespan failed: the shop is shut"
+        assert server.plugins.plugins["Shop"].failure == "lifespan failed: the shop is shut"
         assert not server.status.ready
         plugin = await server.enable_plugin("Shop")
         assert (plugin.state, shop.open) == ("quarantined", 0)
         shop.is_there = True
         plugin = await server.enable_plugin("Shop")
-        assert (plugin.state, plugin.fault, shop.open) == ("running", None, 1)
+        assert (plugin.state, plugin.failure, shop.open) == ("running", None, 1)
         assert server.status.ready
         assert await said(client, "sell") == "open"
         assert await server.enable_plugin("Shop") is plugin
@@ -178,7 +178,7 @@ async def test_plugin_whose_lifespan_fails_at_exit_is_disabled() -> None:
     server = Server(plugins=[Sulky(), OtherPlugin()])
     async with server.open():
         plugin = await server.disable_plugin("Sulky")
-        assert (plugin.state, plugin.fault) == ("disabled", "lifespan failed: not without me")
+        assert (plugin.state, plugin.failure) == ("disabled", "lifespan failed: not without me")
         assert server.status.ready
 
 
@@ -402,7 +402,7 @@ async def test_plugin_whose_lifespan_does_not_yield_does_not_block_others(
     async with server.open(), mcptrio.connect(server) as client:
         assert trio.current_time() == pytest.approx(7)
         plugin = server.plugins.plugins["Slow"]
-        assert (plugin.state, plugin.fault) == (
+        assert (plugin.state, plugin.failure) == (
             "quarantined",
             "lifespan failed: it did not yield within 7 s (timeouts.start)",
         )

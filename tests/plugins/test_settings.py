@@ -255,7 +255,7 @@ def test_error_names_file_and_line_of_a_setting(tmp_path: Path) -> None:
     read = load_config(path)
     tables = PluginTables(tables=read.plugins, folder=tmp_path, error=read.error, environ={})
     server = Server(plugins=[Plugin()], config=tables)
-    assert server.plugins.plugins["Plugin"].fault == (
+    assert server.plugins.plugins["Plugin"].failure == (
         f"{path}:6: plugins.Plugin.count: expected an integer, got 'seven'"
     )
 

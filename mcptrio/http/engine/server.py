@@ -200,7 +200,7 @@ class _Server:
             for connection in tuple(self._connections):
                 try:
                     connection.expire(now)
-                except Exception:  # a fault of ours must not reach the other connections
+                except Exception:  # a bug of ours must not reach the other connections
                     LOG.exception("a connection was closed after an error")
                     connection.cut()
             self._engine.write_logs()
@@ -221,7 +221,7 @@ class _Server:
         # Not async, because each read would pass through its frame.
         try:
             connection = self._connect(accepted)
-        except Exception:  # a fault of ours must not reach the other connections
+        except Exception:  # a bug of ours must not reach the other connections
             self._engine.log_failure(_address(accepted.peer))
             connection = None
         if connection is None:

@@ -77,7 +77,7 @@ class Sessions:
                 task_status.started()
                 while True:
                     await trio.sleep(_EXPIRY_INTERVAL)
-                    await self._engine.contained(self._expire_idle, "looking for idle sessions")
+                    await self._engine.run_guarded(self._expire_idle, "looking for idle sessions")
         finally:
             self._nursery = None
             for session in tuple(self._here.values()):
@@ -167,7 +167,7 @@ class Sessions:
 
     def _start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         work = partial(function, *args)
-        self._check_running().start_soon(self._engine.contained, work, "a task of an HTTP session")
+        self._check_running().start_soon(self._engine.run_guarded, work, "a task of an HTTP session")
 
     def _check_running(self) -> trio.Nursery:
         if self._nursery is None:

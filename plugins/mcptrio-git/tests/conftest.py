@@ -161,7 +161,7 @@ async def _serve(*repositories: Path, revision: str | None = None, **settings: A
     options: dict[str, Any] = {} if revision is None else {"revision": revision}
     with trio.fail_after(120):
         server = Server(plugins=[mcptrio_git], config={"mcptrio_git": table})
-        assert server.plugins.plugins["mcptrio_git"].fault is None, server.plugins.plugins["mcptrio_git"].fault
+        assert server.plugins.plugins["mcptrio_git"].failure is None, server.plugins.plugins["mcptrio_git"].failure
         async with connect(server, **options) as client:
             yield Caller(client)
 

@@ -83,7 +83,7 @@ def test_every_tool_and_setting_is_in_the_readme() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "fault"),
+    ("settings", "failure"),
     [
         ({"repositorys": []}, "repositor"),
         ({"protocols": ["ext"]}, "protocols"),
@@ -95,7 +95,7 @@ def test_every_tool_and_setting_is_in_the_readme() -> None:
 )
 def test_invalid_setting_is_an_error(settings: dict[str, Any], fault: str) -> None:
     server = Server(plugins=[mcptrio_git], config={"mcptrio_git": settings})
-    assert fault in (server.plugins.plugins["mcptrio_git"].fault or "")
+    assert failure in (server.plugins.plugins["mcptrio_git"].failure or "")
 
 
 async def test_files_of_commits_are_readable_as_resources(repo: Repo, outside: Repo, call: Caller) -> None:

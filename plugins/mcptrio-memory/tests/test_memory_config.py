@@ -34,7 +34,7 @@ async def test_table_is_converted_to_the_settings(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "fault"),
+    ("settings", "failure"),
     [
         ({"limit": 0}, "limit"),
         ({"limit": 20, "max_limit": 10}, "expected a limit of at most max_limit, 10, got 20"),

@@ -98,7 +98,7 @@ def test_the_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("make", "fault"),
+    ("make", "failure"),
     [
         (lambda path: path.write_bytes(b"no database" * 1000), "no SQLite database"),
         (lambda path: sqlite3.connect(path).executescript("CREATE TABLE x (y)").connection.close(), "somebody else's"),
@@ -108,7 +108,7 @@ def test_the_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPa
 async def test_file_that_is_not_a_memory_is_refused_unchanged(open_memory, file: Path, make, fault: str) -> None:
     make(file)
     before = _bytes(file)
-    with pytest.raises(PluginError, match=fault):
+    with pytest.raises(PluginError, match=failure):
         async with open_memory():
             pass
     assert _bytes(file) == before
