@@ -183,4 +183,7 @@ def test_misspelt_hook_is_an_error() -> None:
 
     plugin = PluginManager().register(Misspelt())
 
-    assert plugin.failure == "there is no hook 'set_up'; did you mean setup?"
+    assert (
+        plugin.failure
+        == "expected one of the hooks setup, lifespan, doctor, transports, got 'set_up'; did you mean setup?"
+    )

@@ -219,7 +219,7 @@ class Subscriptions:
         if not self._access.may_watch(params.uri, scope.principal):
             raise ResourceNotFound(params.uri)
         if params.uri not in subscriptions and len(subscriptions) >= limit:
-            raise InvalidParams(f"expected at most {limit} subscriptions in one session")
+            raise InvalidParams(f"expected at most {limit} subscriptions in one session, got one more @ $.uri")
         scope.session.set_subscriptions(subscriptions | {params.uri})
         self.touched()
         return EmptyResult()

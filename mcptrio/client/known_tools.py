@@ -83,7 +83,9 @@ class KnownTools:
         if known is None or known.tool.output_schema is None or result.is_error:
             return
         if result.structured_content is ABSENT:
-            raise RemoteProtocolError(f"tool {name!r}: expected structured content, since it has an output schema")
+            raise RemoteProtocolError(
+                f"tool {name!r}: expected structured content, since it has an output schema, got none"
+            )
         if known.validator is not None:
             try:
                 known.validator.validate(result.structured_content)

@@ -165,7 +165,9 @@ class ClientRequests:
             questions = result.input_requests or {}
             if not questions:
                 if result.request_state is None:
-                    raise RemoteProtocolError("expected inputRequests or requestState in a result that is not complete")
+                    raise RemoteProtocolError(
+                        "expected inputRequests or requestState in an input_required result, got neither"
+                    )
                 await trio.sleep(pause)
                 pause *= 2
             if len(questions) > MAX_QUESTIONS:

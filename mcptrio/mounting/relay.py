@@ -188,7 +188,9 @@ class CallRelay:
         questions = asked.input_requests or {}
         # An unfinished result with neither would be sent again unchanged, for ever.
         if not questions and asked.request_state is None:
-            raise RemoteProtocolError(f"{self._name}: expected inputRequests or requestState in an unfinished result")
+            raise RemoteProtocolError(
+                f"{self._name}: expected inputRequests or requestState in an input_required result, got neither"
+            )
         # The round is part of the key: a server may use the same key in every round.
         relayed = [RelayedQuestion.of(question, f"{number}:{key}") for key, question in questions.items()]
         answers = await inputs_of(context).ask(relayed) if relayed else []

@@ -147,7 +147,9 @@ class RoundTrips:
         settings = self._runs.settings
         # Before it is decoded and decrypted.
         if len(state) > settings.limits.state_bytes:
-            raise InvalidParams(f"expected at most {settings.limits.state_bytes} characters @ $.requestState")
+            raise InvalidParams(
+                f"expected at most {settings.limits.state_bytes} characters, got {len(state)} @ $.requestState"
+            )
         return open_state(
             self._runs.sealer,
             state,

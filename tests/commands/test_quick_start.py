@@ -58,7 +58,7 @@ def test_port_without_http_is_refused(folder: Path) -> None:
     done = run("run", "garden.py", "--port=1", cwd=folder)
 
     assert done.returncode == 2
-    assert b"--host and --port go with --http" in done.stderr
+    assert b"expected --http with --host and --port" in done.stderr
 
 
 PROGRAM = """

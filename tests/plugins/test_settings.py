@@ -277,7 +277,7 @@ def test_invalid_settings_affect_their_plugin_only() -> None:
         (frozen(type("NoDefault", (), {"__annotations__": {"x": int}})), "expected a default for NoDefault.x"),
         (
             frozen(type("Taken", (), {"__annotations__": {"timeout": float}, "timeout": 1.0})),
-            "timeout is a setting of the server's own",
+            "expected a name that is no setting of the server, got Taken.timeout",
         ),
     ],
 )

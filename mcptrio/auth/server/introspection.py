@@ -95,7 +95,7 @@ class IntrospectedTokens:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(audience, str):
-            raise ValueError("audience: expected a list")
+            raise ValueError("audience: expected a list, got a text")
         try:
             self.issuer = check_url(issuer, "issuer", query=False)
             self._endpoint = None if endpoint is None else check_url(endpoint, "introspection_endpoint")

@@ -97,9 +97,13 @@ class ResourceServer:
         resources = _checked((resource,) if isinstance(resource, str) else resource)
         issuers = [_url(each, "authorization_servers") for each in authorization_servers]
         if issuers and not resources:
-            raise ValueError("resource: expected the address of the endpoint, for which clients request tokens")
+            raise ValueError(
+                "resource: expected the address of the endpoint, for which clients request tokens; got none"
+            )
         if options.dpop.use == "required" and not resources:
-            raise ValueError("resource: expected the address of the endpoint, which proofs of possession name")
+            raise ValueError(
+                "resource: expected the address of the endpoint, which proofs of possession name; got none"
+            )
         if not tokens and options.certificates is None:
             raise ValueError(
                 "tokens: expected a token verifier or client certificates, got neither; every request would be rejected"
@@ -170,7 +174,10 @@ class ResourceServer:
             raise AuthorizationError(_NOT_GOOD)
         # Only an HTTP request can carry the proof for a bound token.
         if principal.claims.get("cnf") is not None or self._dpop == "required":
-            raise AuthorizationError("expected an access token that is bound to no key: no proof can come with it")
+            got = "a server that requires proofs" if principal.claims.get("cnf") is None else "one that is bound"
+            raise AuthorizationError(
+                f"expected an access token that is bound to no key, since no proof can come with it, got {got}"
+            )
         if lacking := self._scopes - principal.scopes:
             raise AuthorizationError(f"the access token lacks scopes: {' '.join(sorted(lacking))}", status=403)
         return principal
@@ -378,7 +385,8 @@ def _checked(resources: Sequence[str]) -> tuple[str, ...]:
             raise ValueError(f"resource: expected {expected}, got {each}: clients compare it as it is written")
     paths = [urlsplit(each).path for each in resources]
     if len(set(paths)) != len(paths):
-        raise ValueError("resource: expected paths that differ, since the metadata of each is at its path")
+        got = " and ".join(resources)
+        raise ValueError(f"resource: expected paths that differ, since the metadata of each is at its path, got {got}")
     return tuple(resources)
 
 

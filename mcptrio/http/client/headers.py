@@ -155,7 +155,9 @@ def _every(endpoint: HTTPEndpoint, headers: Mapping[str, str]) -> RawHeaders:
             raise ValueError(f"headers: {name}: expected a token after {value.strip()}, got nothing")
         if _VALUE.fullmatch(value) is None:
             # Without the value, which may be a secret.
-            raise ValueError(f"headers: {name}: expected printable ASCII without spaces around it")
+            raise ValueError(
+                f"headers: {name}: expected printable ASCII without spaces around it, got other characters"
+            )
         every[lowered] = (name.encode(), value.encode())
     every["accept-encoding"] = (b"Accept-Encoding", b"identity")
     if endpoint.authorization is not None:
