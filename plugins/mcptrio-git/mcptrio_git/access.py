@@ -212,7 +212,7 @@ class RepositoryWork:
         arguments = ("config", "-z", "--show-scope", "--get-regexp", _SURVEYED)
         output = await self.git(*arguments, kind=Kind.READ, codes=(0, 1))
         if output.cut:
-            raise ToolError(f"expected a configuration of at most {LISTING} bytes @ {printable(self.root)}")
+            raise ToolError(f"expected a configuration of at most {LISTING} bytes, got more @ {printable(self.root)}")
         programs: list[str] = []
         is_whole = True
         parts = os.fsdecode(output.stdout).split("\0")  # a name need not be UTF-8, and goes back as it came

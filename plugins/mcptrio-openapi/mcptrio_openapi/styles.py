@@ -47,7 +47,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
         ToolError: the value is empty, or would lead to another path.
     """
     if value is None or value == "" or value == [] or value == {}:
-        raise ToolError(f"expected a value that is not empty @ $.{name}: it is part of the path")
+        raise ToolError(f"expected a value that is not empty, since it is part of the path; got {value!r} @ $.{name}")
     parts = _parts(name, value, quote_all)
     key = quote_all(name)
     if style == "matrix":
@@ -62,7 +62,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
     else:
         text = _joined(parts, ",", value, explode=explode)
     if text in ("", ".", ".."):
-        raise ToolError(f"expected a value other than '', '.' and '..' @ $.{name}: it would lead to another path")
+        raise ToolError(f"expected a value that does not lead to another path, got {text!r} @ $.{name}")
     return text
 
 
@@ -145,7 +145,10 @@ def _parts(name: str, value: Any, quoted: Any) -> list[tuple[str, str]]:
 
 def _flat(where: str, item: Any) -> str:
     if isinstance(item, Mapping | list):
-        raise ToolError(f"expected a text, a number or a boolean @ $.{where[:200]}: this parameter has one level only")
+        raise ToolError(
+            f"expected a text, a number or a boolean, since this parameter has one level;"
+            f" got {type(item).__name__} @ $.{where[:200]}"
+        )
     return plain_text(item)
 
 

@@ -57,7 +57,7 @@ def read_frontmatter(data: bytes) -> dict[str, Any]:
     """
     block = _BLOCK.match(data)
     if block is None:
-        raise BadSkill("expected SKILL.md to begin with front matter between two lines of '---'")
+        raise BadSkill(f"expected SKILL.md to begin with front matter between two lines of '---', got {data[:20]!r}")
     if len(block[1]) > MAX_BYTES:
         raise BadSkill(f"expected front matter of at most {MAX_BYTES} bytes, got {len(block[1])}")
     try:

@@ -192,7 +192,7 @@ async def test_invalid_parameters_are_reported(sqlite_client: Any, refusal: Any)
     async with sqlite_client() as client:
         for params, message in (
             ([{"base64": "?"}], "params[0]"),
-            ({"a": {}}, "expected one of base64, integer, real and text in the object @ params.a"),
+            ({"a": {}}, "expected one of base64, integer, real and text in the object, got none @ params.a"),
             ([{"integer": "9" * 30}], "too large"),
             ([{"integer": "x"}], "params[0]"),
         ):

@@ -223,7 +223,7 @@ class Thinking:
     def _sequence(self, caller: SequenceOwner, id: str | None) -> Sequence:
         id = id or self.sequences.latest(caller)
         if id is None:
-            raise ToolError("expected sequence_id, as the answer to a thought gave it")
+            raise ToolError("expected sequence_id, as the answer to a thought gave it, got none")
         found = self.sequences.find(caller, id)
         if found is None:
             raise ToolError(
