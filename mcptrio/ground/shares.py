@@ -17,12 +17,12 @@ class Share:
     """One or several places that are taken."""
 
     owner: Hashable
-    """``None``: it counts only in the total."""
+    """``None`` counts the place only in the total."""
     size: int = 1
 
 
 class Shares:
-    """Places that owners take and give back.
+    """A limited number of places that owners take and give back.
 
     An owner may hold as many places as are free. One busy client thus gets half of all places, two get a third each,
     and some always stay free for the next client.
@@ -40,7 +40,7 @@ class Shares:
         """Take a place; ``None`` if too few places are free or the owner holds its share already."""
         owned = 0 if owner is None else self._by_owner.get(owner, 0)
         free = self.limit - self.taken
-        # The first place of an owner needs one free place only; so a newcomer is served while any is left.
+        # The first place of an owner needs only one free place, so a newcomer is served while any place is free.
         if size > free or (owned and owned + size - 1 > free):
             return None
         self._count(owner, size)
@@ -60,7 +60,7 @@ class Shares:
         return True
 
     def give_back(self, place: Share) -> None:
-        """Call it once for each place."""
+        """Give a place back. Call it once for each place."""
         self.taken -= place.size
         if place.owner is not None:
             self._by_owner[place.owner] -= place.size
@@ -85,7 +85,7 @@ class SharedPlace:
         self._users += 1
 
     def let_go(self) -> None:
-        """Call it once for each user."""
+        """End one use; the last one gives the place back. Call it once for each user."""
         self._users -= 1
         # A parked handler that is cancelled cleans up for a request that was answered long ago: it becomes a user again
         # of a place that was given back.

@@ -1,4 +1,4 @@
-"""A limiter whose places clients get in turns, so that many calls of one client do not delay those of another.
+"""A limiter that gives places to clients in turn, so that many calls of one client do not delay those of another.
 
 It limits tools, plugins and threads. :class:`trio.CapacityLimiter` serves in the order of arrival, and cannot be
 subclassed.
@@ -63,7 +63,7 @@ class FairLimiter:
         self._grant(borrower, client)
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
-        # As trio.CapacityLimiter: a checkpoint in any case, and a cancelled call holds no place.
+        # As in trio.CapacityLimiter: always a checkpoint, and a cancelled call holds no place.
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             self.acquire_on_behalf_of_nowait(borrower)
@@ -81,7 +81,7 @@ class FairLimiter:
             ready = [each for each in self._waiting if self._has_room_for(each)]
             if not ready:
                 return
-            # Fewest places first; the dict keeps the order of turns among equals.
+            # The client with the fewest places is first; the dict keeps the order of turns among equals.
             self._serve(min(ready, key=lambda each: self._borrowed.get(each, 0)))
 
     # Private
@@ -105,7 +105,7 @@ class FairLimiter:
         if waiting.pop(borrower).set(None):
             self._grant(borrower, client)
         if waiting:
-            # At the end: the other clients come first.
+            # Added at the end, so that the other clients come first.
             self._waiting[client] = waiting
 
     def _grant(self, borrower: object, client: _Client) -> None:

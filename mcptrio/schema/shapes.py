@@ -1,9 +1,9 @@
 """Classes with fields as msgspec structs that hold only the fields that a peer may see or set.
 
-Used by annotations. msgspec sets attributes past ``__init__``, so it would set private fields and fields with
-``init=False``, and would run no converters. Here msgspec checks a JSON value against a struct made from the fields of
-the class, and the class is then called with what was given. Schema and conversion read the same struct, so they cannot
-disagree about the fields.
+Used by annotations. msgspec sets attributes without calling ``__init__``. It would set private fields and fields with
+``init=False``, and would not run converters. Here msgspec checks a JSON value against a struct made from the fields of
+the class, and the class is then called with the given values. Schema and conversion read the same struct, so they
+cannot disagree about the fields.
 
 Source: msgspec, "Structs", ``defstruct``.
 """
@@ -91,7 +91,7 @@ class Shapes:
         self._output = output
         self._structs: dict[Any, type] = {}
         self.generated: dict[type, GeneratedStruct] = {}
-        """By the struct."""
+        """The generated structs, by the struct itself."""
         self.enums: dict[type[Enum], None] = {}
         self.models: dict[type, None] = {}
 
@@ -101,7 +101,7 @@ class Shapes:
             return _DATE_TIME
         if annotation is Decimal:
             return _DECIMAL
-        if annotation is object:  # dict[str, object] is what strict type checkers ask for in the place of Any
+        if annotation is object:  # strict type checkers require dict[str, object] instead of Any
             return Any
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Literal:
@@ -133,7 +133,7 @@ class Shapes:
             Misfit: a class refused its fields.
         """
         kind = type(value)
-        # The usual leaf: it saves two lookups.
+        # Most values are atoms: returning early saves two lookups.
         if kind in ATOMS:
             return value
         generated = self.generated.get(kind)
@@ -206,12 +206,12 @@ class Shapes:
             frozen=True,
             kw_only=True,
             array_like=config.array_like if config is not None else issubclass(cls, tuple),
-            # Tuples refuse surplus items, as their own constructor would.
+            # Tuples refuse surplus items, as the constructor of a tuple class does.
             forbid_unknown_fields=config.forbid_unknown_fields if config is not None else issubclass(cls, tuple),
             tag=config.tag if config is not None else None,
             tag_field=config.tag_field if config is not None else None,
         )
-        # Known before its fields are looked at, for they may lead back to it.
+        # Registered before its fields are resolved, because they may refer to the class itself.
         self._structs[annotation] = struct
         self.generated[struct] = GeneratedStruct(
             cls=cls,

@@ -1,8 +1,9 @@
 """One WebSocket, for ASGI.
 
 The connection makes it for an upgrade request, and the application calls :meth:`WebSocketExchange.receive` and
-:meth:`WebSocketExchange.send`. wsproto has the frames. There is no compression, with which a few bytes could become
-many. Both queues are bounded; when one is full, the connection is not read.
+:meth:`WebSocketExchange.send`. wsproto encodes and decodes the frames. There is no
+compression, because a few compressed bytes could become many. Both queues are bounded; when one is full, the connection
+is not read.
 
 Source: RFC 6455; ASGI 3.0, WebSocket message format and the denial response extension.
 """
@@ -48,7 +49,7 @@ class WebSocketExchange:
     def __init__(self, connection: HTTPConnection, head: ParsedHead) -> None:
         self.head = head
         self.is_complete = False
-        """Whether it has ended properly: with a response or a close frame."""
+        """Whether it has ended with a response or a close frame."""
         self.closes = True
         self.is_gone = False
         self.is_uploading = False
@@ -56,7 +57,7 @@ class WebSocketExchange:
         self.refusal = 0
         self.began = trio.current_time()
         self.is_logged = not connection.engine.access_log.wanted
-        """Whether the access log has its line, or is off."""
+        """Whether its line is in the access log, or the log is off."""
         self.note = ""
         self.status = 0
         self.early = b""
@@ -74,7 +75,7 @@ class WebSocketExchange:
         self._accepted = trio.Event()
         self._unwritten = bytearray()
         self._written: trio.Event | None = None
-        """Set after the present write; ``None`` if nothing is being written."""
+        """Set when the current write has ended; ``None`` if nothing is being written."""
         self._heard = trio.current_time()
         self._pinged = inf
         self._is_read = True
