@@ -1,4 +1,4 @@
-"""The token endpoint: all grants.
+"""The token endpoint, for all grants.
 
 :mod:`.service` calls it in two transactions, because the upstream provider may be asked between them.
 
@@ -123,7 +123,7 @@ def give(
     """
     form, client = request.form, asker.client
     kind = form["grant_type"]
-    # The operator may have removed it while the upstream provider was asked.
+    # The operator may have removed the client during the request to the upstream provider.
     if client is not None and client.origin == "registration" and find_client(ledger, config, client.id) is None:
         raise Refusal("invalid_client", "the client was removed meanwhile", status=401)
     if kind == BEARER:

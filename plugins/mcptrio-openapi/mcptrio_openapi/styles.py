@@ -1,13 +1,13 @@
 """Encodes a value as a parameter, in the seven styles.
 
-Called while a request is made. Everything except the unreserved characters is percent-encoded; ``allowReserved`` adds
-those reserved ones that have no meaning in a query. A value can never become a second parameter, path segment or
-header.
+Called while a request is made. All characters except the unreserved ones are percent-encoded; ``allowReserved`` also
+leaves the reserved characters that have no meaning in a query. A value can never become a second parameter, path
+segment or header.
 
-Where the specification is open: an empty array, an empty object and null are omitted in a query, header or cookie; in a
-path they are refused, because the path would be another one, and so are ``.``, ``..`` and an empty string.
-``spaceDelimited`` and ``pipeDelimited`` with explode are ``form``. ``deepObject`` uses further brackets for more than
-one level, and numbers the items of arrays.
+The specification leaves some cases open. Here, an empty array, an empty object and null are omitted in a query, header
+or cookie. In a path they are refused, as are ``.``, ``..`` and an empty string, because they would change the path.
+``spaceDelimited`` and ``pipeDelimited`` with explode are encoded like ``form``. ``deepObject`` uses further brackets
+for more than one level, and numbers the items of arrays.
 
 Source: OpenAPI 3.1.1, 4.8.12.3 to 4.8.12.6 "Style Values", "Style Examples"; appendix C and E; RFC 6570, 3.2.
 """
@@ -35,7 +35,8 @@ STYLES: Mapping[str, tuple[Style, ...]] = {
 """The styles of each place; the first one is its default."""
 
 _RESERVED = ":/?@!$'()*,;="
-"""With ``allowReserved``; ``[ ] #`` are not valid in a query, ``& +`` separate and mean a space."""
+"""The characters that ``allowReserved`` leaves. Missing are ``[ ] #``, which are invalid in a query, ``&``, which
+separates, and ``+``, which means a space."""
 _DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _MAX_DEPTH = 8
 
@@ -70,7 +71,7 @@ def query_pairs(name: str, value: Any, style: Style, *, explode: bool, reserved:
     """The ``name=value`` pairs of a query, encoded.
 
     Raises:
-        ToolError: the value has a level more than the style can say.
+        ToolError: the value is nested deeper than the style can express.
     """
     if value is None:
         return []
@@ -124,7 +125,7 @@ def plain_text(value: Any) -> str:
 
 
 def quote_all(text: str) -> str:
-    """A text with everything encoded but the unreserved characters."""
+    """Return the text with all characters percent-encoded except the unreserved ones."""
     return quote(text, safe="", errors="strict")
 
 
