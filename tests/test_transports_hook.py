@@ -105,7 +105,7 @@ async def test_transport_of_a_plugin_is_served() -> None:
     ],
     ids=["empty", "number", *BUILT_IN, "text", "taken", "raises"],
 )
-def test_plugin_with_an_invalid_transport_does_not_affect_others(plugin: Registers, fault: str) -> None:
+def test_plugin_with_an_invalid_transport_does_not_affect_others(plugin: Registers, failure: str) -> None:
     server = Server("roof", plugins=[Pigeons(), plugin])
     offered = server.plugins.transports(server.running_plugins.quarantine)
 

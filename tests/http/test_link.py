@@ -172,7 +172,7 @@ async def test_progress_precedes_the_answer(revision: Revision) -> None:
 
 
 async def test_parameter_headers_are_accepted_by_the_server() -> None:
-    mirrored = {"region": ("region",), "count": ("count",)}
+    param_headers = {"region": ("region",), "count": ("count",)}
     async with serving(place) as (_, url, _), connected(url, MODERN) as peer:
         arguments = {"region": "münchen ", "count": 2**53 - 1}
         assert await peer.text("place", arguments, param_headers=param_headers) == f"münchen  {2**53 - 1}"

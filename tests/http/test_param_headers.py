@@ -153,7 +153,7 @@ def test_headers_that_contradict_the_body_are_refused(
     ],
 )
 def test_parameter_headers_that_match_the_body_are_accepted(arguments: Any, sent: dict[str, str]) -> None:
-    check_parameters(headers(**sent), arguments, MIRRORED)
+    check_parameters(headers(**sent), arguments, PARAM_HEADERS)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ class Call:
 
     async def wait(self) -> dict[str, Any]:
         """Return the complete response."""
-        with self.peer.patience():
+        with self.peer.deadline():
             if self.exchange is None:
                 await self.arrived.wait()
             else:
@@ -362,7 +362,7 @@ class Peer:
 
     async def until(self, wanted: str | Callable[[Any], bool]) -> Any:
         """Return the next message with this method, or for which the predicate is true; skip the messages before it."""
-        with self.patience():
+        with self.deadline():
             while True:
                 while self.unread:
                     message = self.unread.popleft()

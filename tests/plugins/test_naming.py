@@ -107,8 +107,8 @@ async def test_tools_added_later_have_the_prefix_and_are_removed_with_their_plug
         assert names(server) == []
 
 
-@pytest.mark.parametrize(("name", "fault"), [("a.b", True), ("x" * 60, False), ("x" * 61, True)])
-def test_name_that_some_hosts_reject_is_refused(name: str, fault: bool) -> None:
+@pytest.mark.parametrize(("name", "failure"), [("a.b", True), ("x" * 60, False), ("x" * 61, True)])
+def test_name_that_some_hosts_reject_is_refused(name: str, failure: bool) -> None:
     class One:
         @hookimpl
         def setup(self, server: PluginSetup, config: Any) -> None:

@@ -24,7 +24,7 @@ __all__ = ["patient"]
 IMPATIENT = ChildTimeouts(exit=0.2, terminate=0.2, write=0.3)
 
 
-def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def shorten_exit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the wait for the exit status, which does not arrive while the server runs."""
     monkeypatch.setattr(child, "EXITING", 0.2)
     monkeypatch.setattr(child, "SETTLE", 0.05)
@@ -154,7 +154,7 @@ async def test_error_contains_the_signal_that_killed_the_server(tmp_path: Path) 
 async def test_closed_output_of_a_running_server_ends_the_channel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    give_up_soon(monkeypatch)
+    shorten_exit_wait(monkeypatch)
     code = """
     say(last=True)
     os.close(1)
@@ -209,7 +209,7 @@ async def test_exit_of_the_server_during_a_send_is_reported(tmp_path: Path) -> N
 
 
 async def test_closed_input_of_a_running_server_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_up_soon(monkeypatch)
+    shorten_exit_wait(monkeypatch)
     code = """
     os.close(0)
     say(closed=True)

@@ -93,7 +93,7 @@ def test_every_tool_and_setting_is_in_the_readme() -> None:
         ({"repositories": [" "]}, "repositories"),
     ],
 )
-def test_invalid_setting_is_an_error(settings: dict[str, Any], fault: str) -> None:
+def test_invalid_setting_is_an_error(settings: dict[str, Any], failure: str) -> None:
     server = Server(plugins=[mcptrio_git], config={"mcptrio_git": settings})
     assert failure in (server.plugins.plugins["mcptrio_git"].failure or "")
 

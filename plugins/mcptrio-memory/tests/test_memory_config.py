@@ -46,8 +46,8 @@ async def test_table_is_converted_to_the_settings(file: Path) -> None:
         ({"folder": "x"}, "folder"),
     ],
 )
-def test_invalid_setting_is_an_error(settings: dict[str, Any], fault: str) -> None:
-    with pytest.raises(PluginError, match=fault):
+def test_invalid_setting_is_an_error(settings: dict[str, Any], failure: str) -> None:
+    with pytest.raises(PluginError, match=failure):
         server(settings)
 
 

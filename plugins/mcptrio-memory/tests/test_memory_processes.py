@@ -105,7 +105,7 @@ def test_the_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPa
         (lambda path: path.mkdir(), "got something else"),
     ],
 )
-async def test_file_that_is_not_a_memory_is_refused_unchanged(open_memory, file: Path, make, fault: str) -> None:
+async def test_file_that_is_not_a_memory_is_refused_unchanged(open_memory, file: Path, make, failure: str) -> None:
     make(file)
     before = _bytes(file)
     with pytest.raises(PluginError, match=failure):

@@ -88,8 +88,8 @@ def test_configured_zone_takes_precedence(name: str, monkeypatch: pytest.MonkeyP
         ({"limit": 700}, "expected a limit of at most max_limit, 600, got 700"),
     ],
 )
-def test_invalid_setting_is_an_error(settings: dict[str, Any], fault: str) -> None:
-    with pytest.raises(PluginError, match=fault):
+def test_invalid_setting_is_an_error(settings: dict[str, Any], failure: str) -> None:
+    with pytest.raises(PluginError, match=failure):
         Server(plugins=[mcptrio_time], config={"mcptrio_time": settings}, settings=ServerSettings(strict=True))
 
 
