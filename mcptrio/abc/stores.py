@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from mcptrio.abc.authorization import Principal
 from mcptrio.abc.status import StoreStatus
+from mcptrio.abc.tasks import TaskStore
 
 __all__ = [
     "INBOX_MESSAGE",
@@ -236,8 +237,12 @@ class EffectStore(Protocol):
         """
         ...
 
-    async def finish(self, call: str, key: str, result: bytes) -> None:
-        """Store the result of a claimed effect. Kept for an hour."""
+    async def finish(self, call: str, key: str, result: bytes, keep: float = 3600.0) -> None:
+        """Store the result of a claimed effect.
+
+        Args:
+            keep: Seconds for which it is kept.
+        """
         ...
 
     async def release(self, call: str, key: str) -> None:
@@ -284,6 +289,7 @@ class Stores:
     effects: EffectStore | None = None
     replays: ReplayStore | None = None
     quotas: QuotaStore | None = None
+    tasks: TaskStore | None = None
     is_shared: bool = False
     status: Callable[[], StoreStatus] = lambda: StoreStatus(kind="memory")
 
