@@ -23,6 +23,7 @@ from mcptrio.stores import StoreSettings
 from mcptrio_store_redis.address import RedisAddress, Topology, is_local
 from mcptrio_store_redis.commands import Argument
 from mcptrio_store_redis.scripts import ALL
+from mcptrio_store_redis.task_scripts import TASK_SCRIPTS
 
 __all__ = ["ERRORS", "RedisLink", "RedisNode", "open_link"]
 
@@ -72,7 +73,7 @@ class RedisNode:
         Raises:
             RedisError: The connection has failed.
         """
-        for answer in self.send([("SCRIPT LOAD", script.text) for script in ALL]):
+        for answer in self.send([("SCRIPT LOAD", script.text) for script in (*ALL, *TASK_SCRIPTS)]):
             if isinstance(answer, Exception):
                 raise answer
 

@@ -12,7 +12,7 @@ from redis.exceptions import AuthenticationError, NoPermissionError
 
 from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.errors import StoreFailed
-from mcptrio.stores import StoreSettings
+from mcptrio.stores import CommonTaskStore, StoreSettings
 from mcptrio_store_redis.address import RedisAddress, read_address
 from mcptrio_store_redis.batches import failure
 from mcptrio_store_redis.bus import RedisBus
@@ -25,6 +25,7 @@ from mcptrio_store_redis.leaving import leave
 from mcptrio_store_redis.limits import RedisQuotaStore, RedisReplayStore
 from mcptrio_store_redis.links import ERRORS, RedisLink, open_link
 from mcptrio_store_redis.sessions import RedisSessionStore
+from mcptrio_store_redis.tasks import RedisTasks
 
 __all__ = ["SCHEMA", "open_redis_stores"]
 
@@ -59,7 +60,7 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
     try:
         await _connect(engine, address, limiter, give_up)
         messages = RedisBus(engine) if bus is None else None
-        stores, events, leases = _make_stores(engine, bus, messages)
+        stores, events, leases, tasks = _make_stores(engine, bus, messages)
         async with _open_quiet_nursery() as listening:
             try:
                 if messages is not None:
@@ -79,15 +80,17 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
                     messages.listener.stop()
                 with trio.CancelScope(shield=True):
                     left = events.open_streams()
-                    await trio.to_thread.run_sync(leave, engine, left, limiter=limiter)
+                    released = await trio.to_thread.run_sync(leave, engine, left, limiter=limiter)
                     events.wake_readers(left)
+                    if messages is None:
+                        tasks.announce_released(released)
     finally:
         link.reset()
 
 
 def _make_stores(
     engine: RedisEngine, bus: Bus | None, messages: RedisBus | None
-) -> tuple[Stores, RedisEventStore, RedisLeases]:
+) -> tuple[Stores, RedisEventStore, RedisLeases, CommonTaskStore]:
     publish: Callable[[str, bytes], None] = _ignore
     if messages is not None:
         publish = messages.deliver_here
@@ -95,7 +98,14 @@ def _make_stores(
         publish = bus.publish
     events = RedisEventStore(engine, publish, is_announced=messages is not None)
     effects = RedisEffectStore(engine)
-    leases = RedisLeases(engine, events, effects, messages)
+
+    async def release_tasks() -> None:
+        tasks.announce_released(await steps.release_ended())
+        await tasks.take_back_doubtful()
+
+    leases = RedisLeases(engine, events, effects, messages, release_tasks)
+    steps = RedisTasks(engine, leases.renewals)
+    tasks = CommonTaskStore(steps, engine.settings, bus or messages)
 
     def status() -> StoreStatus:
         since = engine.failing_since
@@ -114,10 +124,11 @@ def _make_stores(
         effects=effects,
         replays=RedisReplayStore(engine),
         quotas=RedisQuotaStore(engine),
+        tasks=tasks,
         is_shared=True,
         status=status,
     )
-    return stores, events, leases
+    return stores, events, leases, tasks
 
 
 async def _register(leases: RedisLeases, give_up: float) -> None:

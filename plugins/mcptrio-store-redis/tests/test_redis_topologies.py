@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from attrs import asdict, frozen
 from mcptrio.abc import SessionRecord, session_topic, wake_message
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreBounds
+from tests.stores import shared_tasks_contract as tasks
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Heard, eventually
 
@@ -189,6 +190,26 @@ class TestCluster:
             used = [node for node in nodes if node.command("KEYS", f"{prefix}*:e:x")]
             assert len(used) == 3
             assert await one.sessions.delete("s0")
+
+    @pytest.mark.parametrize(
+        "holds",
+        [
+            tasks.test_any_process_answers_and_only_the_holder_works,
+            tasks.test_claims_of_two_processes_at_once_get_each_task_once,
+            tasks.test_a_process_that_closes_gives_its_tasks_back,
+            tasks.test_tasks_of_a_killed_process_are_claimed_again,
+            tasks.test_tasks_of_a_process_that_is_suspended_are_claimed_again,
+        ],
+    )
+    async def test_tasks(
+        self,
+        holds: Callable[[tasks.SharedTasks], Awaitable[None]],
+        cluster: tuple[list[RedisServer], Place],
+        prefix: str,
+    ) -> None:
+        lease = 2.0
+        own = {"prefix": prefix, "lease": lease, "start_timeout": 10.0}
+        await holds(tasks.SharedTasks(cluster[1].url, own, takeover=lease * 8 / 3 + 1))
 
     async def test_a_slot_that_moves_takes_its_sessions_along(
         self, opener: Opener, cluster: tuple[list[RedisServer], Place]
