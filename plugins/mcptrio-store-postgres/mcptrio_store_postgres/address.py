@@ -141,11 +141,19 @@ def _security(parameters: Mapping[str, Any], hosts: list[str], settings: StoreSe
         expected = f"sslmode {' or '.join(_SECURE_MODES)} for a host that is not local, or the setting insecure"
         raise ConfigError(f"store: expected {expected}, got sslmode {mode}")
     if settings.ca_file is not None:
+        _check_authorities(settings.ca_file)
         found["sslrootcert"] = str(settings.ca_file)
     elif found["sslmode"].startswith("verify-") and "sslrootcert" not in parameters:
         own = ssl.get_default_verify_paths().cafile
         found["sslrootcert"] = next((path for path in (own, *_AUTHORITIES) if path and Path(path).exists()), "system")
     return found
+
+
+def _check_authorities(path: Path) -> None:
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:
+        raise ConfigError(f"stores.ca_file: cannot read {path}: {error}") from error
 
 
 def _is_path(host: str) -> bool:

@@ -16,7 +16,7 @@ from mcptrio.stores import Check, StoreSettings
 from mcptrio_store_postgres.address import Address, read_address
 from mcptrio_store_postgres.failures import store_failed
 from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
-from mcptrio_store_postgres.versions import MIN_SERVER, NEWEST, migrate_tables, stored_version
+from mcptrio_store_postgres.versions import MIN_SERVER, NEWEST, migrate_tables, missing_grant, stored_version
 
 __all__ = ["check", "migrate"]
 
@@ -130,6 +130,9 @@ def _latency(connection: Connection) -> Check:
 def _schema(connection: Connection, address: Address) -> Iterator[Check]:
     number, compatible_from = stored_version(connection)
     command = f"run: mcptrio store migrate {address.url}"
+    if not number and (statement := missing_grant(connection, address)) is not None:
+        yield Check("rights", False, f"role {connection.info.user} may not use the schema {address.schema}", statement)
+        return
     if not number:
         yield Check("schema", False, f"no tables in schema {address.schema}", command)
         return

@@ -19,7 +19,7 @@ from mcptrio_store_postgres.address import Address
 from mcptrio_store_postgres.failures import store_failed
 from mcptrio_store_postgres.links import Connection
 
-__all__ = ["MIN_SERVER", "NEWEST", "check_version", "migrate_tables", "stored_version"]
+__all__ = ["MIN_SERVER", "NEWEST", "check_version", "migrate_tables", "missing_grant", "stored_version"]
 
 _NAME: Final = re.compile(r"(\d{4})_(\w+)\.sql")
 _COMPATIBLE: Final = re.compile(r"-- compatible-from: (\d+)\n")
@@ -65,6 +65,16 @@ def stored_version(connection: Connection) -> tuple[int, int]:
     return (0, 0) if row is None or row[0] is None else (int(str(row[0])), int(str(row[1])))
 
 
+def missing_grant(connection: Connection, address: Address) -> str | None:
+    """Return the statement that lets the role use the schema; None if it may, or if there is no schema."""
+    row = connection.execute(
+        "SELECT has_schema_privilege(oid, 'USAGE'), quote_ident(current_user) FROM pg_namespace WHERE nspname = %s",
+        (address.schema,),
+    ).fetchone()
+    # Without the right, PostgreSQL gives the same answer as without tables.
+    return f"GRANT USAGE ON SCHEMA {address.schema} TO {row[1]}" if row is not None and not row[0] else None
+
+
 def check_version(connection: Connection, address: Address) -> None:
     """Check that this version can work with the tables.
 
@@ -76,6 +86,10 @@ def check_version(connection: Connection, address: Address) -> None:
         raise StoreFailed(f"{address.label}: expected PostgreSQL 14 or later, got {got}")
     number, compatible_from = stored_version(connection)
     command = f"mcptrio store migrate {address.url}"
+    if number == 0 and (grant := missing_grant(connection, address)) is not None:
+        raise StoreFailed(
+            f"{address.label}: the role {connection.info.user} may not use the schema {address.schema}; run: {grant}"
+        )
     if number == 0:
         raise StoreFailed(f"{address.label}: the schema {address.schema} has no tables of mcptrio: run {command}")
     if number < NEWEST:

@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any, Final
 
 import trio
-from redis.exceptions import AuthenticationError, NoPermissionError
 
 from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import CommonTaskStore, StoreSettings
 from mcptrio_store_redis.address import RedisAddress, read_address
-from mcptrio_store_redis.batches import failure
+from mcptrio_store_redis.batches import failure, is_final
 from mcptrio_store_redis.bus import RedisBus
 from mcptrio_store_redis.commands import RedisRefused
 from mcptrio_store_redis.effects import RedisEffectStore
@@ -166,15 +165,10 @@ async def _connect(engine: RedisEngine, address: RedisAddress, limiter: trio.Cap
         error = await trio.to_thread.run_sync(_try, engine, limiter=limiter)
         if error is None:
             return
-        # Waiting does not change these.
-        is_final = isinstance(error, AuthenticationError | NoPermissionError | StoreFailed)
-        is_final |= "CERTIFICATE_VERIFY_FAILED" in str(error)
-        if is_final or trio.current_time() >= give_up:
-            place = engine.place
-            failed = error if isinstance(error, StoreFailed) else failure(place, error, settings.timeout)
-            if isinstance(error, AuthenticationError):
-                failed = StoreFailed(f"{place}: the engine refuses the user or the password: {error}")
-            raise failed from error
+        if isinstance(error, StoreFailed):
+            raise error
+        if is_final(error) or trio.current_time() >= give_up:
+            raise failure(engine.place, error, settings.timeout) from error
         await trio.sleep(_RETRY)
 
 
