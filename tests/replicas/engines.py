@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from tests.replicas.processes import Program, program_path, until_listening
 __all__ = ["ENGINES", "Engine", "engine_of"]
 
 _START_SECONDS: Final = 30.0
+# The tables of PostgreSQL that a request needs, and that of the leases.
+_TABLES: Final = ("leases", "sessions", "streams", "events", "effects")
 
 
 @define
@@ -76,7 +79,28 @@ async def redis(folder: Path) -> AsyncIterator[Engine]:
         program = Program([program_path("redis-server"), *arguments], folder, folder / "redis.log")
         async with _running(program, port), fault_proxy(port) as proxy:
             urls = [f"redis://127.0.0.1:{each}" for each in (proxy.port, port)]
-            yield Engine("redis", *urls, _faults(program, port, proxy))
+
+            async def command(*words: str) -> None:
+                redis_cli = [program_path("redis-cli"), "-p", str(port), *words]
+                await trio.run_process(redis_cli, capture_stdout=True, capture_stderr=True)
+
+            @asynccontextmanager
+            async def flushed(seconds: float) -> AsyncIterator[None]:
+                await command("SCRIPT", "FLUSH")
+                yield
+
+            @asynccontextmanager
+            async def full(seconds: float) -> AsyncIterator[None]:
+                # Less than an empty engine needs: it refuses each write that needs memory.
+                await command("CONFIG", "SET", "maxmemory", "1")
+                try:
+                    yield
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await command("CONFIG", "SET", "maxmemory", "0")
+
+            faults = _faults(program, port, proxy)
+            yield Engine("redis", *urls, {**faults, "flush the scripts": flushed, "fill the memory": full})
 
 
 @asynccontextmanager
@@ -109,8 +133,19 @@ async def postgres(folder: Path) -> AsyncIterator[Engine]:
                     await trio.run_process(psql, capture_stdout=True, capture_stderr=True, check=False)
                     yield
 
+                @asynccontextmanager
+                async def locked(seconds: float) -> AsyncIterator[None]:
+                    tables = ", ".join(f"mcptrio.{name}" for name in _TABLES)
+                    # Of two transactions that wait for each other, the engine ends one; this one then locks nothing.
+                    lock = f"BEGIN; LOCK TABLE {tables}; SELECT pg_sleep({seconds}); COMMIT"
+                    async with trio.open_nursery() as nursery:
+                        psql = partial(trio.run_process, capture_stdout=True, capture_stderr=True, check=False)
+                        nursery.start_soon(psql, [program_path("psql"), own, "-c", lock])
+                        yield
+
                 url = f"postgresql://mcptrio@127.0.0.1:{proxy.port}/postgres"
-                yield Engine("postgres", url, own, {**faults, "terminate connections": terminated})
+                own_faults = {"terminate connections": terminated, "lock the tables": locked}
+                yield Engine("postgres", url, own, {**faults, **own_faults})
     finally:
         shutil.rmtree(data, ignore_errors=True)
 

@@ -28,8 +28,10 @@ _INSTALL: Final = {
     "nginx": "apt-get install nginx-light",
     "haproxy": "apt-get install haproxy",
     "redis-server": "apt-get install redis-server",
+    "redis-cli": "apt-get install redis-tools",
     "initdb": "apt-get install postgresql",
     "postgres": "apt-get install postgresql",
+    "psql": "apt-get install postgresql-client",
 }
 
 
