@@ -14,7 +14,10 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-__all__ = ["WAIT_TIMEOUT", "RedisServer", "free_port", "until"]
+__all__ = ["PROGRAMS", "WAIT_TIMEOUT", "RedisServer", "free_port", "until"]
+
+PROGRAMS = [name for name in ("redis-server", "valkey-server") if shutil.which(name)] or ["redis-server"]
+"""The servers of this machine. The tests of the shared server run with each."""
 
 WAIT_TIMEOUT = 20.0
 """Seconds; only a test that fails waits so long."""
@@ -40,11 +43,13 @@ class RedisServer:
     Args:
         folder: Keeps the files of the server.
         options: Further lines of its configuration, as arguments.
-        mode: Further arguments, such as ``--sentinel``.
+        program: ``redis-server`` or ``valkey-server``; the first that is installed if there is none.
     """
 
-    def __init__(self, folder: Path, *options: str, port: int | None = None, config: Path | None = None) -> None:
-        found = shutil.which("redis-server") or shutil.which("valkey-server")
+    def __init__(
+        self, folder: Path, *options: str, port: int | None = None, config: Path | None = None, program: str = ""
+    ) -> None:
+        found = shutil.which(program or PROGRAMS[0])
         assert found is not None, "redis-server is missing: apt-get install redis-server (or valkey-server)"
         self._program = found
         self._folder = folder

@@ -74,7 +74,13 @@ async def test_a_replica_of_the_engine_is_not_written(tmp_path: Path, prefix: st
 @contextmanager
 def watched(folder: Path) -> Iterator[tuple[RedisServer, RedisServer, Place]]:
     """A master with a replica, and three sentinels."""
-    with replicated(folder) as (master, replica), ExitStack() as stack:
+    with replicated(folder) as (master, replica), sentinels_of(folder, master, replicas=1) as place:
+        yield master, replica, place
+
+
+@contextmanager
+def sentinels_of(folder: Path, master: RedisServer, *, replicas: int) -> Iterator[Place]:
+    with ExitStack() as stack:
         sentinels = []
         for at in range(3):
             config = folder / f"sentinel{at}.conf"
@@ -85,16 +91,16 @@ def watched(folder: Path) -> Iterator[tuple[RedisServer, RedisServer, Place]]:
             sentinel = RedisServer(folder / f"sentinel{at}", "--sentinel", config=config)
             sentinels.append(stack.enter_context(sentinel))
         for sentinel in sentinels:
-            until(lambda each=sentinel: knows_all(each), "the sentinels know each other and the replica")  # type: ignore[misc]
+            until(lambda each=sentinel: knows_all(each, replicas), "the sentinels know each other and the replicas")  # type: ignore[misc]
         hosts = ",".join(f"127.0.0.1:{each.port}" for each in sentinels)
-        yield master, replica, Place(f"redis+sentinel://{hosts}/main")
+        yield Place(f"redis+sentinel://{hosts}/main")
 
 
-def knows_all(sentinel: RedisServer) -> bool:
+def knows_all(sentinel: RedisServer, replicas: int) -> bool:
     flat = sentinel.command("SENTINEL", "MASTER", "main")
     state = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
     found = {str(name.decode() if isinstance(name, bytes) else name): value for name, value in state.items()}
-    return int(found["num-other-sentinels"]) == 2 and int(found["num-slaves"]) == 1
+    return int(found["num-other-sentinels"]) == 2 and int(found["num-slaves"]) == replicas
 
 
 async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, prefix: str) -> None:
