@@ -45,7 +45,7 @@ class Address:
     parameters: Mapping[str, Any]
     password_file: Path | None
 
-    def connection_parameters(self, *, statement_timeout: float) -> dict[str, Any]:
+    def connection_parameters(self) -> dict[str, Any]:
         """Return the parameters of a connection. Reads the file with the password, which may have changed.
 
         Raises:
@@ -59,8 +59,16 @@ class Address:
                 raise StoreFailed(
                     f"{self.label}: cannot read the password file {self.password_file}: {error}"
                 ) from error
+        return found
+
+    def session_statements(self, *, statement_timeout: float) -> bytes:
+        """Return the statements to begin each connection with.
+
+        They are not ``options`` of the connection, which PgBouncer refuses.
+        """
         milliseconds = math.ceil(statement_timeout * 1000)
-        options = {
+        settings = {
+            # The prefix is a checked identifier.
             "search_path": self.schema,
             "statement_timeout": milliseconds,
             # A replica that stops in a transaction must not hold locks for long.
@@ -72,9 +80,7 @@ class Address:
             "tcp_keepalives_interval": 5,
             "tcp_keepalives_count": 3,
         }
-        text = " ".join(f"-c {name}={value}" for name, value in options.items())
-        found["options"] = f"{found['options']} {text}" if found.get("options") else text
-        return found
+        return "; ".join(f"SET {name} = {value}" for name, value in settings.items()).encode()
 
 
 def read_address(url: str, settings: StoreSettings) -> Address:

@@ -44,6 +44,12 @@ def test_a_connection_without_tls_to_another_machine_is_refused(mode: str) -> No
     assert read_address(url, StoreSettings(insecure=True)).parameters["sslmode"] == mode
 
 
+def test_connections_begin_without_options_which_pgbouncer_refuses() -> None:
+    address = read_address("postgresql://u@localhost/d", StoreSettings(prefix="own"))
+    assert "options" not in address.connection_parameters()
+    assert b"SET search_path = own; SET statement_timeout = 2000" in address.session_statements(statement_timeout=2)
+
+
 @pytest.mark.parametrize("prefix", ["", "A", "1a", "a-b", 'a"b', "a" * 41, "ä"])
 def test_a_prefix_that_is_no_plain_identifier_is_refused(prefix: str) -> None:
     with pytest.raises(ConfigError, match="prefix: expected a lower-case letter"):
