@@ -143,7 +143,7 @@ def replica(folder: Path, number: int, port: int, url: str, settings: Mapping[st
         "MCPTRIO_HTTP_KEEPALIVE_INTERVAL": "2",
         "MCPTRIO_HTTP_SESSION_RATE": "0",
         # Long enough for the proxy to notice that the listener has closed, short enough for a trial.
-        "MCPTRIO_TIMEOUTS_SHUTDOWN": "1",
+        "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "1",
         "PYTHONPATH": str(Path(__file__).parents[2]),
         **settings,
     }
