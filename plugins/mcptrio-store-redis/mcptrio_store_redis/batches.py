@@ -180,14 +180,19 @@ def failure(place: str, error: Exception, timeout: float) -> StoreFailed:
     elif isinstance(error, AuthenticationError):
         failed = StoreFailed(f"{place}: the engine refuses the user or the password: {error}")
     elif untrusted := _UNTRUSTED.search(str(error)):
-        failed = StoreFailed(
-            f"{place}: the engine's certificate is not trusted: {untrusted[1]}; set stores.ca_file to the authority"
-            " that has signed it, and use a host name that it contains"
-        )
+        failed = StoreFailed(f"{place}: the engine's certificate is not trusted: {untrusted[1]}{_fix(untrusted[1])}")
     else:
         failed = StoreFailed(f"{place}: not reachable: {error}")
     failed.__cause__ = error
     return failed
+
+
+def _fix(reason: str) -> str:
+    if "mismatch" in reason:
+        return "; use a host name that it contains"
+    if "issuer" in reason or "self-signed" in reason or "self signed" in reason:
+        return "; set stores.ca_file to the authority that has signed it"
+    return ""
 
 
 def is_final(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.authority import Authority
 from tests.stores.shared_contract import Heard, eventually
 
 from .redis_server import RedisServer, free_port
+from .test_redis_topologies import clustered, replicated, sentinels_of
 
 __all__: list[str] = []
 
@@ -127,7 +129,7 @@ async def test_a_password_that_the_engine_no_longer_accepts_is_named_while_servi
     [
         ("other authority", "certificate is not trusted: .*issuer certificate; set stores.ca_file to the authority"),
         ("no authority", "certificate is not trusted: .*issuer certificate; set stores.ca_file to the authority"),
-        ("other host", "certificate is not valid for '127.0.0.2'.* use a host name that it contains"),
+        ("other host", "certificate is not valid for '127.0.0.2'; use a host name that it contains"),
         ("wrong password", "the engine refuses the user or the password"),
         ("no password", "the engine refuses the user or the password"),
         ("unknown user", "the engine refuses the user or the password"),
@@ -163,6 +165,51 @@ async def test_a_wrong_setup_is_explained_without_a_password(
     for text in (str(raised.value), caplog.text, *(f"{each.found} {each.advice}" for each in found)):
         assert PASSWORD not in text
         assert WRONG not in text
+
+
+async def test_a_cluster_with_tls_needs_the_documented_rights_only(tmp_path: Path, prefix: str) -> None:
+    authority = Authority(tmp_path, "authority")
+    certificate, key = authority.issue("redis")
+    (tmp_path / "password").write_text(PASSWORD)
+    ports = [free_port() for _ in range(3)]
+    own = ("--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-auth-clients", "no")
+    own = (*own, "--tls-ca-cert-file", str(authority.path), "--tls-cluster", "yes")
+    with clustered(tmp_path, lambda at: ("--tls-port", str(ports[at]), *own)) as (nodes, _):
+        rule = acl_line(prefix, is_cluster=True).replace("PASSWORD", PASSWORD).split()[2:]
+        for node in nodes:
+            node.command("ACL", "SETUSER", "mcptrio", *rule)
+        settings = StoreSettings(prefix=prefix, ca_file=authority.path, password_file=tmp_path / "password")
+        # The cluster names its nodes to a client of TLS with their ports for TLS.
+        url = f"redis+cluster://mcptrio@127.0.0.1:{ports[0]}?tls=1"
+
+        found = await check(url, settings)
+
+        assert {each.name for each in found if not each.is_ok} == {"memory", "durability"}, found
+        async with open_stores(url, settings) as one, open_stores(url, settings) as two:
+            for at in range(20):
+                await one.events.append(f"s{at}", "x", b"1", last=True)
+                assert len((await two.events.read(f"s{at}", "x", 0))[0]) == 1
+            clients = [node.command("CLIENT", "LIST") for node in nodes]
+            used = [each for each in "\n".join(map(str, clients)).split("user=") if each.startswith("mcptrio")]
+            assert len(used) >= 6
+
+
+async def test_sentinels_that_want_a_password_get_it(tmp_path: Path, prefix: str) -> None:
+    with replicated(tmp_path) as (master, _):
+        with sentinels_of(tmp_path, master, replicas=1) as place:
+            sentinels = [int(port) for port in re.findall(r":(\d+)", place.url)]
+            for port in (master.port, *sentinels):
+                login = RedisServer(tmp_path, port=port)
+                login.command("ACL", "SETUSER", "mcptrio", "on", f">{PASSWORD}", "allkeys", "allchannels", "+@all")
+                if port != master.port:
+                    login.command("ACL", "SETUSER", "default", "off")
+            url = place.url.replace("://", f"://mcptrio:{PASSWORD}@")
+            settings = StoreSettings(prefix=prefix, start_timeout=0)
+            with pytest.raises(StoreFailed):
+                async with open_stores(url, settings):
+                    raise AssertionError("the sentinels know no such user")
+            async with open_stores(f"{url}?sentinel_auth=1", settings) as stores:
+                assert await stores.sessions.save(RECORD) is not None
 
 
 async def test_files_that_cannot_be_read_are_named_before_connecting(secured: Secured, prefix: str) -> None:

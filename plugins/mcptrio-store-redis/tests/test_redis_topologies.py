@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -129,14 +129,16 @@ async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, pr
 
 
 @contextmanager
-def clustered(folder: Path) -> Iterator[tuple[list[RedisServer], Place]]:
-    """Three masters."""
+def clustered(
+    folder: Path, options_of: Callable[[int], Sequence[str]] = lambda at: ()
+) -> Iterator[tuple[list[RedisServer], Place]]:
+    """Three masters, each with further options."""
     with ExitStack() as stack:
         nodes = []
         for at in range(3):
             bus = str(free_port())
             options = "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000"
-            nodes.append(stack.enter_context(RedisServer(folder / f"node{at}", *options)))
+            nodes.append(stack.enter_context(RedisServer(folder / f"node{at}", *options, *options_of(at))))
         hosts = [f"127.0.0.1:{each.port}" for each in nodes]
         subprocess.run(
             ["redis-cli", "--cluster", "create", *hosts, "--cluster-yes"], check=True, capture_output=True, timeout=60
