@@ -44,6 +44,7 @@ class SessionRecord:
 
     id: str
     revision: str
+    """Empty for a stream of HTTP with SSE, whose session stays in the process that has the stream."""
     # Bound at initialize. Every later request of the session must have the same principal.
     principal: Principal | None = None
     client_info: Mapping[str, Any] = field(factory=dict)

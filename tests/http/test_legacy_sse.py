@@ -3,138 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import trio
-from attrs import define, field
 from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 
-from mcptrio import Context, Server, tool
 from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.http.engine.limits import ConnectionLimits
-from mcptrio.http.engine.server import serve_asgi as serve
-from mcptrio.serve.http_options import make_http_app
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
 from tests.guards import FunctionGuard
 from tests.interaction.applies import HANDSHAKE
-from tests.interaction.client import Peer
 from tests.interaction.wires import SSEWire
-from tests.server_options import server_options
 
+from .sse_site import PING, call, greet, site, status
 from .web import eventually
 
 __all__: list[str] = []
-
-PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
-
-
-@define(eq=False)
-class Work:
-    """Tools that wait, or send much."""
-
-    notes: list[str] = field(factory=list)
-    begun: trio.Event = field(factory=trio.Event)
-    ended: trio.Event = field(factory=trio.Event)
-    release: trio.Event = field(factory=trio.Event)
-
-    @tool
-    async def hold(self, ctx: Context) -> str:
-        """Wait until released."""
-        self.begun.set()
-        try:
-            await self.release.wait()
-        except trio.Cancelled:
-            self.notes.append("cancelled")
-            raise
-        finally:
-            self.ended.set()
-        return "released"
-
-    @tool
-    async def talk(self) -> str:
-        """Send more than socket buffers hold."""
-        return "x" * 20_000_000
-
-    @tool
-    async def whoami(self, ctx: Context) -> str:
-        """Return the caller."""
-        return ctx.principal.subject if ctx.principal else "nobody"
-
-
-@define(eq=False)
-class Site:
-    """A running server."""
-
-    port: int
-    server: Server
-    work: Work
-    nursery: trio.Nursery
-    shutdown: trio.Event
-
-    @asynccontextmanager
-    async def wire(self, **options: Any) -> AsyncIterator[SSEWire]:
-        """Open a stream."""
-        wire = SSEWire(self.port, **options)
-        try:
-            await wire.open()
-            yield wire
-        finally:
-            await wire.aclose()
-
-    @asynccontextmanager
-    async def peer(self, revision: str = "2025-11-25", **options: Any) -> AsyncIterator[Peer]:
-        """A client after its handshake."""
-        async with self.wire(**options) as wire:
-            peer = Peer(revision=revision, wire=wire, nursery=self.nursery)
-            await self.nursery.start(peer.run)
-            await peer.begin()
-            yield peer
-
-
-@asynccontextmanager
-async def site(
-    options: HTTPOptions | None = None,
-    *,
-    wrap: Any = None,
-    connection: ConnectionLimits | None = None,
-    **more: Any,
-) -> AsyncIterator[Site]:
-    """Run a whole server on a socket; check at the end that no session has left anything."""
-    work = Work()
-    server = Server("tested", version="7", plugins=[work], **server_options(more))
-    shutdown = trio.Event()
-    with trio.fail_after(60):
-        async with server.open(), trio.open_nursery() as nursery:
-            app: Any = make_http_app(server, options or HTTPOptions())
-            await nursery.start(app.run)
-            app = wrap(app) if wrap is not None else app
-            [url] = await nursery.start(
-                partial(serve, app, bind="127.0.0.1:0", shutdown=shutdown, shutdown_timeout=0.5, limits=connection)
-            )
-            port = int(url.rpartition(":")[2])
-            here = Site(port, server, work, nursery, shutdown)
-            yield here
-            await eventually(lambda: not server.status.sessions)
-            nursery.cancel_scope.cancel()
-
-
-async def status(port: int, request: str, *headers: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
-    """Return the status of the response to any request."""
-    lines = [f"{request} HTTP/1.1", "connection: close", *headers]
-    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-        await stream.send_all("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
-        got = b""
-        while chunk := await stream.receive_some():
-            got += chunk
-    head, _, rest = got.partition(b"\r\n\r\n")
-    pairs = (line.split(": ", 1) for line in head.decode("latin-1").split("\r\n")[1:])
-    return int(got[9:12]), {name.lower(): value for name, value in pairs}, rest
-
 
 # Sessions
 
@@ -431,15 +318,3 @@ def test_endpoint_path_that_legacy_sse_uses_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="path: expected another path than /sse and /messages"):
         HTTPOptions(path=path)
     assert HTTPOptions(path=path, legacy_sse=False).path == path
-
-
-def call(name: str) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": {"name": name}}).encode()
-
-
-async def greet(wire: SSEWire) -> None:
-    """Run the handshake by hand, and read nothing afterwards."""
-    params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    await wire.send(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode())
-    assert await wire.receive()
-    await wire.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')

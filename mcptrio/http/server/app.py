@@ -142,7 +142,7 @@ class HTTPApp:
         self._endpoint = _Path(_Kind.ENGINE, self._answer, STREAMABLE)
         paths = {path: self._endpoint}
         if legacy is not None:
-            sse = LegacySSE(engine, legacy, self._limits, self._decoder)
+            sse = LegacySSE(engine, legacy, self._decoder, self._sessions.shared)
             paths |= {
                 legacy.stream: _Path(_Kind.ENGINE, sse.open, ("GET",)),
                 legacy.messages: _Path(_Kind.ENGINE, sse.post, ("POST",)),

@@ -56,7 +56,7 @@ class Sessions:
         self._limits = limits
         self._engine = engine
         self._replicas = Replicas(bus)
-        self._shared = Shared(
+        self.shared = Shared(
             store=store,
             events=events,
             replicas=self._replicas,
@@ -64,6 +64,7 @@ class Sessions:
             keepalives=keepalives,
             start_soon=self._start_soon,
         )
+        """Also for the sessions of HTTP with SSE."""
         self._here: OrderedDict[str, HTTPSession] = OrderedDict()
         """The least recently used first."""
         self._expired: dict[str, None] = {}
@@ -91,7 +92,7 @@ class Sessions:
             Overloaded: the engine has too many sessions.
         """
         self._check_running()
-        return HTTPSession(self._shared, self._open_peer(principal, None), None)
+        return HTTPSession(self.shared, self._open_peer(principal, None), None)
 
     async def keep(self, session: HTTPSession) -> None:
         """Store a session whose ``initialize`` has succeeded.
@@ -127,7 +128,7 @@ class Sessions:
         if session is not None and session.peer.ended:
             session.end("its local part has ended")
         if session is None or session.ended:
-            session = HTTPSession(self._shared, self._open_peer(principal, record), record)
+            session = HTTPSession(self.shared, self._open_peer(principal, record), record)
             self._enter(session)
         elif record is not session.saved:
             session.refresh(record)
