@@ -171,7 +171,8 @@ class EventStore(Protocol):
     async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
         """Return messages of the inbox from ``position`` (0 is the first), and the position after them.
 
-        A long list is returned in parts; an empty one is the end.
+        A long list is returned in parts; an empty one is the end. Positions are not used again, as long as the inbox is
+        read more often than events expire.
         """
         ...
 
