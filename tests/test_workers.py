@@ -261,6 +261,25 @@ def test_server_request_is_answered_on_the_other_worker(pair: tuple[Peer, Peer])
     stream.read()
 
 
+def test_messages_of_http_with_sse_go_to_the_worker_with_the_stream(pair: tuple[Peer, Peer]) -> None:
+    first, second = pair
+    here = first.who()
+    first.send("GET", "/sse", accept="text/event-stream")
+    stream = first.receive()
+    while not (line := stream.readline().decode()).startswith("data: /messages?"):
+        assert line, "the stream has ended"
+    endpoint = line.removeprefix("data: ").strip()
+    call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "who", "arguments": {}}}
+    for message in (HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}, call):
+        second.send("POST", endpoint, message)
+        taken = second.receive()
+        assert taken.status == 202
+        taken.read()
+
+    assert next_message(stream)["result"]["serverInfo"]
+    assert next_message(stream)["result"]["content"][0]["text"] == str(here)
+
+
 def test_retry_reaches_the_other_worker(pair: tuple[Peer, Peer]) -> None:
     first, second = pair
     there = second.who()
