@@ -1,19 +1,23 @@
 """The plugin that the official clients are tested with, as a plugin author would write it, the same in every revision.
 
-test_python_sdk.py and test_typescript_sdk.py serve it with ``mcptrio serve --plugin``. Nothing here sleeps: events that
-other calls set determine the order.
+test_python_sdk.py and test_typescript_sdk.py serve it with ``mcptrio serve --plugin``. Files that other calls
+make determine the order of events, because these calls may run on another replica.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 import trio
-from attrs import Factory, define, frozen
+from attrs import define, frozen
 
 from mcptrio import (
     Blob,
@@ -54,13 +58,28 @@ print("plugin imported")
 
 @define
 class SharedState:
-    """State that calls share."""
+    """State that calls share, on this replica or another one."""
 
-    events: dict[str, trio.Event] = Factory(dict)
-    counts: Counter[str] = Factory(Counter)
+    folder: Path
+    """Shared by all replicas, as a database that the tools use would be."""
 
-    def event(self, name: str) -> trio.Event:
-        return self.events.setdefault(name, trio.Event())
+    def set(self, name: str) -> None:
+        self._file(name).touch()
+
+    async def wait(self, name: str) -> None:
+        while not self._file(name).exists():  # noqa: ASYNC110 - another process may make it
+            await trio.sleep(0.01)
+
+    def count(self, name: str) -> int:
+        """Return how often this was called with the name."""
+        with self._file(name).open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(b".")
+            file.flush()
+            return file.tell()
+
+    def _file(self, name: str) -> Path:
+        return self.folder / quote(name, safe="")
 
 
 @hookimpl
@@ -69,7 +88,8 @@ def lifespan(server: Server) -> AbstractAsyncContextManager[SharedState]:
     async def open_state() -> AsyncIterator[SharedState]:
         print("plugin entered", file=sys.stderr)
         try:
-            yield SharedState()
+            with TemporaryDirectory() as own:
+                yield SharedState(Path(os.environ.get("SHARED_FOLDER", own)))
         finally:
             print("plugin left", file=sys.stderr)
 
@@ -142,7 +162,7 @@ async def count(ctx: Context, name: str, to: int) -> int:
     for number in range(1, to + 1):
         await ctx.report_progress(number, total=to, message=f"{number} of {to}")
     with trio.fail_after(WAIT_TIMEOUT):
-        await ctx.state.event(f"{name} let go").wait()
+        await ctx.state.wait(f"{name} let go")
     return to
 
 
@@ -151,9 +171,9 @@ async def hold(ctx: Context, name: str) -> str:
     """Report the start, then wait for the release."""
     try:
         await ctx.report_progress(1, message="begun")
-        await ctx.state.event(f"{name} let go").wait()
+        await ctx.state.wait(f"{name} let go")
     except trio.Cancelled:
-        ctx.state.event(f"{name} cancelled").set()
+        ctx.state.set(f"{name} cancelled")
         raise
     return f"{name} was let go"
 
@@ -161,7 +181,7 @@ async def hold(ctx: Context, name: str) -> str:
 @tool
 async def let_go(ctx: Context, name: str) -> str:
     """Release a ``hold`` or a ``count``."""
-    ctx.state.event(f"{name} let go").set()
+    ctx.state.set(f"{name} let go")
     return "done"
 
 
@@ -169,19 +189,18 @@ async def let_go(ctx: Context, name: str) -> str:
 async def watch_cancelled(ctx: Context, name: str) -> str:
     """Wait until a ``hold`` was cancelled."""
     with trio.fail_after(WAIT_TIMEOUT):
-        await ctx.state.event(f"{name} cancelled").wait()
+        await ctx.state.wait(f"{name} cancelled")
     return f"{name} was cancelled"
 
 
 @tool
 async def meet(ctx: Context, name: str, parties: int) -> int:
     """Wait until this number of calls run at the same time; return the position of this one."""
-    ctx.state.counts[name] += 1
-    place: int = ctx.state.counts[name]
+    place: int = ctx.state.count(name)
     if place == parties:
-        ctx.state.event(name).set()
+        ctx.state.set(f"{name} complete")
     with trio.fail_after(WAIT_TIMEOUT):
-        await ctx.state.event(name).wait()
+        await ctx.state.wait(f"{name} complete")
     return place
 
 
@@ -259,8 +278,7 @@ async def checkout(ctx: Context, name: str) -> str:
     """Run an effect once, then ask twice; the second question contains the first answer."""
 
     async def charge() -> int:
-        ctx.state.counts[f"{name} charged"] += 1
-        return int(ctx.state.counts[f"{name} charged"])
+        return int(ctx.state.count(f"{name} charged"))
 
     charged = await ctx.once(charge, key="charge")
     first = await ctx.ask("Which coffee?", Coffee)
@@ -285,9 +303,8 @@ async def asked(ctx: Context) -> str:
 
 @resource("note://today", title="Today", mime_type="text/markdown", ttl_ms=60_000)
 async def today(ctx: Context) -> str:
-    """Today's note, with the number of reads."""
-    ctx.state.counts["today"] += 1
-    return f"# Today\n\nRead {ctx.state.counts['today']} time(s)."
+    """Today's note; says how often it was read."""
+    return f"# Today\n\nRead {ctx.state.count('today')} time(s)."
 
 
 @resource("note://logo", mime_type="image/png")
