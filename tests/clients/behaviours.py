@@ -47,7 +47,7 @@ class Run:
 
 
 def runs_of(client: str, revisions: Sequence[str], *, sse: Sequence[str] = (), routed: bool = False) -> list[Run]:
-    """Return each revision over each transport but stdio if routed; over HTTP with SSE only the revisions of ``sse``."""
+    """Return each revision over each transport (but stdio if routed), and those of ``sse`` over HTTP with SSE."""
     transports = TRANSPORTS[1:] if routed else TRANSPORTS
     return [
         Run(client=client, revision=revision, transport=transport, routed=routed)
