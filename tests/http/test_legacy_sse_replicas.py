@@ -246,7 +246,7 @@ async def test_stream_ends_when_its_record_expires() -> None:
         await greet(wire)
         await trio.sleep(0.5)
         # Another server searches, and says what it has found.
-        await both.two.app._sessions._sweep()
+        await both.two.app._sessions._expire_idle()
         assert await wire.receive() is None
 
 
