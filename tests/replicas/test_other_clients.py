@@ -16,7 +16,7 @@ import trio
 from attrs import frozen
 
 from tests.clients.behaviours import MODERN, SSE, Run, expected, runs_of
-from tests.clients.running import HERE, complaints, run_script, serve_command
+from tests.clients.running import HERE, problems_in, run_script, serve_command
 from tests.node import find_node
 from tests.processes import held_port
 from tests.replicas.engines import engine_of
@@ -69,7 +69,7 @@ async def service(folder: Path) -> AsyncIterator[Service]:
                     each.signal(signal.SIGTERM)
                 for each in replicas:
                     await each.wait()
-            assert not [problem for each in replicas for problem in complaints(each.log)]
+            assert not [problem for each in replicas for problem in problems_in(each.log)]
 
 
 async def check(command: Sequence[str | Path], runs: Sequence[Run], folder: Path, subtests: pytest.Subtests) -> None:
