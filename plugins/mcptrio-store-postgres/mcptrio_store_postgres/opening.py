@@ -31,10 +31,10 @@ from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
 from mcptrio_store_postgres.sessions import PostgresSessionStore
 from mcptrio_store_postgres.sweeping import Sweeper
 from mcptrio_store_postgres.tasks import PostgresTasks
-from mcptrio_store_postgres.versions import check_version
+from mcptrio_store_postgres.versions import STORE_TABLES, Tables, check_version
 from mcptrio_store_postgres.works import DatabaseWork
 
-__all__ = ["open_postgres_stores"]
+__all__ = ["open_postgres_stores", "wait_for_engine"]
 
 # Seconds between two attempts at the start.
 _START_INTERVAL: Final = 0.5
@@ -59,7 +59,7 @@ async def open_postgres_stores(url: str, settings: StoreSettings, *, bus: Bus | 
     """
     address = read_address(url, settings)
     give_up = trio.current_time() + settings.start_timeout
-    await _wait_for_engine(address, settings, give_up)
+    await wait_for_engine(address, settings, give_up)
     replica = _Replica.make(address, settings, bus)
     try:
         async with trio.open_nursery() as nursery:
@@ -210,11 +210,16 @@ async def _register(leases: Leases, give_up: float) -> None:
         await trio.sleep(_START_INTERVAL)
 
 
-async def _wait_for_engine(address: Address, settings: StoreSettings, give_up: float) -> None:
+async def wait_for_engine(
+    address: Address, settings: StoreSettings, give_up: float, tables: Tables = STORE_TABLES
+) -> None:
     """Check the engine and its tables; wait for an engine that is not there yet.
 
     Args:
+        address: The engine.
+        settings: The timeouts.
         give_up: Trio clock time after which it is not tried again.
+        tables: The tables that it must have.
 
     Raises:
         StoreFailed: It was not there in time, or its tables have another version.
@@ -225,7 +230,7 @@ async def _wait_for_engine(address: Address, settings: StoreSettings, give_up: f
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cut_late, [link])
         while True:
-            tried = await trio.to_thread.run_sync(_try, link, address, limiter=limiter)
+            tried = await trio.to_thread.run_sync(_try, link, tables, limiter=limiter)
             if tried is None:
                 break
             failed, is_final = tried
@@ -240,9 +245,9 @@ async def _wait_for_engine(address: Address, settings: StoreSettings, give_up: f
         raise tried[0]
 
 
-def _try(link: PostgresLink, address: Address) -> tuple[StoreFailed, bool] | None:
+def _try(link: PostgresLink, tables: Tables) -> tuple[StoreFailed, bool] | None:
     """Return the failure and whether it stays."""
-    done = outcome.capture(link.use, partial(_check, address=address))
+    done = outcome.capture(link.use, partial(_check, address=link.address, tables=tables))
     link.close()
     if isinstance(done, outcome.Value):
         return (done.value, True) if done.value is not None else None
@@ -251,13 +256,13 @@ def _try(link: PostgresLink, address: Address) -> tuple[StoreFailed, bool] | Non
         return error, False
     if isinstance(error, psycopg.Error):
         # A missing right stays missing; a password may be set while the engine starts.
-        return store_failed(address, error), isinstance(error, psycopg.ProgrammingError)
+        return store_failed(link.address, error), isinstance(error, psycopg.ProgrammingError)
     raise error
 
 
-def _check(connection: Connection, *, address: Address) -> StoreFailed | None:
+def _check(connection: Connection, *, address: Address, tables: Tables) -> StoreFailed | None:
     try:
-        check_version(connection, address)
+        check_version(connection, address, tables)
     except StoreFailed as error:
         return error
     return None

@@ -18,7 +18,7 @@ from mcptrio_store_postgres.failures import store_failed
 from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
 from mcptrio_store_postgres.versions import MIN_SERVER, NEWEST, migrate_tables, missing_grant, stored_version
 
-__all__ = ["check", "migrate"]
+__all__ = ["check", "migrate", "run_in_thread"]
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ async def check(url: str, settings: StoreSettings) -> list[Check]:
     address = read_address(url, settings)
     second = PostgresLink(address, timeout=_CHECK_SECONDS)
     try:
-        return await _in_thread(address, partial(_checks, second=second), second, seconds=_CHECK_SECONDS)
+        return await run_in_thread(address, partial(_checks, second=second), second, seconds=_CHECK_SECONDS)
     except StoreFailed as error:
         advice = "check host, port, user, password and pg_hba.conf, and that the server runs"
         return [Check("reachable", False, str(error), advice)]
@@ -60,11 +60,21 @@ async def migrate(url: str, settings: StoreSettings) -> list[str]:
     """
     address = read_address(url, settings)
     work = partial(migrate_tables, address=address, unlogged=settings.unlogged)
-    return await _in_thread(address, work, seconds=_MIGRATE_SECONDS)
+    return await run_in_thread(address, work, seconds=_MIGRATE_SECONDS)
 
 
-async def _in_thread(address: Address, work: Callable[[Connection], T], *others: PostgresLink, seconds: float) -> T:
-    """Run work with a connection, and close it and the others."""
+async def run_in_thread(address: Address, work: Callable[[Connection], T], *others: PostgresLink, seconds: float) -> T:
+    """Run ``work`` in a thread with a connection of its own, and return its result.
+
+    Args:
+        address: The database.
+        work: Uses the connection.
+        others: Further connections that it uses, which are closed too.
+        seconds: Seconds that it may take.
+
+    Raises:
+        StoreFailed: The database cannot be reached, refused a statement, or took too long.
+    """
     links = [PostgresLink(address, timeout=seconds), *others]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cut_late, links)
