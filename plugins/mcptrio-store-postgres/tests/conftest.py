@@ -16,10 +16,9 @@ from mcptrio_store_postgres import tools
 
 from mcptrio.abc import Stores
 from mcptrio.stores import StoreSettings, open_stores
+from tests.engines.postgres_server import PostgresServer, data_folder, server_at
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Replica
-
-from .postgres_server import PostgresServer, data_folder, server_at
 
 __all__: list[str] = []
 

@@ -14,10 +14,10 @@ import trio
 from mcptrio.abc import SessionRecord, Stores
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
+from tests.engines.postgres_server import PostgresServer
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
-from .postgres_server import PostgresServer
 
 __all__: list[str] = []
 

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
+from tests.engines.postgres_server import PostgresServer
 from tests.stores import shared_state_contract as contract
 from tests.stores.shared_state_contract import StoresOpener
 
 from .conftest import opened
-from .postgres_server import PostgresServer
 
 __all__: list[str] = []
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from mcptrio_store_postgres import tools
 
 from mcptrio.stores import StoreSettings
+from tests.engines.postgres_server import PostgresServer
 from tests.stores.shared_tasks_contract import *  # noqa: F403 - these are the tests
 from tests.stores.shared_tasks_contract import SharedTasks
 from tests.stores.tasks_contract import *  # noqa: F403 - these are the tests
@@ -18,7 +19,6 @@ from tests.stores.tasks_contract import TasksOpener
 from tests.stores.tasks_model import TASK_BOUNDS, TASK_STEPS, TasksModel, TaskStep, play_tasks
 
 from .conftest import opened
-from .postgres_server import PostgresServer
 
 __all__: list[str] = []
 

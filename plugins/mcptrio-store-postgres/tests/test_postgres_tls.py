@@ -17,9 +17,8 @@ from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.authority import Authority
+from tests.engines.postgres_server import PostgresServer, data_folder, server_at
 from tests.stores.shared_contract import Heard, eventually
-
-from .postgres_server import PostgresServer, data_folder, server_at
 
 __all__: list[str] = []
 

@@ -10,10 +10,10 @@ from mcptrio_store_postgres.address import read_address
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import MemoryBus, StoreSettings, open_stores
+from tests.engines.postgres_server import PostgresServer
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
-from .postgres_server import PostgresServer
 
 __all__: list[str] = []
 

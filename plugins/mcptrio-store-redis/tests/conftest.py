@@ -14,9 +14,8 @@ from attrs import asdict
 
 from mcptrio.abc import Stores
 from mcptrio.stores import StoreBounds, StoreSettings, open_stores
+from tests.engines.redis_server import PROGRAMS, RedisServer
 from tests.stores.contract import Opener, Passing
-
-from .redis_server import PROGRAMS, RedisServer
 
 __all__: list[str] = []
 

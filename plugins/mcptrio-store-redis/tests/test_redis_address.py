@@ -13,9 +13,9 @@ from mcptrio_store_redis.tools import acl_line, check, migrate
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import Check, StoreSettings, open_stores
+from tests.engines.redis_server import RedisServer
 
 from .conftest import opened
-from .redis_server import RedisServer
 
 __all__: list[str] = []
 

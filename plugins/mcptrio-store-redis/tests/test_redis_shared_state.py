@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
+from tests.engines.redis_server import RedisServer
 from tests.stores import shared_state_contract as contract
 from tests.stores.shared_state_contract import StoresOpener
 
 from .conftest import opened
-from .redis_server import RedisServer
 
 __all__: list[str] = []
 

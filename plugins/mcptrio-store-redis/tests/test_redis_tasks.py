@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from mcptrio.abc import TaskRecord, TaskStore
 from mcptrio.errors import Overloaded, StoreFailed
+from tests.engines.redis_server import RedisServer
 from tests.stores.shared_tasks_contract import *  # noqa: F403 - these are the tests
 from tests.stores.shared_tasks_contract import SharedTasks
 from tests.stores.tasks_contract import *  # noqa: F403 - these are the tests
@@ -19,7 +20,6 @@ from tests.stores.tasks_contract import ENDED, RUNNING, TasksOpener, new_task, t
 from tests.stores.tasks_model import TASK_BOUNDS, TASK_STEPS, TasksModel, TaskStep, play_tasks
 
 from .conftest import opened
-from .redis_server import RedisServer
 
 __all__: list[str] = []
 

@@ -16,9 +16,9 @@ from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.authority import Authority
+from tests.engines.redis_server import RedisServer, free_port
 from tests.stores.shared_contract import Heard, eventually
 
-from .redis_server import RedisServer, free_port
 from .test_redis_topologies import clustered, replicated, sentinels_of
 
 __all__: list[str] = []

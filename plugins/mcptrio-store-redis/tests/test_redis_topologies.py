@@ -14,12 +14,12 @@ from attrs import asdict, frozen
 from mcptrio.abc import SessionRecord, session_topic, wake_message
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreBounds
+from tests.engines.redis_server import RedisServer, free_port, until
 from tests.stores import shared_tasks_contract as tasks
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import RealTime, opened
-from .redis_server import RedisServer, free_port, until
 
 __all__: list[str] = []
 

@@ -15,9 +15,9 @@ from mcptrio_store_redis.keys import RedisKeys
 
 from mcptrio.abc import SessionRecord, Stores
 from mcptrio.errors import ConnectionClosed, StoreFailed
+from tests.engines.redis_server import RedisServer, until
 
 from .conftest import opened
-from .redis_server import RedisServer, until
 from .test_redis_faults import EAGER, is_loading
 from .test_redis_topologies import clustered, is_linked, replicated, sentinels_of
 
