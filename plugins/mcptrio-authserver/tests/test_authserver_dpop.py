@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
-from mcptrio_authserver import ClientSettings
+from mcptrio_authserver import ClientSettings, LedgerSettings
 
 from mcptrio.auth.dpop import DPoPSigner
 
 from .conftest import CLIENTS, REDIRECT, SECRET, Site, error_of, opened, payload
+
+
+@pytest.fixture
+async def site(folder: Path, ledger: LedgerSettings | None) -> AsyncIterator[Site]:
+    async with opened(folder, ledger=ledger) as site:
+        yield site
 
 
 async def prove(site: Site, prover: DPoPSigner, form: dict[str, str]) -> httpx2.Response:

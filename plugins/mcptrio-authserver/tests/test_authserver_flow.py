@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
-from mcptrio_authserver import ClientSettings
+from mcptrio_authserver import ClientSettings, LedgerSettings
 from mcptrio_authserver.redirect_uris import is_registered
+from mcptrio_authserver.store_opening import open_store, user_directory
 from mcptrio_authserver.users import check_name
 
 from mcptrio import Secret
+from tests.engines.postgres_server import PostgresServer
 
-from .conftest import REDIRECT, SECRET, Site, answer_of, content_of, error_of, opened, payload
+from .conftest import REDIRECT, SECRET, Site, answer_of, content_of, error_of, opened, payload, rows_of
+
+
+@pytest.fixture
+async def site(folder: Path, ledger: LedgerSettings | None) -> AsyncIterator[Site]:
+    async with opened(folder, ledger=ledger) as site:
+        yield site
 
 
 async def test_user_logs_in_and_consents_and_the_client_gets_tokens(site: Site) -> None:
@@ -95,11 +104,11 @@ async def test_grant_is_limited_to_the_scopes_of_the_user(site: Site) -> None:
     assert answer_of(told)["error"] == "access_denied"
 
 
-async def test_user_removed_from_the_file_is_refused(site: Site, folder: Path) -> None:
+async def test_removed_user_is_refused(site: Site, folder: Path, ledger: LedgerSettings | None) -> None:
     tokens = await site.tokens()
-    users = folder / "users"
 
-    users.write_text("\n".join(line for line in users.read_text().splitlines() if not line.startswith("ada")))
+    async with open_store(folder, ledger) as store:
+        await user_directory(folder, ledger, store).change(lambda users: users.pop("ada"))
 
     assert error_of(await site.refresh(tokens["refresh_token"])) == "invalid_grant"
     assert not await site.is_active(tokens["access_token"])
@@ -246,8 +255,8 @@ async def test_client_with_the_name_of_a_user_is_another_principal(folder: Path)
             check_name("client:ada")
 
 
-async def test_keys_are_published_before_and_after_they_sign(folder: Path) -> None:
-    async with opened(folder, key_lifetime=7200, refresh_lifetime=86_400) as site:
+async def test_keys_are_published_before_and_after_they_sign(folder: Path, ledger: LedgerSettings | None) -> None:
+    async with opened(folder, ledger=ledger, key_lifetime=7200, refresh_lifetime=86_400) as site:
 
         async def published() -> set[str]:
             return {key["kid"] for key in (await site.get("/auth/jwks")).json()["keys"]}
@@ -270,17 +279,19 @@ async def test_keys_are_published_before_and_after_they_sign(folder: Path) -> No
         assert first not in await published()
 
 
-async def test_stored_state_survives_a_restart_and_contains_no_usable_secret(folder: Path) -> None:
-    async with opened(folder) as site:
+async def test_stored_state_survives_a_restart_and_contains_no_usable_secret(
+    folder: Path, ledger: LedgerSettings | None, postgres: PostgresServer
+) -> None:
+    async with opened(folder, ledger=ledger) as site:
         tokens = await site.tokens()
         waiting = (await site.code())["code"]
         cookie = next(iter(site.http.cookies.values()))
         clock = site.clock
 
-    content = content_of(folder)
+    content = content_of(folder) if ledger is None else rows_of(postgres, ledger)
     for secret in (tokens["refresh_token"], tokens["access_token"], waiting, cookie, SECRET):
         assert secret.encode() not in content
-    async with opened(folder, clock=clock) as again:
+    async with opened(folder, ledger=ledger, clock=clock) as again:
         response: httpx2.Response = await again.refresh(tokens["refresh_token"])
         assert response.status_code == 200
         assert payload(response.json()["access_token"])["sub"] == "ada"

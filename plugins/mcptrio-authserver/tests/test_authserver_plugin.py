@@ -21,9 +21,7 @@ import trio.testing
 from click.testing import CliRunner, Result
 from mcptrio_authserver import AuthorizationServer, ClientSettings, Config, TrustedIssuer, UpstreamSettings
 from mcptrio_authserver.__main__ import main
-from mcptrio_authserver.logins import count_login, forgive_login
-from mcptrio_authserver.rates import Rate, count_attempt, neighbourhood, take_back_attempt
-from mcptrio_authserver.refusals import Refusal
+from mcptrio_authserver.rates import neighbourhood
 from mcptrio_authserver.sqlite_store import open_sqlite_store
 from mcptrio_authserver.users import User, check_password, hash_password, read_users, write_users
 
@@ -373,43 +371,6 @@ def test_password_is_hashed_slowly_and_with_salt(tmp_path: Path) -> None:
 # The file
 
 
-async def test_failed_transaction_leaves_no_trace(tmp_path: Path) -> None:
-    clock = Clock()
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def fail(ledger: Any) -> None:
-            ledger.put("a", "1", {}, until=clock.now + 10)
-            raise LookupError
-
-        def refuse(ledger: Any) -> None:
-            ledger.put("a", "2", {"x": 1}, until=clock.now + 10)
-            raise Refusal("invalid_grant", "it was used before")
-
-        with pytest.raises(LookupError):
-            await store.transact(fail)
-        with pytest.raises(Refusal):
-            await store.transact(refuse)
-
-        assert await store.transact(lambda ledger: ledger.get("a", "1")) is None
-        assert await store.transact(lambda ledger: ledger.get("a", "2")) == {"x": 1}
-        clock.now += 11
-        assert await store.transact(lambda ledger: ledger.get("a", "2")) is None
-        assert await store.delete_expired() == 1
-
-
-async def test_oldest_records_of_a_group_are_evicted_over_the_limit(tmp_path: Path) -> None:
-    clock = Clock()
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def fill(ledger: Any) -> tuple[int, int, bool]:
-            for number in range(10):
-                ledger.put("a", str(number), {}, until=clock.now + 10, group="g", most=3)
-                ledger.put("a", f"other {number}", {}, until=clock.now + 10, group="h")
-            return ledger.count("a", "g"), ledger.count("a"), ledger.get("a", "9") is not None
-
-        assert await store.transact(fill) == (3, 13, True)
-
-
 async def test_expired_records_are_removed_while_the_server_runs(
     folder: Path, mock_clock: trio.testing.MockClock
 ) -> None:
@@ -434,83 +395,6 @@ def rows(folder: Path) -> int:
         return int(count)
     finally:
         connection.close()
-
-
-async def test_workers_share_one_file(tmp_path: Path) -> None:
-    """A counter that two servers increment at the same time loses no count."""
-    path, clock = tmp_path / "state.db", Clock()
-    rate = Rate(kind="x", most=40, seconds=60)
-    async with open_sqlite_store(path, clock=clock) as one, open_sqlite_store(path, clock=clock) as other:
-        waits: list[float] = []
-
-        async def count(store: Any) -> None:
-            for _ in range(21):
-                wait = await store.transact(lambda ledger: count_attempt(ledger, rate, "key", clock.now))
-                waits.append(wait)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(count, one)
-            nursery.start_soon(count, other)
-
-        assert sorted(waits) == [0] * 40 + [60] * 2
-
-
-async def test_user_is_not_locked_out_from_one_address(tmp_path: Path) -> None:
-    clock, config = Clock(), Config(folder=tmp_path)
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def attempt(ledger: Any) -> tuple[float, float, float]:
-            flood = [count_login(ledger, config, "ada", "203.0.113.7", clock.now) for _ in range(200)]
-            assert flood[:6] == [0] * 5 + [900]
-            elsewhere = count_login(ledger, config, "ada", "198.51.100.1", clock.now)
-            same_place = count_login(ledger, config, "bob", "203.0.113.7", clock.now)
-            for number in range(100):
-                count_login(ledger, config, "ada", f"192.0.2.{number}", clock.now)
-            return elsewhere, same_place, count_login(ledger, config, "ada", "198.51.100.2", clock.now)
-
-        assert await store.transact(attempt) == (0, 900, 900)
-
-
-async def test_successful_logins_do_not_lock_a_user_out(tmp_path: Path) -> None:
-    """Many logins from an office, or of one user, are no failures; failed ones still count."""
-    clock, config = Clock(), Config(folder=tmp_path)
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def attempt(ledger: Any) -> None:
-            for number in range(200):
-                office, anywhere = ("203.0.113.7", f"192.0.2.{number}")
-                for name, address in ((f"user {number}", office), ("ada", anywhere)):
-                    assert count_login(ledger, config, name, address, clock.now) == 0
-                    forgive_login(ledger, config, name, address)
-            clock.now += 100
-            for number in range(50):
-                for name, address in ((f"guess {number}", "203.0.113.7"), ("ada", f"198.51.100.{number}")):
-                    assert count_login(ledger, config, name, address, clock.now) == 0
-            assert count_login(ledger, config, "bob", "203.0.113.7", clock.now) == 800, "what it was, not anew"
-            assert count_login(ledger, config, "ada", "198.51.100.99", clock.now) == 800
-
-        await store.transact(attempt)
-
-
-async def test_successful_login_cancels_one_failed_attempt(tmp_path: Path) -> None:
-    clock, config = Clock(), Config(folder=tmp_path)
-    rate = Rate(kind="x", most=1, seconds=60)
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def attempt(ledger: Any) -> None:
-            for number in range(49):
-                assert count_login(ledger, config, f"guess {number}", "203.0.113.7", clock.now) == 0
-            assert count_login(ledger, config, "bob", "203.0.113.7", clock.now) == 0
-            forgive_login(ledger, config, "bob", "203.0.113.7")
-            assert count_login(ledger, config, "ada", "203.0.113.7", clock.now) == 0
-            assert count_login(ledger, config, "bob", "203.0.113.7", clock.now) == 900
-            take_back_attempt(ledger, rate, "key")
-            assert count_attempt(ledger, rate, "key", clock.now) == 0, "there was none"
-            take_back_attempt(ledger, rate, "key")
-            take_back_attempt(ledger, rate, "key")
-            assert [count_attempt(ledger, rate, "key", clock.now) for _ in range(2)] == [0, 60], "never below 0"
-
-        await store.transact(attempt)
 
 
 async def test_foreign_file_is_left_unchanged(tmp_path: Path) -> None:
