@@ -29,7 +29,7 @@ from .outside import Outside
 from .refusals import Refusal, too_often
 from .registration import register_client
 from .signing_keys import signing_keys
-from .token_requests import BEARER, TokenRequest, admit, give, upstream_of
+from .token_requests import BEARER, TokenRequest, admit, end_renewal, give, upstream_of
 from .token_status import introspect, revoke
 from .upstream import begin_errand, end_errand
 from .upstream_tokens import UpstreamTokens, seal_tokens
@@ -284,7 +284,11 @@ class Service:
         if refreshes:
             request = evolve(request, users=users)
             if upstream is not None:
-                renewed = await self._outside.renew(upstream, form["refresh_token"], asker.client.id)
+                try:
+                    renewed = await self._outside.renew(upstream, form["refresh_token"], asker.client.id)
+                except Refusal:
+                    await self._store.transact(partial(end_renewal, request=request))
+                    raise
                 request = evolve(request, upstream=renewed)
         return await self._store.transact(
             lambda ledger: give(ledger, self.config, asker, request, keys, self._clock()),

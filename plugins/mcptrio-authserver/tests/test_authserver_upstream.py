@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import pytest
+import trio
 from attrs import define, field
-from mcptrio_authserver import UpstreamSettings
+from mcptrio_authserver import LedgerSettings, UpstreamSettings
 
 from mcptrio import Secret
 from mcptrio.abc import FetchRequest, FetchResponse
@@ -153,6 +154,43 @@ async def test_refresh_is_checked_at_the_provider_each_time(delegating: Site, pr
         tokens = (await delegating.refresh(tokens["refresh_token"])).json()
         assert provider.number == count
         assert payload(tokens["access_token"])["exp"] == delegating.clock.now + 300
+
+
+async def test_two_replicas_use_the_refresh_token_of_the_provider_once(
+    folder: Path, database: LedgerSettings, provider: Provider, clock: Clock
+) -> None:
+    """The provider would take a second use for a theft."""
+    asked, may_answer = trio.Event(), trio.Event()
+
+    async def slow(request: FetchRequest) -> FetchResponse:
+        response = await provider.web(request)
+        if b"grant_type=refresh_token" in request.body:
+            asked.set()
+            await may_answer.wait()
+        return response
+
+    upstream = UpstreamSettings(issuer=PROVIDER, client_id="us", client_secret=Secret("what they gave us"))
+    settings = {"ledger": database, "upstream": upstream, "clock": clock}
+    async with (
+        opened(folder, fetch=slow, **settings) as one,
+        opened(folder, fetch=provider.web, issuer=one.issuer, **settings) as other,
+        trio.open_nursery() as nursery,
+    ):
+        token = (await granted(one, provider))["refresh_token"]
+
+        async def refresh() -> None:
+            response = await one.refresh(token)
+            assert response.status_code == 200, response.text
+            assert (await other.refresh(response.json()["refresh_token"])).status_code == 200
+
+        nursery.start_soon(refresh)
+        await asked.wait()
+        second = await other.refresh(token)
+
+        assert (second.status_code, error_of(second)) == (503, "temporarily_unavailable")
+        assert second.headers["retry-after"] == "2"
+        assert provider.number == 2
+        may_answer.set()
 
 
 async def test_refused_refresh_keeps_the_rotated_token_of_the_provider(delegating: Site, provider: Provider) -> None:
