@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import time
 from functools import partial
@@ -167,6 +169,47 @@ async def test_transaction_that_takes_too_long_is_rolled_back(folder: Path, own_
             await until_usable(other)
             resumed.set()
         assert await other.transact(count_of) == 0
+
+
+SIGNALLED = """
+import os, sys, threading, time, trio
+from pathlib import Path
+from mcptrio import Secret
+from mcptrio_authserver import LedgerSettings
+from mcptrio_authserver.store_opening import open_store
+
+def work(ledger):
+    ledger.put("a", "1", {}, until=time.time() + 100)
+    print("begun", flush=True)
+    os.kill(os.getpid(), int(sys.argv[2]))
+    # The signal may stop another thread first; this one must not commit meanwhile.
+    threading.Event().wait()
+
+async def main():
+    async with open_store(Path(), LedgerSettings(url=Secret(sys.argv[1]), timeout=1.0)) as store:
+        await store.transact(work)
+
+trio.run(main)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_lock_of_a_replica_that_is_killed_or_stopped_is_released(
+    folder: Path, own_postgres: PostgresServer, number: signal.Signals
+) -> None:
+    ledger = LedgerSettings(url=Secret(own_postgres.url), timeout=1.0, start_timeout=10)
+    await prepared(ledger, folder)
+    command = [sys.executable, "-c", SIGNALLED, own_postgres.url, str(int(number))]
+    start = partial(subprocess.Popen, stdout=subprocess.PIPE)
+    async with open_store(folder, ledger) as store:
+        with start(command) as process:
+            try:
+                with trio.fail_after(60):
+                    assert await trio.to_thread.run_sync(process.stdout.readline) == b"begun\n"
+                await until_usable(store)
+                assert await store.transact(count_of) == 0
+            finally:
+                process.kill()
 
 
 # Commands
