@@ -284,11 +284,14 @@ class Service:
         if refreshes:
             request = evolve(request, users=users)
             if upstream is not None:
+                renewed: UpstreamTokens | Refusal
                 try:
                     renewed = await self._outside.renew(upstream, form["refresh_token"], asker.client.id)
-                except Refusal:
+                except Refusal as refusal:
+                    renewed = refusal
+                if isinstance(renewed, Refusal):
                     await self._store.transact(partial(end_renewal, request=request))
-                    raise
+                    raise renewed
                 request = evolve(request, upstream=renewed)
         return await self._store.transact(
             lambda ledger: give(ledger, self.config, asker, request, keys, self._clock()),
