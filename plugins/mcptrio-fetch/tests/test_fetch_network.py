@@ -101,7 +101,7 @@ async def test_a_redirect_to_a_private_address_is_refused(reading: Any, site: An
         ("file:///etc/passwd", "expected an http or https URL"),
         ("http://a:b@127.0.0.1/", "without a user name"),
         ("http://[", "with a host"),
-        ("http://0177.0.0.1/", "which is no URL"),
+        ("http://0177.0.0.1/", "which is not a URL"),
         ("http://[fe80::1%25eth0]/", "expected"),
         ("http://denied.test/", "not among the hosts"),
         ("http://10.1.2.3/", "not among the hosts"),

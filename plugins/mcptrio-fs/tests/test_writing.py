@@ -135,7 +135,7 @@ def test_replace_refuses_a_file_that_was_changed_meanwhile(sandbox: Sandbox, ins
     read = (inside / "a.txt").stat()
     (inside / "a.txt").write_text("somebody else")
 
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="changed on disk during the edit"):
         replace(sandbox, "a.txt", b"new", read, checkpoint=go_on)
     assert (inside / "a.txt").read_text() == "somebody else"
 
