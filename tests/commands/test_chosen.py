@@ -214,7 +214,7 @@ def test_a_profile_on_the_command_line_and_in_the_environment(folder: Path) -> N
 
 
 def test_the_profile_of_the_page_is_a_valid_one(tmp_path: Path) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "deployment.md").read_text("utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "configuration.md").read_text("utf-8")
     [text] = re.findall(r"```ini\n(\[server\].*?)```", page, re.DOTALL)
     review = loaded(tmp_path, text, "review")
 
