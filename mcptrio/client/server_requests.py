@@ -97,7 +97,7 @@ class ServerRequests:
                     reply = self._connection.refuse(request, error)
         finally:
             del self._scopes[request.id]
-            self._connection.drop_response(request)
+            self._connection.silence(request)
         if reply is not None:
             self.send(reply, request.peer.revision)
 

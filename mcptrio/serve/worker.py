@@ -130,7 +130,7 @@ class WorkerProcess:
             try:
                 while True:
                     for kind, body in await self._link.receive():
-                        if kind is FrameKind.MESSAGE:
+                        if kind is FrameKind.NEWS:
                             self.bus.arrived(body)
                         elif kind is FrameKind.LOST:
                             self.bus.lost()

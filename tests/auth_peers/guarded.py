@@ -37,10 +37,10 @@ __all__ = [
     "Guarded",
     "Notes",
     "guarded",
-    "last_message",
     "loopback_fetch",
     "modern",
     "plain_http",
+    "saying",
 ]
 
 WAIT_TIMEOUT = 60.0
@@ -50,11 +50,11 @@ CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"n
 
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""All servers here use http; reading the system's certificates for each client takes a tenth of a second."""
+"""All is http here; to read the system's certificates for each client takes a tenth of a second."""
 
 
 class Notes:
-    """A plugin that returns the caller."""
+    """A plugin that knows who asks."""
 
     @tool
     def who(self, ctx: Context) -> str:
@@ -65,13 +65,17 @@ class Notes:
 
     @tool(scopes=["write"])
     def write(self) -> str:
-        """Require the scope ``write``."""
+        """Only with the scope ``write``."""
         return "written"
 
 
 @frozen(kw_only=True)
 class Guarded:
-    """Args: ;; url: of the endpoint. ;; guard: of the endpoint."""
+    """
+    Args:
+        url: of the endpoint.
+        guard: of it.
+    """
 
     url: str
     guard: Guard
@@ -90,7 +94,7 @@ class Guarded:
         auth: AuthMethod | ClientAuth | None = None,
         handlers: Handlers | None = None,
     ) -> AsyncIterator[mcptrio.Client]:
-        """Connect our client with a token or an authorization method."""
+        """A client of ours, with a token or what gets one."""
         headers = {"authorization": f"Bearer {token}"} if token is not None else {}
         endpoint = mcptrio.Endpoint(url=self.url, headers=headers, auth=auth, transport="http")
         with trio.fail_after(WAIT_TIMEOUT):
@@ -101,7 +105,7 @@ class Guarded:
     async def stream(
         self, message: Any = None, *, token: str, method: str = "POST", headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[Answer]:
-        """Send one request, and yield its response while it arrives."""
+        """One request, and its answer while it comes."""
         body = b"" if message is None else json.dumps(message).encode()
         url = httpx2.URL(self.url)
         given = {"host": url.netloc.decode(), "accept": ACCEPT, "authorization": f"Bearer {token}", **(headers or {})}
@@ -117,7 +121,7 @@ class Guarded:
             yield answer
 
     async def begin(self, token: str, revision: str = "2025-11-25") -> dict[str, str]:
-        """Open a session. Return the headers of its requests."""
+        """Open a session. Returns the headers of its requests."""
         hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {**CLIENT, "protocolVersion": revision}}
         opened = await self.send(hello, token=token)
         assert opened.status_code == 200, opened.text
@@ -135,7 +139,7 @@ class Guarded:
         query: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """Send one request exactly as given, and return the whole response, including a stream up to its end."""
+        """Send one request exactly as given; for a stream, return everything up to its end."""
         given = {"accept": ACCEPT, **({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         if message is not None:
             given["content-type"] = "application/json"
@@ -146,7 +150,7 @@ class Guarded:
 
 @define(eq=False)
 class Answer:
-    """A response that is read line by line."""
+    """The result of a request, line by line."""
 
     stream: trio.SocketStream
     connection: h11.Connection
@@ -160,7 +164,7 @@ class Answer:
             self.status = getattr(event, "status_code", 0)
 
     async def first(self, field: str, text: str = "") -> str:
-        """Return the value of the next stream field with this name and text, or an empty string at the end."""
+        """The value of the first field of an event stream that has this name, and this text in it; empty at the end."""
         while True:
             while "\n" in self._text:
                 line, _, self._text = self._text.partition("\n")
@@ -179,7 +183,7 @@ class Answer:
 
 
 def modern(method: str, /, *, id: Any = 1, meta: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
-    """Return the arguments of :meth:`Guarded.send` for a 2026-07-28 request whose headers match its body."""
+    """A request of 2026-07-28: what :meth:`Guarded.send` is given. With headers that say the same as the body."""
     said = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
@@ -193,8 +197,8 @@ def modern(method: str, /, *, id: Any = 1, meta: Mapping[str, Any] | None = None
     return {"message": message, "headers": headers}
 
 
-def last_message(response: httpx2.Response) -> dict[str, Any]:
-    """Return the last message of a response, which is JSON or a stream."""
+def saying(response: httpx2.Response) -> dict[str, Any]:
+    """The last message of a response, be it JSON or a stream."""
     text = response.text
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         data = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
@@ -211,13 +215,13 @@ async def guarded(
     options: Mapping[str, Any] | None = None,
     **server: Any,
 ) -> AsyncIterator[Guarded]:
-    """Start a server on a free port.
+    """A server on a port of its own.
 
     Args:
-        make: makes the guard from the URL of the endpoint.
-        plugins: makes the plugins instead of :class:`Notes`; called after ``make``.
-        options: additional options of :class:`mcptrio.serving.HTTPOptions`.
-        server: additional options of :class:`mcptrio.Server`.
+        make: the guard, of the address of the endpoint.
+        plugins: instead of :class:`Notes`; made after the guard.
+        options: more of :class:`mcptrio.serving.HTTPOptions`.
+        server: more of :class:`mcptrio.Server`.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
@@ -241,5 +245,5 @@ def plain_http() -> httpx2.AsyncClient:
 
 
 def loopback_fetch() -> Fetcher:
-    """Return the ``Fetch`` of an operator whose authorization server is on the same machine."""
+    """As the operator of a server has it whose authorization server is on the same machine."""
     return Fetcher(AddressPolicy(loopback=True), trust_env=False)

@@ -1,4 +1,4 @@
-"""Decorated functions, registered on a server."""
+"""Functions with a decorator, registered on a server by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin that raises each error class that the protocol transmits."""
+"""A plugin that raises each error of the tree that crosses the wire."""
 
 from __future__ import annotations
 

@@ -1,23 +1,19 @@
-"""The plugin that the official clients are tested with, as a plugin author would write it, the same in every revision.
+"""The plugin that the official clients are tried on, as its author would write it, equal in every revision.
 
-test_python_sdk.py and test_typescript_sdk.py serve it with ``mcptrio serve --plugin``. Files that other calls
-make determine the order of events, because these calls may run on another replica.
+test_python_sdk.py and test_typescript_sdk.py serve it with ``mcptrio serve --plugin``. Nothing here sleeps: an order of
+events is made by events that other calls set.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 import trio
-from attrs import define, frozen
+from attrs import Factory, define, frozen
 
 from mcptrio import (
     Blob,
@@ -52,56 +48,40 @@ WAIT_TIMEOUT = 60.0
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 WAVE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 
-# A careless plugin: over stdio this line must not be written among the messages.
+# A careless plugin: over stdio this line must not end up among the messages.
 print("plugin imported")
 
 
 @define
-class SharedState:
-    """State that calls share, on this replica or another one."""
+class Hall:
+    """What calls know of each other."""
 
-    folder: Path
-    """Shared by all replicas, as a database that the tools use would be."""
+    events: dict[str, trio.Event] = Factory(dict)
+    counts: Counter[str] = Factory(Counter)
 
-    def set(self, name: str) -> None:
-        self._file(name).touch()
-
-    async def wait(self, name: str) -> None:
-        while not self._file(name).exists():  # noqa: ASYNC110 - another process may make it
-            await trio.sleep(0.01)
-
-    def count(self, name: str) -> int:
-        """Return how often this was called with the name."""
-        with self._file(name).open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(b".")
-            file.flush()
-            return file.tell()
-
-    def _file(self, name: str) -> Path:
-        return self.folder / quote(name, safe="")
+    def event(self, name: str) -> trio.Event:
+        return self.events.setdefault(name, trio.Event())
 
 
 @hookimpl
-def lifespan(server: Server) -> AbstractAsyncContextManager[SharedState]:
+def lifespan(server: Server) -> AbstractAsyncContextManager[Hall]:
     @asynccontextmanager
-    async def open_state() -> AsyncIterator[SharedState]:
+    async def open_hall() -> AsyncIterator[Hall]:
         print("plugin entered", file=sys.stderr)
         try:
-            with TemporaryDirectory() as own:
-                yield SharedState(Path(os.environ.get("SHARED_FOLDER", own)))
+            yield Hall()
         finally:
             print("plugin left", file=sys.stderr)
 
-    return open_state()
+    return open_hall()
 
 
-# Results
+# Answers
 
 
 @frozen
 class Area:
-    """An area with its unit."""
+    """How much room there is."""
 
     value: float
     unit: str
@@ -109,10 +89,10 @@ class Area:
 
 @tool(title="Greeting", read_only=True, icons=[Icon(src="https://example.com/wave.png", mime_type="image/png")])
 async def greet(name: str) -> str:
-    """Greet a person.
+    """Greet somebody.
 
     Args:
-        name: the name to greet.
+        name: who is greeted.
     """
     return f"Hello, {name}!"
 
@@ -137,7 +117,7 @@ async def media() -> list[TextContent | ImageContent | AudioContent | ResourceLi
 
 @tool
 async def locate(region: Annotated[str, Header("Region")]) -> str:
-    """Take an argument that is repeated in a header."""
+    """Take an argument that is mirrored in a header."""
     return f"in {region}"
 
 
@@ -149,39 +129,39 @@ async def refuse(reason: str) -> str:
 
 @tool
 async def crash() -> str:
-    """Raise an unexpected error."""
+    """Fail without meaning to."""
     raise RuntimeError("the password is hunter2")
 
 
-# Progress and cancellation
+# Time
 
 
 @tool
 async def count(ctx: Context, name: str, to: int) -> int:
-    """Count and report progress, then wait until the client confirms that it received the reports."""
+    """Count, and report it, until a client confirms that it was heard."""
     for number in range(1, to + 1):
         await ctx.report_progress(number, total=to, message=f"{number} of {to}")
     with trio.fail_after(WAIT_TIMEOUT):
-        await ctx.state.wait(f"{name} let go")
+        await ctx.state.event(f"{name} let go").wait()
     return to
 
 
 @tool
 async def hold(ctx: Context, name: str) -> str:
-    """Report the start, then wait for the release."""
+    """Report the beginning, then wait for the release."""
     try:
         await ctx.report_progress(1, message="begun")
-        await ctx.state.wait(f"{name} let go")
+        await ctx.state.event(f"{name} let go").wait()
     except trio.Cancelled:
-        ctx.state.set(f"{name} cancelled")
+        ctx.state.event(f"{name} cancelled").set()
         raise
     return f"{name} was let go"
 
 
 @tool
 async def let_go(ctx: Context, name: str) -> str:
-    """Release a ``hold`` or a ``count``."""
-    ctx.state.set(f"{name} let go")
+    """Let a ``hold`` or a ``count`` go."""
+    ctx.state.event(f"{name} let go").set()
     return "done"
 
 
@@ -189,18 +169,19 @@ async def let_go(ctx: Context, name: str) -> str:
 async def watch_cancelled(ctx: Context, name: str) -> str:
     """Wait until a ``hold`` was cancelled."""
     with trio.fail_after(WAIT_TIMEOUT):
-        await ctx.state.wait(f"{name} cancelled")
+        await ctx.state.event(f"{name} cancelled").wait()
     return f"{name} was cancelled"
 
 
 @tool
 async def meet(ctx: Context, name: str, parties: int) -> int:
-    """Wait until this number of calls run at the same time; return the position of this one."""
-    place: int = ctx.state.count(name)
+    """Wait until so many calls are here at the same time; returns which of them this one was."""
+    ctx.state.counts[name] += 1
+    place: int = ctx.state.counts[name]
     if place == parties:
-        ctx.state.set(f"{name} complete")
+        ctx.state.event(name).set()
     with trio.fail_after(WAIT_TIMEOUT):
-        await ctx.state.wait(f"{name} complete")
+        await ctx.state.event(name).wait()
     return place
 
 
@@ -223,12 +204,12 @@ async def chat(ctx: Context) -> str:
     return "said"
 
 
-# Requests to the client
+# Questions
 
 
 @frozen(kw_only=True)
 class Coffee:
-    """An order of coffee."""
+    """An order."""
 
     size: Literal["small", "large"]
     sugar: int = 0
@@ -247,14 +228,14 @@ async def order(ctx: Context, message: str) -> str:
 
 @tool
 async def sign_in(ctx: Context) -> str:
-    """Ask the user to open a page."""
+    """Have the user open a page."""
     answer = await ctx.elicit_url("Please sign in", "https://example.com/sign-in", id="sign-in-1")
     return answer.action
 
 
 @tool
 async def think(ctx: Context, about: str) -> str:
-    """Request a completion from the client's model."""
+    """Ask the client's model."""
     answer = await ctx.sample(about, max_tokens=50, system_prompt="Be brief.")
     content = answer.content if not isinstance(answer.content, tuple) else answer.content[0]
     return f"{answer.model}: {content.text if isinstance(content, TextContent) else content}"
@@ -268,17 +249,18 @@ async def roots(ctx: Context) -> list[str]:
 
 @tool
 async def everything(ctx: Context) -> str:
-    """Ask three questions at once."""
+    """Ask for three things at once."""
     coffee, thought, roots = await ctx.ask_all(Elicit("Which coffee?", Coffee), Sample("tea?"), ListRoots())
     return f"{coffee.size}, {thought.model}, {roots[0].name}"
 
 
 @tool
 async def checkout(ctx: Context, name: str) -> str:
-    """Run an effect once, then ask twice; the second question contains the first answer."""
+    """Do something once, then ask twice, the second question made of the first answer."""
 
     async def charge() -> int:
-        return int(ctx.state.count(f"{name} charged"))
+        ctx.state.counts[f"{name} charged"] += 1
+        return int(ctx.state.counts[f"{name} charged"])
 
     charged = await ctx.once(charge, key="charge")
     first = await ctx.ask("Which coffee?", Coffee)
@@ -288,13 +270,13 @@ async def checkout(ctx: Context, name: str) -> str:
 
 @prompt
 async def interview(ctx: Context) -> str:
-    """A prompt that asks the user."""
+    """A prompt that asks first."""
     return f"Serve a {(await ctx.ask('Which coffee?', Coffee)).size} coffee."
 
 
 @resource("note://asked")
 async def asked(ctx: Context) -> str:
-    """A resource that asks the user."""
+    """A resource that asks first."""
     return f"a {(await ctx.ask('Which coffee?', Coffee)).size} note"
 
 
@@ -304,18 +286,19 @@ async def asked(ctx: Context) -> str:
 @resource("note://today", title="Today", mime_type="text/markdown", ttl_ms=60_000)
 async def today(ctx: Context) -> str:
     """Today's note; says how often it was read."""
-    return f"# Today\n\nRead {ctx.state.count('today')} time(s)."
+    ctx.state.counts["today"] += 1
+    return f"# Today\n\nRead {ctx.state.counts['today']} time(s)."
 
 
 @resource("note://logo", mime_type="image/png")
 async def logo() -> bytes:
-    """A binary resource."""
+    """Bytes."""
     return b"\x89PNG"
 
 
 @resource("note://pair")
 async def pair() -> list[TextResourceContents | Blob]:
-    """A resource with two contents."""
+    """Two contents."""
     return [TextResourceContents(uri="note://pair/1", text="one"), Blob(b"two", mime_type="application/x-two")]
 
 
@@ -349,8 +332,8 @@ async def review(code: str, language: Literal["python", "rust"] = "python") -> s
     """Have code reviewed.
 
     Args:
-        code: the code to review.
-        language: its language.
+        code: what is reviewed.
+        language: what it is written in.
     """
     return f"Review this {language}: {code}"
 
@@ -366,7 +349,7 @@ async def plain() -> str:
 
 @tool
 async def touch(ctx: Context, uri: str) -> str:
-    """Report a change of a resource."""
+    """Say that a resource has changed."""
     ctx.notify_resource_updated(uri)
     return uri
 
@@ -382,7 +365,7 @@ async def extend(ctx: Context) -> str:
 
 @tool
 async def shrink(ctx: Context) -> str:
-    """Remove the added tool, prompt and resource."""
+    """Take them away again."""
     ctx.server.remove_tool("extra_tool")
     ctx.server.remove_prompt("extra_prompt")
     ctx.server.remove_resource("note://extra")

@@ -1,4 +1,4 @@
-"""A process that forks for each run of a command, unless a test needs a new Python process."""
+"""One process that is warm for all the runs of commands that need no start from nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 @pytest.fixture(scope="session", autouse=True)
 def runs_are_warm() -> Iterator[None]:
-    """Start the process before the first test, so that the leak check of a test does not count it."""
+    """There before the first test: it is no leak of theirs."""
     with warm() as process:
         processes.WARM.append(process)
         yield

@@ -2,7 +2,8 @@
 
 :mod:`tests.commands.processes` uses it; the conftest starts it once, as ``python -m tests.commands.warm FD``. A fork is
 a process with its own pipes or terminal, folder, environment and exit status, and has run nothing before ``main``.
-Tests of the start-up do not use it. Options that Python itself reads at its start cannot be passed; see :func:`fits`.
+Tests of the start-up do not use it. Options that Python itself reads at its start cannot be given here; see
+:func:`fits`.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ ours.recv(20)
 code = int(ours.recv(20))
 sys.exit(code if code >= 0 else 128 - code)
 """
-"""``mcptrio`` for a shell script: it requests a fork as well."""
+"""``mcptrio`` for a shell whose lines are run: it asks for a fork as well."""
 _REQUEST_BYTES = 1 << 20
 _GIVEN = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
-"""Variables that Python reads at its start, and that can still be set in a running process."""
+"""What Python reads when it starts, and a process that runs can be given all the same."""
 
 
 def fits(environment: Mapping[str, str]) -> bool:
-    """Return whether a running process can use this environment: Python reads some variables only at its start."""
+    """Whether a process that runs already can take this on: Python reads some of it only when it starts."""
     return all(
         os.environ.get(name) == value or (name in _GIVEN and name not in os.environ)
         for name, value in environment.items()
@@ -78,7 +79,7 @@ class Started:
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the exit; return the exit code."""
+        """Wait for its end; its exit code."""
         if not self._code:
             self._reply.settimeout(timeout)
             try:
@@ -95,17 +96,17 @@ class Started:
 
 @frozen
 class Warm:
-    """The client's side."""
+    """Our side."""
 
     _socket: socket.socket
 
     @property
     def descriptor(self) -> int:
-        """Inherited by the program of :meth:`write_program`, and named by ``WARM_SOCKET``."""
+        """To be inherited by what calls the program of :meth:`write_program`, and named by ``WARM_SOCKET``."""
         return self._socket.fileno()
 
     def write_program(self, folder: Path) -> None:
-        """Write ``mcptrio`` for a shell, into a folder that is first in its ``PATH``."""
+        """Make ``mcptrio`` for a shell, in a folder that comes first in its ``PATH``."""
         program = folder / "mcptrio"
         program.write_text(PROGRAM.format(python=sys.executable))
         program.chmod(0o755)
@@ -119,11 +120,11 @@ class Warm:
         descriptors: Sequence[int],
         has_terminal: bool = False,
     ) -> Started:
-        """Start ``mcptrio`` with these arguments.
+        """``mcptrio`` with these arguments.
 
         Args:
             descriptors: its standard input, output and error.
-            has_terminal: its standard input becomes the controlling terminal of a new session.
+            has_terminal: its standard input becomes its terminal, in a session of its own.
         """
         request = {"args": list(args), "cwd": str(cwd), "environment": dict(environment), "has_terminal": has_terminal}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -135,7 +136,7 @@ class Warm:
     def run(
         self, args: Sequence[str], *, cwd: Path, environment: Mapping[str, str], stdin: bytes, timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run ``mcptrio`` with these arguments until it exits."""
+        """``mcptrio`` with these arguments, to its end."""
         deadline = time.monotonic() + timeout
         pipes = [os.pipe() for _ in range(3)]
         (theirs_in, ours_in), (ours_out, theirs_out), (ours_err, theirs_err) = pipes
@@ -162,7 +163,7 @@ class Warm:
 
 @contextmanager
 def warm() -> Iterator[Warm]:
-    """Yield the process; it ends with the context."""
+    """The process, as long as the context lasts."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         process = subprocess.Popen(
@@ -182,7 +183,7 @@ def warm() -> Iterator[Warm]:
 
 
 def _read(ends: Sequence[int], deadline: float, args: Sequence[str]) -> list[bytes]:
-    """Read both pipes to the end."""
+    """All that comes out of both, to the end."""
     got = dict.fromkeys(ends, b"")
     with selectors.DefaultSelector() as selector:
         for end in ends:
@@ -199,11 +200,11 @@ def _read(ends: Sequence[int], deadline: float, args: Sequence[str]) -> list[byt
     return list(got.values())
 
 
-# The process's side
+# Its side
 
 
 def _serve(ours: socket.socket) -> None:
-    """Fork for each request until the tests close the socket. Return in the child, with everything set up."""
+    """Fork for each request, until the tests have gone. In the child it returns, with everything in place."""
     running: dict[int, socket.socket] = {}
     woken, wake = os.pipe()
     for end in (woken, wake):
@@ -251,7 +252,7 @@ def _tell_ends(running: dict[int, socket.socket]) -> None:
 
 
 def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
-    # If the tests run in the background, Ctrl-C is ignored, which children inherit.
+    # Where the tests themselves run in the background, Ctrl-C is ignored, and that is inherited.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
@@ -284,6 +285,6 @@ if __name__ == "__main__":
     for name in group.COMMANDS:
         group.cli.commands[name]
     gc.collect()
-    gc.freeze()  # Modules loaded here are not garbage of a run.
+    gc.freeze()  # modules loaded here are no garbage of a run
     _serve(socket.socket(fileno=int(sys.argv[1])))
     group.main()

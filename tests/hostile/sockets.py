@@ -40,10 +40,10 @@ class Heard:
 
 
 async def open_socket(port: int, path: bytes, *, extension: bytes = b"", window: int = 0) -> trio.SocketStream:
-    """Open an accepted WebSocket.
+    """A WebSocket that has been accepted.
 
     Raises:
-        NotHTTP: the server refused it.
+        NotHTTP: it has not.
     """
     stream = await connect(port, window=window)
     try:
@@ -70,7 +70,7 @@ async def open_socket(port: int, path: bytes, *, extension: bytes = b"", window:
 
 
 async def play_all_frames(cases: Sequence[FrameCase], ports: Mapping[str, int]) -> dict[str, Heard]:
-    """Play all cases, and return the outcomes by name."""
+    """All of them, by name."""
     heard: dict[str, Heard] = {}
     limiter = trio.CapacityLimiter(AT_ONCE)
 
@@ -128,7 +128,7 @@ async def _listen(stream: trio.SocketStream, heard: Heard) -> None:
         try:
             heard.frames = read_frames(data)
         except ValueError:
-            continue  # more data will follow
+            continue  # more is to come
         if {Frame(TEXT, _LAST), Frame(PONG, _LAST)} <= set(heard.frames):
             heard.frames = [each for each in heard.frames if each.payload != _LAST]
             heard.end = "open"
@@ -159,7 +159,7 @@ def judge_frames(case: FrameCase, heard: Heard) -> str | None:
 
 
 def _joined(frames: list[Frame]) -> list[Frame]:
-    """Join fragmented messages of the server; interleaved control frames come first."""
+    """Messages that the server has sent in fragments, as one; with control frames before them."""
     joined: list[Frame] = []
     open_: Frame | None = None
     for each in frames:

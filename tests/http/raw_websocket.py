@@ -1,7 +1,7 @@
 """A WebSocket written by hand, in which a test can choose every byte.
 
-The tests of the server use it as a client, and the tests of the client use it as a server. It builds frames itself,
-so that they can be invalid; wsproto parses the received ones.
+The tests of the server use it as a client, those of the client as a server. It makes frames itself, so that they can be
+wrong; wsproto reads the received ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WAIT_TIMEOUT = 30.0
 
 @frozen
 class Refused(Exception):
-    """The server responded with another status than 101."""
+    """The response that came instead of 101."""
 
     status: int
     headers: dict[str, str]
@@ -91,8 +91,8 @@ class Socket:
 
     Attributes:
         accepted: the headers of the 101, names in lower case; empty at the server's end.
-        pongs: the payloads of the received pongs.
-        masked: whether this end masks its frames, as a client must.
+        pongs: payloads of those that came.
+        masked: whether its frames are, as a client's have to be.
     """
 
     stream: Any
@@ -103,15 +103,14 @@ class Socket:
     masked: bool = True
     answers_pings: bool = True
     patience: float = WAIT_TIMEOUT
-    """Timeout of a read, in seconds."""
+    """Seconds for anything to come."""
     _text: str = ""
 
     @classmethod
     async def open(cls, port: int, request: bytes | None = None) -> Socket:
-        """Open a WebSocket.
-
+        """
         Raises:
-            Refused: the server responded with another status than 101.
+            Refused: there was another answer than 101.
         """
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         try:
@@ -160,11 +159,11 @@ class Socket:
         await self.send(CLOSE, close_payload(code, reason))
 
     async def receive(self) -> Any:
-        """Return the next JSON value, the code (an int) of a close frame, or ``None`` if the connection ends.
+        """The next JSON value; an int, the close code, when a close frame comes, and ``None`` when there is none.
 
-        Pings are answered, as long as ``answers_pings`` is set.
+        Pings are answered, as long as ``answers_pings``.
         """
-        with trio.fail_after(self.timeout):
+        with trio.fail_after(self.patience):
             while True:
                 for event in self.reader.events():
                     if isinstance(event, TextMessage):
@@ -191,12 +190,12 @@ class Socket:
                 self.reader.receive_data(data)
 
     async def ask(self, method: str, params: Any = None, *, id: int = 1) -> Any:
-        """Send a request, and return the next message."""
+        """A request, and the next thing that comes."""
         await self.message({"jsonrpc": "2.0", "id": id, "method": method, **({"params": params} if params else {})})
         return await self.receive()
 
     async def initialize(self, revision: str, capabilities: Sequence[str] = ()) -> Any:
-        """Run the handshake, and return its result."""
+        """The handshake; its result."""
         info = {"name": "raw", "version": "1"}
         params = {"protocolVersion": revision, "capabilities": {name: {} for name in capabilities}, "clientInfo": info}
         answer = await self.ask("initialize", params, id=0)
@@ -204,25 +203,25 @@ class Socket:
         return answer["result"]
 
     async def wait_closed(self) -> None:
-        """Wait until the other side has closed the TCP connection, answering a close frame."""
+        """Until the other side has closed the TCP connection too; a close frame is answered."""
         while (came := await self.receive()) is not None:
             if isinstance(came, int):
                 with suppress(trio.BrokenResourceError):
                     await self.close()
 
     def cut(self) -> None:
-        """Close the socket without a close frame."""
+        """Close the socket without a word."""
         self.stream.socket.close()
 
     def reset(self) -> None:
-        """Reset the connection, which drops unsent data."""
+        """Like :meth:`cut`, but drop unsent data."""
         self.stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.cut()
 
 
 @define(eq=False)
 class Accepted:
-    """A connection at the server's end whose request head has been read."""
+    """A connection at the server's end, of which the head of the request has been read."""
 
     stream: Any
     head: str

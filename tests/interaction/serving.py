@@ -1,6 +1,6 @@
 """A server and its raw clients, on one transport.
 
-The ``serve`` fixture creates it; tests call it with the contents of their server, which is the public
+The ``serve`` fixture makes it; tests call it with the contents of their server, which is the public
 :class:`mcptrio.Server`.
 """
 
@@ -33,14 +33,14 @@ from tests.server_options import server_options
 __all__ = ["Serve"]
 
 WAIT_TIMEOUT = 30.0
-"""Timeout of a client's wait, in seconds."""
+"""Real seconds a client waits for anything."""
 VIRTUAL_WAIT_TIMEOUT = 1e6
-"""The timeout with the autojump clock: longer than every deadline of the server."""
+"""The same where the clock jumps: longer than any deadline of the server's."""
 
 
 @define(eq=False)
 class Serve:
-    """Starts a server with these functions (or plugins), and a client that has begun the handshake.
+    """Starts a server with these functions (or plugins), and a client that has begun to talk to it.
 
     Attributes:
         server: the last one started.
@@ -55,9 +55,9 @@ class Serve:
     runnings: list[RunningServer] = field(factory=list)
     peers: list[Peer] = field(factory=list)
     shutdown: trio.Event = field(factory=trio.Event)
-    """Set to shut the server down."""
+    """Ends the server in an orderly way."""
     closed: trio.Event = field(factory=trio.Event)
-    """Set when the last server has ended."""
+    """The last server has ended."""
     _ports: dict[Server, int] = field(factory=dict)
 
     async def __call__(
@@ -72,7 +72,7 @@ class Serve:
         return await self.connect(capabilities=capabilities, answers=answers)
 
     async def start(self, *functions: Callable[..., Any], plugins: Any = (), **options: Any) -> Server:
-        """Start the server alone. Accepts the arguments of :class:`Server`."""
+        """The server alone. Takes what :class:`Server` takes."""
         marked = SimpleNamespace(**{function.__name__: function for function in functions})
         if not isinstance(plugins, list | tuple):
             options["plugins"] = plugins
@@ -100,10 +100,10 @@ class Serve:
         principal: Principal | None = None,
         begin: bool = True,
     ) -> Peer:
-        """Connect another client.
+        """One more client.
 
         Args:
-            principal: the caller; not over HTTP, SSE and WebSocket, where headers identify the caller.
+            principal: who it is; not over HTTP, SSE and WebSocket, where headers say so.
         """
         peer = Peer(
             revision=revision or self.revision,
@@ -137,7 +137,7 @@ class Serve:
             ours, theirs = memory_channel_pair()
             self.nursery.start_soon(partial(self.runnings[-1].serve, theirs, principal=principal))
             return MemoryWire(ours)
-        # The server's ends are closed here, and the client's ends by its streams.
+        # The server's ends are closed here, and the client's by its streams.
         (reads, sends), (receives, writes) = os.pipe(), os.pipe()
         for end in (reads, writes):
             self.stack.callback(os.close, end)

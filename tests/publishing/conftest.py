@@ -1,4 +1,4 @@
-"""Packages are built by a command that needs no cold start."""
+"""Packages are made by a command, which needs no start from nothing."""
 
 from __future__ import annotations
 

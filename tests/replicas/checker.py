@@ -20,7 +20,6 @@ from tests.replicas.history import History
 from tests.replicas.judge import CHANGE_SECONDS, Violation, changes_arrive, judge
 from tests.replicas.modern_client import ModernClient
 from tests.replicas.processes import Program, haproxy, nginx, replica
-from tests.replicas.sse_client import SSEClient
 from tests.replicas.trial import CALL_SECONDS, Trial
 
 __all__ = ["BALANCERS", "Report", "run_trial"]
@@ -29,7 +28,6 @@ BALANCERS: Final[dict[str, Callable[[Path, int, Sequence[int]], AbstractAsyncCon
     "nginx": nginx,
     "haproxy": haproxy,
 }
-_KINDS: Final = (ModernClient, HandshakeClient, SSEClient)
 _REPLICAS: Final = 3
 _LISTENER_OF: Final = 5
 """One of this many clients listens for changes."""
@@ -101,7 +99,8 @@ async def _run(trial: Trial, faults: Faults, seed: str, seconds: float, clients:
         async with trio.open_nursery() as workers:
             for number in range(clients):
                 listens = number % _LISTENER_OF == 0
-                client = _KINDS[number % len(_KINDS)](trial, f"c{number}", Random(f"{seed} {number}"), listens=listens)
+                kind = HandshakeClient if number % 2 else ModernClient
+                client = kind(trial, f"c{number}", Random(f"{seed} {number}"), listens=listens)
                 (listeners if listens else workers).start_soon(client.run)
             await faults.run(seconds)
             trial.stopping.set()

@@ -1,4 +1,4 @@
-"""Expansion of URI templates with values, as in a client.
+"""URI templates, expanded with values like in a client.
 
 The expansions of a client must match the template.
 

@@ -128,8 +128,7 @@ def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
         raise ConfigError(f"--path: no such folder: {folder}")
     target = folder / new.distribution
     if os.path.lexists(target) and (target.is_symlink() or not target.is_dir() or any(target.iterdir())):
-        found = "one with files in it" if target.is_dir() and not target.is_symlink() else "something else"
-        raise ConfigError(f"{target}: expected a new or empty folder, got {found}")
+        raise ConfigError(f"{target}: expected a new or empty folder")
     # In the same folder, because a rename across file systems fails.
     beside = tempfile.mkdtemp(prefix=".mcptrio-new-", dir=folder)
     try:

@@ -1,4 +1,4 @@
-"""Folders with skills."""
+"""Real folders with real skills."""
 
 from __future__ import annotations
 

@@ -47,7 +47,6 @@ class Leases:
         replica: The id of this process.
         seconds: The time of a lease.
         repair: Repeats failed settlements and releases; called after each renewal.
-        release: Queues the tasks of replicas that have ended; called after each renewal.
         on_ended: Called when another replica has ended without closing.
     """
 
@@ -59,7 +58,6 @@ class Leases:
         replica: str,
         seconds: float,
         repair: Callable[[], Awaitable[None]],
-        release: Callable[[], Awaitable[None]],
         on_ended: Callable[[], None],
     ) -> None:
         self._database = database
@@ -67,7 +65,6 @@ class Leases:
         self._replica = replica
         self._seconds = seconds
         self._repair = repair
-        self._release = release
         self._on_ended = on_ended
         # The lease of each other replica as it was last read, and since when it is the same.
         self._seen: dict[str, tuple[Any, float]] = {}
@@ -100,7 +97,6 @@ class Leases:
                 await self._repair()
                 for replica in ended:
                     await self.settle(replica)
-                await self._release()
             except StoreFailed as error:
                 # After an interruption each replica has the time of a lease again.
                 self._seen.clear()

@@ -17,11 +17,11 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from mcptrio.abc import EffectState, SessionRecord, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
-from tests.engines.redis_server import RedisServer, until
 from tests.replicas.fault_proxy import fault_proxy
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
+from .redis_server import RedisServer, until
 from .replica_process import ReplicaProcess
 
 __all__: list[str] = []

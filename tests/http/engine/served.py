@@ -1,4 +1,7 @@
-"""An application that the engine serves, and a client with one connection to it."""
+"""An application that is served by the engine, and a client with one connection to it.
+
+Used by the tests of the engine.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ POST = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%b"
 
 @asynccontextmanager
 async def serving(app: App, *, access_log: bool = False, limits: ConnectionLimits | None = None) -> AsyncIterator[int]:
-    """Yield the port. The application receives requests only; the lifespan is refused."""
+    """The port; requests only, the lifespan is refused."""
 
     async def requests(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -47,7 +50,7 @@ async def serving(app: App, *, access_log: bool = False, limits: ConnectionLimit
 
 
 class Client:
-    """One connection, from which the responses are read sequentially."""
+    """One connection that answers are read off one by one."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -89,7 +92,7 @@ async def connected(port: int) -> AsyncIterator[Client]:
 
 
 def answering(*events: dict[str, Any]) -> App:
-    """Return an application that sends these events for every request."""
+    """An application that sends these, whatever is asked."""
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         for event in events:

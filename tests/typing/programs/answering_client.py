@@ -1,4 +1,4 @@
-"""A client with handlers for server requests."""
+"""A client with handlers for what servers ask."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["Config", "Counter", "main"]
 
 @frozen(kw_only=True)
 class Config:
-    """The settings of ``[plugins.Counter]``."""
+    """What ``[plugins.Counter]`` may say."""
 
     start: int = 0
     key: Secret | None = None

@@ -13,7 +13,7 @@ __all__ = ["Config", "Greetings", "main"]
 
 @frozen(kw_only=True)
 class Config:
-    """The settings of ``[plugins.Greetings]``."""
+    """What ``[plugins.Greetings]`` may say."""
 
     words: tuple[str, ...] = ("hello",)
 
