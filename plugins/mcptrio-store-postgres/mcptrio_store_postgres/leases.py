@@ -75,6 +75,7 @@ class Leases:
         # When this replica renewed last, as the writer's thread knows it.
         self._renewed = 0.0
         self.replicas = 1
+        """Replicas that have not ended. An expired lease is no end: after a failure of the engine all have expired."""
 
     def renew(self, batch: WorkBatch) -> None:
         """Renew the lease in a transaction that needs it. Called by the writer's thread."""
@@ -89,7 +90,7 @@ class Leases:
         Raises:
             StoreFailed: The engine failed.
         """
-        self._count(await self._database.write(DatabaseWork(self._renew, None)))
+        self.replicas = len(await self._database.write(DatabaseWork(self._renew, None)))
 
     async def run(self) -> None:
         """Renew the lease, and complete the streams of replicas that have ended, until cancelled."""
@@ -132,7 +133,6 @@ class Leases:
             # This process stood still, so it does not know for how long the others did.
             self._seen.clear()
         self._ticked = now
-        self._count(rows)
         ended = []
         seen: dict[str, tuple[Any, float]] = {}
         for replica, expires, is_over in rows:
@@ -143,10 +143,8 @@ class Leases:
             if is_over and now - seen[replica][1] > self._seconds:
                 ended.append(replica)
         self._seen = seen
+        self.replicas = len(rows) - len(ended)
         return ended
-
-    def _count(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.replicas = max(1, sum(1 for replica, _, is_over in rows if not is_over or replica == self._replica))
 
     # In a thread
 

@@ -76,6 +76,32 @@ async def test_a_restart_of_the_engine_loses_and_repeats_no_event(
         await eventually(lambda: stores.status().is_reachable and stores.status().replicas == 2, "both are back")
 
 
+async def test_replicas_count_each_other_after_a_failure_for_longer_than_a_lease(
+    own_postgres: PostgresServer, prefix: str
+) -> None:
+    lease = 1.0
+    async with opened(own_postgres, prefix, lease=lease) as one, opened(own_postgres, prefix, lease=lease) as two:
+        both = (one, two)
+        await eventually(lambda: all(each.status().replicas == 2 for each in both), "they see each other")
+        await trio.to_thread.run_sync(own_postgres.stop, signal.SIGQUIT)
+        await trio.sleep(1.5 * lease)
+        counted = set[int]()
+
+        async def count() -> None:
+            while True:
+                counted.update(each.status().replicas for each in both)
+                await trio.sleep(0.005)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count)
+            await trio.to_thread.run_sync(own_postgres.start)
+            await eventually(lambda: all(each.status().is_reachable for each in both), "the engine is reachable again")
+            # Each of them renews its lease in this time.
+            await trio.sleep(lease)
+            nursery.cancel_scope.cancel()
+        assert counted == {2}
+
+
 async def test_a_stalled_engine_fails_in_time_and_loses_no_append(own_postgres: PostgresServer, prefix: str) -> None:
     async with opened(own_postgres, prefix, lease=2.0, timeout=1.0) as stores:
         await stores.events.append("s", "x", b"0")

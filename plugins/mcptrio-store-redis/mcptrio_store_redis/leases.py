@@ -58,7 +58,7 @@ class RedisLeases:
         # When each replica with an expired lease was first seen so, on this replica's clock.
         self._missing: dict[str, float] = {}
         self.replicas = 1
-        """Replicas with a lease that has not expired."""
+        """Replicas that have not ended. An expired lease is no end: after a failure of the engine all have expired."""
 
     async def run(self) -> None:
         """Renew the lease until cancelled."""
@@ -110,15 +110,14 @@ class RedisLeases:
             # This replica or the engine stood still, so the others could not renew their leases either.
             self._missing.clear()
         self._renewed = now
-        live, ended = 0, []
+        ended = []
         for name, ends in zip(found[::2], found[1::2], strict=True):
             replica = name.decode()
             if float(ends) >= float(clock):
-                live += 1
                 self._missing.pop(replica, None)
             elif now - self._missing.setdefault(replica, now) >= self._lease:
                 ended.append(replica)
-        self.replicas = max(1, live)
+        self.replicas = max(1, len(found) // 2 - len(ended))
         for replica in ended:
             await self._take_over(replica)
             self._missing.pop(replica, None)
