@@ -145,6 +145,35 @@ async def test_each_replica_enforces_its_share_while_the_store_fails(
     ]
 
 
+async def test_store_that_fails_repeatedly_does_not_reset_the_share(autojump_clock: Any) -> None:
+    stores, quotas = faulty()
+    async with replicas(stores, RateLimitConfig(per_second=1000, burst=1000, quotas={"day": 8}), 1) as [one]:
+        refused = 0
+        for _ in range(3):
+            quotas.is_away = True
+            refused += len(await calls(one, 10, ANN))
+            quotas.is_away = False
+            await trio.sleep(2)
+            assert not await calls(one, 1, ANN)
+        # Two replicas: this one allows four in a day.
+        assert refused == 3 * 10 - 4
+
+
+async def test_share_is_of_the_replicas_at_the_time_of_the_failure(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stores, quotas = faulty()
+    seen = [5]
+    stores = evolve(stores, status=lambda: StoreStatus(kind="memory", replicas=seen[0]))
+    async with replicas(stores, RateLimitConfig(per_second=0.001, burst=10), 1) as [one]:
+        quotas.is_away = True
+        assert len(await calls(one, 10, ANN)) == 8
+        seen[0] = 1
+        await trio.sleep(5)
+        assert len(await calls(one, 10, ANN)) == 10
+        assert "each of 5 replicas has its part" in caplog.text
+
+
 async def test_restart_does_not_reset_a_quota(tmp_path: Path) -> None:
     config = RateLimitConfig(per_second=1000, burst=1000, quotas={"week": 3})
     for refusals in (0, 1, 2):
