@@ -16,12 +16,21 @@ from attrs import define, field
 
 from tests.engines.programs import program_path
 from tests.processes import environment
+from tests.replicas.credentials import write_tokens
+from tests.replicas.history import RateLimits
 from tests.replicas.raw_http import Broken, request
 
 __all__ = ["LEASE", "Program", "Replica", "haproxy", "nginx", "replica", "until_listening"]
 
 LEASE: Final = 2.0
 """Seconds of the leases of a trial's replicas."""
+# Only prompts are counted, so no other request waits for the quota store.
+_RATE_LIMIT: Final = """
+[plugins.rate_limit]
+per_second = {limits.per_second}
+burst = {limits.burst}
+methods = ["prompts/get"]
+"""
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 20.0
 
@@ -107,7 +116,10 @@ class Replica(Program):
 def replica(folder: Path, number: int, port: int, url: str, settings: Mapping[str, str]) -> Replica:
     """Return a replica, not yet started, that serves the tools of a trial."""
     plugin = Path(__file__).with_name("served_plugin.py")
+    configuration = folder / "mcptrio.toml"
+    configuration.write_text(_RATE_LIMIT.format(limits=RateLimits()))
     command = ["-m", "mcptrio", "serve", "--http", "--port", str(port), "--store", url, "--plugin", str(plugin)]
+    command += ["--config", str(configuration)]
     env = {
         "TRIAL_FOLDER": str(folder),
         "MCPTRIO_KEYS": "a key that all replicas share",
@@ -118,6 +130,7 @@ def replica(folder: Path, number: int, port: int, url: str, settings: Mapping[st
         # Long enough for the proxy to notice that the listener has closed, short enough for a trial.
         "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "1",
         "PYTHONPATH": str(Path(__file__).parents[2]),
+        **write_tokens(folder),
         **settings,
     }
     return Replica([sys.executable, *command], folder, folder / f"replica{number}.log", env, port=port)
