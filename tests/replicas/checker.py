@@ -118,15 +118,16 @@ async def run_trial(
 async def _run(trial: Trial, faults: Faults, issuer: Issuer, seed: str, seconds: float, clients: int) -> None:
     """Let the clients work while faults happen, then until everything that was acknowledged has arrived."""
     async with trio.open_nursery() as listeners:
+        # The trial does not wait for these clients: a request without a response says nothing about quotas and proofs.
+        for number in range(QUOTA_CLIENTS):
+            listeners.start_soon(QuotaClient(trial, f"q{number}", Random(f"{seed} q{number}")).run)
+        for number in range(PROOF_CLIENTS):
+            listeners.start_soon(ProofClient(trial, f"p{number}", Random(f"{seed} p{number}"), issuer).run)
         async with trio.open_nursery() as workers:
             for number in range(clients):
                 listens = number % _LISTENER_OF == 0
                 client = _KINDS[number % len(_KINDS)](trial, f"c{number}", Random(f"{seed} {number}"), listens=listens)
                 (listeners if listens else workers).start_soon(client.run)
-            for number in range(QUOTA_CLIENTS):
-                workers.start_soon(QuotaClient(trial, f"q{number}", Random(f"{seed} q{number}")).run)
-            for number in range(PROOF_CLIENTS):
-                workers.start_soon(ProofClient(trial, f"p{number}", Random(f"{seed} p{number}"), issuer).run)
             if trial.history.is_calm:
                 await trio.sleep(seconds)
             else:
