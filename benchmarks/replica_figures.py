@@ -23,7 +23,7 @@ from machine import describe_machine
 from processes import Process, free_port, memory_of, started, wait_for
 from tables import terminal
 
-__all__ = ["main"]
+__all__ = ["main", "serving"]
 
 _ECHO: Final = Path(__file__).resolve().parent / "echo"
 _ROUNDS: Final = 3
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 @contextmanager
-def _serving(url: str) -> Iterator[tuple[Process, int]]:
+def serving(url: str) -> Iterator[tuple[Process, int]]:
     """Serve over a store, and yield the process and the port."""
     port = free_port()
     plugins = [f"--plugin={_ECHO / name}_mcptrio.py" for name in ("echo", "streams")]
@@ -64,7 +64,7 @@ def _serving(url: str) -> Iterator[tuple[Process, int]]:
 
 def _calls(url: str, seconds: float) -> Iterator[Row]:
     """Calls a second and their latency, in rounds that alternate between memory and the store."""
-    with _serving("memory") as (_, memory), _serving(url) as (_, stored):
+    with serving("memory") as (_, memory), serving(url) as (_, stored):
         for era in ERAS:
             for count in (1, 16):
                 rates: dict[int, list[float]] = {memory: [], stored: []}
@@ -84,7 +84,7 @@ def _calls(url: str, seconds: float) -> Iterator[Row]:
 def _events(url: str) -> Row:
     rates: list[list[float]] = []
     for each in ("memory", url):
-        with _serving(each) as (_, port), connected(port, HANDSHAKE, 1) as (connection,):
+        with serving(each) as (_, port), connected(port, HANDSHAKE, 1) as (connection,):
             peer = open_session(connection, port)
             read_burst(connection, peer, _EVENTS // 10)
             rates.append([read_burst(connection, peer, _EVENTS) for _ in range(_ROUNDS)])
@@ -95,7 +95,7 @@ def _memory(url: str) -> Row:
     """The memory of the local part of an idle session; with the store, each one follows a topic of the bus."""
     sizes: list[list[float]] = []
     for each in ("memory", url):
-        with _serving(each) as (process, port):
+        with serving(each) as (process, port):
             open_sessions(port, 100)
             before = memory_of(process)
             open_sessions(port, _SESSIONS)
@@ -106,9 +106,9 @@ def _memory(url: str) -> Row:
 def _fan_out(url: str, listeners: int) -> Row:
     """The time from a call on one replica until the last listener has its change; with a store, on another replica."""
     allow(listeners)
-    with _serving("memory") as (_, port), open_streams(port, listeners) as streams:
+    with serving("memory") as (_, port), open_streams(port, listeners) as streams:
         alone = fan_out(port, streams, _ROUNDS)
-    with _serving(url) as (_, port), _serving(url) as (_, other), open_streams(other, listeners) as streams:
+    with serving(url) as (_, port), serving(url) as (_, other), open_streams(other, listeners) as streams:
         shared = fan_out(port, streams, _ROUNDS)
     return _row(f"a change to {listeners:,} listeners of {MODERN}, s", alone, shared, ".3f")
 

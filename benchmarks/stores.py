@@ -1,6 +1,6 @@
-"""How fast the stores of an engine are: appends, sessions, and messages between two replicas.
+"""How fast the stores of an engine are: appends, sessions, tasks, and messages between two replicas.
 
-    python -m benchmarks.stores redis://127.0.0.1:6379 postgresql://postgres@localhost/bench
+    python -m benchmarks.stores memory redis://127.0.0.1:6379 postgresql://postgres@localhost/bench
 
 Each URL is opened twice, as two replicas would. Keys and tables begin with ``bench``.
 """
@@ -18,7 +18,7 @@ import trio
 from attrs import evolve
 
 from benchmarks.machine import describe_machine
-from mcptrio.abc import SessionRecord, Stores
+from mcptrio.abc import SessionRecord, Stores, TaskRecord, TaskState
 from mcptrio.stores import StoreSettings, open_stores
 
 __all__ = ["main"]
@@ -49,6 +49,45 @@ async def rate_of_appends(stores: Stores, tasks: int, seconds: float) -> tuple[f
     for at in range(tasks):
         await stores.events.drop(f"{run}-{at}")
     return len(taken) / elapsed, statistics.median(taken)
+
+
+async def rate_of_tasks(stores: Stores, workers: int, seconds: float) -> float:
+    """Return how many tasks a second are created, claimed and ended, by as many Trio tasks as given."""
+    tasks = stores.tasks
+    assert tasks is not None
+    end = time.perf_counter() + seconds
+    run, count = secrets.token_hex(4), 0
+
+    async def work(at: int) -> None:
+        nonlocal count
+        number = 0
+        while time.perf_counter() < end:
+            # Ended ones expire soon, so the limit of tasks is not reached.
+            expires = time.time() + 2
+            id = f"{run}-{at}-{number}"
+            await tasks.create(TaskRecord(id=id, tool="dig", state=TaskState.QUEUED, data=EVENT, expires=expires))
+            record = await tasks.claim({"dig": 0})
+            if record is not None:
+                await tasks.save(evolve(record, state=TaskState.ENDED), held=True)
+                count += 1
+            number += 1
+
+    async def expire() -> None:
+        while True:
+            await tasks.expire()
+            await trio.sleep(0.2)
+
+    began = time.perf_counter()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(expire)
+        async with trio.open_nursery() as working:
+            for at in range(workers):
+                working.start_soon(work, at)
+        nursery.cancel_scope.cancel()
+    elapsed = time.perf_counter() - began
+    await trio.sleep(2.1)
+    await tasks.expire()
+    return count / elapsed
 
 
 async def median_of(ask: Callable[[], Awaitable[object]], count: int) -> float:
@@ -90,12 +129,15 @@ async def median_of_messages(one: Stores, two: Stores, count: int) -> float:
 
 
 async def measure(url: str, seconds: float) -> None:
-    settings = StoreSettings(prefix="bench")
+    settings = StoreSettings(prefix="bench", max_tasks=100_000)
     print(f"\n{re.sub(r'//[^@/]*@', '//…@', url)}")
     async with open_stores(url, settings) as one, open_stores(url, settings) as two:
         for tasks in TASKS:
             rate, median = await rate_of_appends(one, tasks, seconds)
             print(f"  appends, {tasks:3} tasks      {rate:10,.0f} /s   median {median * 1000:6.2f} ms")
+        for workers in TASKS:
+            rate = await rate_of_tasks(one, workers, seconds)
+            print(f"  tasks ended, {workers:3} at once  {rate:10,.0f} /s")
         record = SessionRecord(id=secrets.token_hex(16), revision="2025-11-25", client_info={"name": "bench"})
         saved = await one.sessions.save(record)
         assert saved is not None

@@ -79,7 +79,7 @@ async def serve(
         async with stream:
             channel = adapt_channel(LSPChannel(stream), form="bytes", name="lsp")
             # An error of one connection is logged, and the others continue.
-            await engine.contained(partial(engine.serve, channel), "a connection")
+            await engine.run_guarded(partial(engine.serve, channel), "a connection")
 
     async with trio.open_nursery() as connections, trio.open_nursery() as accepting:
         accept = partial(trio.serve_tcp, connected, port, host="127.0.0.1", handler_nursery=connections)

@@ -24,7 +24,7 @@ async def count(ctx: Context, to: int, pause: float = 0.1) -> int:
 
 
 @tool(read_only=True, timeout=math.inf)
-async def gather(ctx: Context, seconds: list[float], patience: float = 5.0) -> list[str]:
+async def gather(ctx: Context, seconds: list[float], timeout: float = 5.0) -> list[str]:
     """Wait for several things at once, and give up on what is too slow."""
     outcomes = ["too slow"] * len(seconds)
     done = 0
@@ -36,7 +36,7 @@ async def gather(ctx: Context, seconds: list[float], patience: float = 5.0) -> l
         done += 1
         await ctx.report_progress(done, len(seconds), f"number {position} is there")
 
-    with trio.move_on_after(patience):
+    with trio.move_on_after(timeout):
         async with trio.open_nursery() as nursery:
             for position in range(len(seconds)):
                 nursery.start_soon(wait, position)

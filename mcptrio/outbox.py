@@ -23,7 +23,7 @@ from mcptrio.protocol.messages import Message, Notification
 __all__ = ["MAX_COALESCED", "Item", "Outbox"]
 
 MAX_COALESCED = 256
-"""Offered messages that a full outbox keeps outside its queue, one per key, so that no change of a list or resource is
+"""Notifications that a full outbox keeps outside its queue, one per key, so that no change of a list or resource is
 lost."""
 
 Item: TypeAlias = Message | Sequence[Message]
@@ -31,7 +31,7 @@ Item: TypeAlias = Message | Sequence[Message]
 
 
 class Outbox:
-    """A bounded queue of outgoing messages, in which an offered message may replace a queued one with the same key.
+    """A bounded queue of outgoing messages, in which a newer notification replaces a queued one with the same key.
 
     Args:
         max_messages: Maximum number of queued messages, at least 1; a batch counts as one.
@@ -58,9 +58,9 @@ class Outbox:
         self._weighed = 0
         self._write_now = write_now
         self._queue: list[Item] = []
-        # Key of each offered message in the queue, and its index there.
-        self._offers: dict[object, int] = {}
-        # Offered messages that came while the outbox was full, the newest of each key.
+        # Key of each notification of send_latest() in the queue, and its index there.
+        self._replaceable: dict[object, int] = {}
+        # Notifications of send_latest() that came while the outbox was full, the newest of each key.
         self._coalesced: OrderedDict[object, Notification] = OrderedDict()
         # Tasks that wait for room, in order, with their messages; None for wait_for_room(). Empty unless the outbox is
         # full.
@@ -127,7 +127,7 @@ class Outbox:
             # Waits in line with the senders, which could otherwise refill the queue for ever.
             await self._wait_turn(None)
 
-    def offer(self, message: Notification, key: object) -> None:
+    def send_latest(self, message: Notification, key: object) -> None:
         """Queue a message that only matters while it is the newest with its key. Does not block.
 
         A full outbox replaces the queued message with the same key; if there is none, it keeps the newest message of
@@ -136,11 +136,11 @@ class Outbox:
         if self._closed:
             return
         if not self._queue or self._has_room():
-            self._offers[key] = len(self._queue)
+            self._replaceable[key] = len(self._queue)
             self._queue.append(message)
             if self._takers:
                 self._takers.unpark()
-        elif (place := self._offers.get(key)) is not None:
+        elif (place := self._replaceable.get(key)) is not None:
             # The replaced message was already measured.
             if place < self._weighed:
                 self._bytes += encoded_size(message) - encoded_size(self._queue[place])
@@ -183,11 +183,11 @@ class Outbox:
         taken = self._queue
         self._queue = []
         self._bytes = self._weighed = 0
-        self._offers.clear()
-        # Offered messages go first: they came before the waiting senders, or are newer and may come early.
+        self._replaceable.clear()
+        # Those of send_latest() go first: they came before the waiting senders, or are newer and may come early.
         while self._coalesced and self._has_room():
             key, held = self._coalesced.popitem(last=False)
-            self._offers[key] = len(self._queue)
+            self._replaceable[key] = len(self._queue)
             self._queue.append(held)
         while self._senders and self._has_room():
             waiter, message = self._senders.popleft()
@@ -218,7 +218,7 @@ class Outbox:
         self._aborted = True
         self._queue.clear()
         self._bytes = self._weighed = 0
-        self._offers.clear()
+        self._replaceable.clear()
 
     # Private
 

@@ -234,7 +234,7 @@ class Server(CatalogRegistrar):
             listeners=catalog.methods.listeners,
             serves=catalog.lifecycle.serves,
             server_info=LATEST.unstructure(self.info),
-            mirrored=catalog.tools.mirrored,
+            param_headers=catalog.tools.param_headers,
             missing_scopes=catalog.access.missing_scopes,
             route=catalog.routes.at,
             readiness=self._readiness,

@@ -47,6 +47,20 @@ class Authority:
     def _sign(self, subject: x509.Name, key: Key, *, ca: bool) -> x509.Certificate:
         now = dt.datetime.now(dt.UTC)
         names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(_LOOPBACK)])
+        # Python 3.13 wants these three in certificates that its default context verifies. Source: RFC 5280, 4.2.1.
+        usage = x509.KeyUsage(
+            digital_signature=True,
+            key_cert_sign=ca,
+            crl_sign=ca,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            encipher_only=False,
+            decipher_only=False,
+        )
+        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -57,6 +71,9 @@ class Authority:
             .not_valid_after(now + dt.timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca, None), critical=True)
             .add_extension(names, critical=False)
+            .add_extension(usage, critical=True)
+            .add_extension(own, critical=False)
+            .add_extension(issuer, critical=False)
             .sign(self._key, hashes.SHA256())
         )
 

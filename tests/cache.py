@@ -1,7 +1,7 @@
 """Packages that tests install from registries, kept in ``.cache`` between runs.
 
-tests/node.py and the tests of other servers use it. A folder in the cache is always complete: it is made elsewhere and
-renamed, so an interrupted run, or two at once, leave no half of it.
+tests/node.py and the tests of other servers use it. A folder in the cache is always complete: it is created under
+another name and renamed, so interrupted or concurrent runs leave no partial folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["CACHE", "INSTALL_SECONDS", "kept"]
 CACHE = Path(__file__).resolve().parent.parent / ".cache"
 
 INSTALL_SECONDS = 180
-"""For one call of npm or pip. With two cores and nothing downloaded before, the largest takes 10."""
+"""Timeout of one call of npm or pip. With two cores and an empty download cache, the longest takes 10 seconds."""
 
 
 def kept(name: str, of: bytes, make: Callable[[Path], None]) -> Path:

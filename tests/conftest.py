@@ -18,15 +18,15 @@ _INTERACTION = Path(__file__).parent / "interaction"
 
 adopt_orphans()
 
-# Files of tokens that a group may write are refused; where that is the usual mask, tests would write such files.
+# Token files that a group may write are refused; with a umask that allows it, tests would write such files.
 os.umask(0o022)
 
-# A shell starts what is in the background with interrupts ignored, and children would inherit that.
+# A shell starts background jobs with interrupts ignored, and children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# For a night: `pytest --hypothesis-profile=long tests/fuzz`. Otherwise each property is tried a hundred times.
+# For a long run: `pytest --hypothesis-profile=long tests/fuzz`. Otherwise each property is tried a hundred times.
 settings.register_profile("long", max_examples=50_000, deadline=None)
-# An example that a busy machine takes long for is no failure.
+# A slow example on a busy machine is not a failure.
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 

@@ -1,6 +1,6 @@
-"""A fresh environment with only the wheels of this tree, and a folder to work in.
+"""A new environment with only the wheels of this tree, and a working folder.
 
-The tests of an installed mcptrio use it. The environment of the tests lends it the dependencies, except distributions
+The tests of an installed mcptrio use it. Dependencies come from the environment of the tests, except distributions
 whose name begins with mcptrio, so no index is needed.
 """
 
@@ -23,7 +23,7 @@ _LEFT_OUT = ("mcptrio", "__editable__", "_mcptrio", "_editable")
 
 @frozen
 class Elsewhere:
-    """An environment in which mcptrio is installed, and a folder to work in."""
+    """An environment in which mcptrio is installed, and a working folder."""
 
     folder: Path
     venv: Path
@@ -33,7 +33,7 @@ class Elsewhere:
         object.__setattr__(self, "python", self.venv / "bin" / "python")
 
     def run(self, *command: str | Path, cwd: Path | None = None, python: Path | None = None, **env: str) -> str:
-        """Run a module there to its end. Returns its output."""
+        """Run a module in that environment until it ends. Return its output."""
         done = subprocess.run(
             [python or self.python, "-P", "-m", *command],
             cwd=cwd or self.folder,
@@ -69,7 +69,7 @@ def open_elsewhere(folder: Path, venv: Path) -> Elsewhere:
 
 
 def _lend(folder: Path, venv: Path) -> None:
-    """Make everything that is installed here importable there, but for mcptrio and its plugins."""
+    """Make every installed distribution importable there, except mcptrio and its plugins."""
     folder.mkdir()
     for site in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
         for each in Path(site).iterdir():

@@ -1,4 +1,4 @@
-"""The fixture by which every test is checked for leaks. The check itself is the testing kit's.
+"""The fixture that checks every test for leaks. The check itself is part of the testing kit.
 
 Imported by tests/conftest.py and plugins/conftest.py.
 """
@@ -20,6 +20,6 @@ GRACE = 30.0
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """Fail the test that leaves something behind."""
+    """Fail a test that leaves tasks, processes or open resources behind."""
     with testing.nothing_left(grace=GRACE):
         yield

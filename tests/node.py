@@ -19,7 +19,7 @@ __all__ = ["Node", "NodeError", "find_node"]
 
 
 class NodeError(Exception):
-    """There is no Node, or npm failed; says nothing about what was to be tested."""
+    """Node is missing, or npm failed; this does not concern the tested code."""
 
 
 @frozen
@@ -68,7 +68,7 @@ def find_node() -> Node:
     except ImportError:
         pass
     else:
-        # Not its console scripts: they are one more process each between us and node.
+        # Not its console scripts: each would be one more process between the test and node.
         root = Path(executable.ROOT_DIR)
         binary = root / "bin" / "node"
         npm = root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"

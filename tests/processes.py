@@ -36,12 +36,12 @@ HELLO = {
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Ours, without what would configure mcptrio."""
+    """Return this process's environment without the variables that configure mcptrio."""
     return {name: value for name, value in os.environ.items() if not name.startswith("MCPTRIO")} | more
 
 
 def run(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run ``mcptrio`` to its end, with nothing on its input."""
+    """Run ``mcptrio`` until it ends, with an empty input."""
     return subprocess.run(
         [sys.executable, "-m", "mcptrio", *args],
         cwd=cwd,
@@ -92,7 +92,7 @@ class Served:
         self.process.stdin.flush()
 
     def receive(self, seconds: float = WAIT_TIMEOUT) -> dict[str, Any]:
-        """The next line, which has to be a message; empty at the end of the output."""
+        """Return the next line, which must be a message; empty at the end of the output."""
         deadline = time.monotonic() + seconds
         assert self.process.stdout is not None
         while b"\n" not in self._buffer:
@@ -109,21 +109,21 @@ class Served:
         return message
 
     def rest(self) -> list[dict[str, Any]]:
-        """Everything up to the end of the output."""
+        """Return the output until its end."""
         messages = []
         while message := self.receive():
             messages.append(message)
         return messages
 
     def greet(self) -> dict[str, Any]:
-        """The handshake. Returns the result of ``initialize``."""
+        """Run the handshake. Return the result of ``initialize``."""
         self.send(HELLO)
         result: dict[str, Any] = self.receive()["result"]
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return result
 
     def start_call(self, name: str, **arguments: Any) -> int:
-        """Call a tool, and do not wait. Returns the id."""
+        """Call a tool without waiting. Return the id."""
         return self.start("tools/call", name=name, arguments=arguments)
 
     def start(self, method: str, **params: Any) -> int:
@@ -132,7 +132,7 @@ class Served:
         return self._ids
 
     def call(self, name: str, **arguments: Any) -> str:
-        """The text of a tool's answer."""
+        """Return the text of a tool's result."""
         id = self.start_call(name, **arguments)
         while (message := self.receive()).get("id") != id:
             assert message, f"no answer to {name}; standard error: {self.stderr}"
@@ -153,7 +153,7 @@ class Served:
         """Wait until its standard error matches the pattern."""
         deadline = time.monotonic() + seconds
         while True:
-            # Whether it has ended is asked first, so that its last words are not missed.
+            # Check first whether the process has ended, so that its last output is not missed.
             ended = self.process.poll() is not None
             found = re.search(pattern, self.stderr)
             if found:
@@ -173,7 +173,7 @@ class Served:
         self.process.send_signal(number)
 
     def end(self, seconds: float = WAIT_TIMEOUT) -> tuple[int, float]:
-        """Wait for its end. Returns its exit code and how long that took."""
+        """Wait for its end. Return its exit code and the duration."""
         begin = time.monotonic()
         try:
             code = self.process.wait(seconds)

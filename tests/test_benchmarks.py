@@ -1,4 +1,4 @@
-"""Every part of the benchmark runs. Its figures are not judged here."""
+"""Every part of the benchmark runs. Its figures are not checked here."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_quick_run_measures_every_row(tmp_path: Path) -> None:
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
 
-    # 1 says that an expectation was not met, which a busy machine does not settle.
+    # Status 1 means that an expectation was not met, which is no evidence on a busy machine.
     assert done.returncode in (0, 1), done.stderr
     assert "failed" not in done.stderr
     text = (tmp_path / "benchmarks" / "RESULTS.md").read_text("utf-8")
@@ -76,19 +76,19 @@ def test_quick_run_measures_every_row(tmp_path: Path) -> None:
         assert all((tmp_path / name).read_text("utf-8").startswith("<?xml") for name in pictures)
 
 
-def test_soak_looks_at_memory_and_descriptors() -> None:
+def test_soak_measures_memory_and_descriptors() -> None:
     command = [sys.executable, "benchmarks/run.py", "--soak", "0.001", "--here"]
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
 
-    # 1 says that memory has grown, as it does until it is warm.
+    # Status 1 means that memory has grown, as it does during the warm-up.
     assert done.returncode in (0, 1), done.stderr
     assert "Traceback" not in done.stderr
     assert re.search(r"^HTTP .* (pass|FAIL)$", done.stdout, re.MULTILINE)
     assert re.search(r"^stdio .* (pass|FAIL)$", done.stdout, re.MULTILINE)
 
 
-def test_latency_under_attack_is_compared_with_that_at_rest() -> None:
+def test_latency_under_attack_is_compared_with_idle_latency() -> None:
     command = [sys.executable, "-m", "benchmarks.attacked", "offers", "--calls", "20"]
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)

@@ -1,4 +1,4 @@
-"""The installations of the tests are complete or absent, whatever happens during the installation."""
+"""The installations of the tests are complete or absent, even after an interrupted installation."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def refuse(home: Path) -> None:
     raise OSError("no space left")
 
 
-def test_it_is_made_once() -> None:
+def test_folder_is_created_once() -> None:
     home = cache.kept("packages", b"one", write)
 
     assert (home / "content").read_text() == "whole"
     assert cache.kept("packages", b"one", refuse) == home
 
 
-def test_another_lock_file_is_another_folder() -> None:
+def test_another_lock_file_creates_another_folder() -> None:
     assert cache.kept("packages", b"one", write) != cache.kept("packages", b"two", write)
 
 
-def test_half_of_it_is_not_kept(tmp_path: Path) -> None:
+def test_partial_folder_is_not_kept(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no space left"):
         cache.kept("packages", b"one", refuse)
 
@@ -44,8 +44,8 @@ def test_half_of_it_is_not_kept(tmp_path: Path) -> None:
     assert (cache.kept("packages", b"one", write) / "content").read_text() == "whole"
 
 
-def test_two_at_once_agree() -> None:
-    """The faster one's folder stays, and the other one is removed."""
+def test_concurrent_installations_use_one_folder() -> None:
+    """The folder of the faster one is kept, and the other is removed."""
 
     def make_beside_another(home: Path) -> None:
         cache.kept("packages", b"one", write)

@@ -1,6 +1,6 @@
 """The command line: options, their precedence, and errors.
 
-Commands that end before anything starts are called in this process; the others are processes.
+Commands that end before a server starts are called in this process; the others are processes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def settings(folder: Path, *args: str, **env: str) -> dict[str, Any]:
         return told
 
 
-# Wrong use
+# Misuse
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         (("--stdio", "--config", "missing.toml"), "mcptrio: missing.toml: cannot be read: No such file"),
     ],
 )
-def test_wrong_use_is_exit_code_2(refused: Callable[..., str], args: tuple[str, ...], said: str) -> None:
+def test_misuse_exits_with_2(refused: Callable[..., str], args: tuple[str, ...], said: str) -> None:
     assert said in refused("serve", *args)
 
 
@@ -118,7 +118,7 @@ def test_wrong_use_is_exit_code_2(refused: Callable[..., str], args: tuple[str, 
         ("[server]\nkey_files = ['gone']", "mcptrio.toml:2: server.key_files: gone: cannot be read: No such file"),
     ],
 )
-def test_a_wrong_configuration_file_is_exit_code_2(
+def test_invalid_configuration_file_exits_with_2(
     refused: Callable[..., str], folder: Path, transport: str, text: str, said: str
 ) -> None:
     (folder / "mcptrio.toml").write_text(text)
@@ -128,7 +128,7 @@ def test_a_wrong_configuration_file_is_exit_code_2(
 
 
 @pytest.mark.parametrize("transport", ["--stdio", "--http"])
-def test_a_wrong_configuration_ends_a_process_in_one_line(tmp_path: Path, transport: str) -> None:
+def test_invalid_configuration_ends_the_process_with_one_line(tmp_path: Path, transport: str) -> None:
     (tmp_path / "mcptrio.toml").write_text("[server]\nkey_files = ['gone']\nenable = []\n")
     ended = run("serve", transport, "--port=0", cwd=tmp_path)
 
@@ -165,14 +165,16 @@ def test_a_wrong_configuration_ends_a_process_in_one_line(tmp_path: Path, transp
         ("MCPTRIO_LOG_FORMAT", "xml", "MCPTRIO_LOG_FORMAT: expected one of text, json, got 'xml'"),
     ],
 )
-def test_a_wrong_environment_is_exit_code_2(refused: Callable[..., str], name: str, value: str, said: str) -> None:
+def test_invalid_environment_variable_exits_with_2(
+    refused: Callable[..., str], name: str, value: str, said: str
+) -> None:
     assert said in refused("serve", "--http", **{name: value})
 
 
 # Precedence
 
 
-def test_option_before_environment_before_file_before_default(folder: Path) -> None:
+def test_option_precedes_environment_precedes_file_precedes_default(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text(
         "[server]\nname = 'filed'\nping_interval = 9\n"
         "timeouts = { request = 101, idle = 102, input = 103 }\nlimits = { requests = 11, sessions = 12 }\n"
@@ -199,7 +201,7 @@ def test_option_before_environment_before_file_before_default(folder: Path) -> N
     }
 
 
-def test_plugins_from_the_environment(folder: Path) -> None:
+def test_plugins_are_read_from_the_environment(folder: Path) -> None:
     (folder / "second.py").write_text(one_tool("second"))
     env = {"MCPTRIO_SERVER_ENABLE": "own.py, second.py"}
     with serving("--stdio", cwd=folder, env=env) as served:
@@ -208,7 +210,7 @@ def test_plugins_from_the_environment(folder: Path) -> None:
         assert json.loads(served.call("settings"))["sessions"] == 10_000
 
 
-def test_another_configuration_file_and_files_next_to_it(folder: Path) -> None:
+def test_paths_are_relative_to_the_given_configuration_file(folder: Path) -> None:
     there = folder / "etc"
     there.mkdir()
     (there / "there.py").write_text(SETTINGS)
@@ -218,7 +220,7 @@ def test_another_configuration_file_and_files_next_to_it(folder: Path) -> None:
     assert settings(folder, "--config=etc/other.toml")["name"] == "other"
 
 
-def test_a_plugin_named_by_option_is_served_although_the_file_disables_it(tmp_path: Path) -> None:
+def test_plugin_named_by_option_is_served_even_if_the_file_disables_it(tmp_path: Path) -> None:
     install(tmp_path / "site", "cli-one", modules={"cli_one": one_tool("one")}, one="cli_one")
     (tmp_path / "mcptrio.toml").write_text("[server]\ndisable = ['one']\n")
     site = str(tmp_path / "site")
@@ -238,7 +240,7 @@ def test_a_plugin_named_by_option_is_served_although_the_file_disables_it(tmp_pa
     assert [states["everything"] for states in listed.values()] == ["loaded", "disabled", "disabled"]
 
 
-def test_the_bound_on_messages_from_environment_before_file(tmp_path: Path) -> None:
+def test_message_size_limit_of_the_environment_precedes_the_file(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(one_tool("one"))
     (tmp_path / "mcptrio.toml").write_text(
         "[server.message]\nbytes = 1000000\n[http]\nhost = 'localhost'\npath = '/filed'\n"
@@ -287,8 +289,8 @@ def installed(tmp_path: Path) -> Path:
     return site
 
 
-def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> None:
-    """Prints of a plugin during its import go to standard error."""
+def test_json_list_of_plugins_is_the_only_output(tmp_path: Path, installed: Path) -> None:
+    """A plugin's output during its import goes to standard error."""
     ended = run("plugins", "--json", "--plugin=good", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
     listed = {each.pop("name"): each for each in json.loads(ended.stdout)["plugins"]}
 
@@ -299,7 +301,7 @@ def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> No
         "version": "2.1",
         "distribution": "cli-good",
         "state": "loaded",
-        "fault": None,
+        "failure": None,
         "offers": {"tools": ["good_fine"]},
         "tokens": 27,
         "warnings": [],
@@ -310,7 +312,7 @@ def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> No
         "version": "1.0",
         "distribution": "cli-broken",
         "state": "quarantined",
-        "fault": "import failed: RuntimeError: no such luck",
+        "failure": "import failed: RuntimeError: no such luck",
         "offers": {},
         "tokens": 0,
         "warnings": [],
@@ -323,9 +325,9 @@ def test_plugins_as_json_and_nothing_else(tmp_path: Path, installed: Path) -> No
     assert "no such luck" in ended.stderr
 
 
-def test_plugins_as_a_table(tmp_path: Path, installed: Path) -> None:
+def test_plugins_are_listed_as_a_table(tmp_path: Path, installed: Path) -> None:
     ended = run("plugins", "--plugin=good", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
-    table, total, fault = ended.stdout.split("\n\n")
+    table, total, failure = ended.stdout.split("\n\n")
     rows = [re.split(r"  +", row) for row in table.splitlines()]
 
     assert ended.returncode == 0
@@ -334,11 +336,11 @@ def test_plugins_as_a_table(tmp_path: Path, installed: Path) -> None:
     assert told["good"] == ["2.1", "cli-good", "loaded", "1", "27", "1 tool"]
     assert told["broken"] == ["1.0", "cli-broken", "failed", "-", "-", "-"]
     assert total == "1 tool, about 27 tokens in each conversation (estimate: bytes / 4)"
-    assert fault == "broken: import failed: RuntimeError: no such luck\n"
+    assert failure == "broken: import failed: RuntimeError: no such luck\n"
 
 
 @pytest.mark.parametrize("args", [("serve", "--stdio"), ("serve", "--http", "--port=0")])
-def test_strict_makes_a_broken_plugin_fatal(tmp_path: Path, installed: Path, args: tuple[str, ...]) -> None:
+def test_strict_option_makes_a_broken_plugin_fatal(tmp_path: Path, installed: Path, args: tuple[str, ...]) -> None:
     ended = run(*args, "--strict", "--plugin=broken", cwd=tmp_path, PYTHONPATH=str(installed))
 
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -346,7 +348,7 @@ def test_strict_makes_a_broken_plugin_fatal(tmp_path: Path, installed: Path, arg
     assert ended.stderr.count("RuntimeError: no such luck") == 1
 
 
-def test_a_table_for_an_unknown_plugin_is_reported(folder: Path) -> None:
+def test_table_of_an_unknown_plugin_is_reported(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text("[plugins.fss]\nx = 1\n")
     ended = run("serve", "--stdio", "--plugin=own.py", cwd=folder)
 
@@ -354,10 +356,10 @@ def test_a_table_for_an_unknown_plugin_is_reported(folder: Path) -> None:
     assert "WARNING mcptrio.cli: mcptrio.toml:1: plugins.fss: no such plugin is installed" in ended.stderr
 
 
-# The rest
+# Other options
 
 
-def test_version(tmp_path: Path) -> None:
+def test_version_option_prints_the_version(tmp_path: Path) -> None:
     ended = run("--version", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (0, f"mcptrio, version {mcptrio.__version__}\n")
@@ -371,7 +373,7 @@ def test_help_of_the_requested_command_is_printed(tmp_path: Path, args: tuple[st
     assert ended.stdout.startswith("Usage: mcptrio")
 
 
-def test_the_log_is_json_on_standard_error_from_the_first_line(tmp_path: Path, installed: Path) -> None:
+def test_json_log_starts_with_the_first_line_of_stderr(tmp_path: Path, installed: Path) -> None:
     args = ("--http", "--port=0", "--plugin=broken", "--plugin=good", "--log-level=error")
     with serving(*args, cwd=tmp_path, env={"PYTHONPATH": str(installed), "MCPTRIO_LOG_FORMAT": "json"}) as served:
         served.until('"serving http')
@@ -383,7 +385,7 @@ def test_the_log_is_json_on_standard_error_from_the_first_line(tmp_path: Path, i
     assert re.fullmatch(r"serving http://127\.0\.0\.1:\d+/mcp", entries[1]["message"])
 
 
-def test_the_log_level(folder: Path) -> None:
+def test_log_level_option_is_applied(folder: Path) -> None:
     (folder / "own.py").write_text(
         SETTINGS + "\nimport logging\nlog = logging.getLogger('own')\nlog.info('i')\nlog.warning('w')\n"
     )

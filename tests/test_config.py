@@ -64,7 +64,7 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
     return str(caught.value).removeprefix(f"{tmp_path}/")
 
 
-def test_every_setting(tmp_path: Path) -> None:
+def test_every_setting_is_read(tmp_path: Path) -> None:
     config = read(tmp_path, FULL)
 
     server, http = config.server, config.http
@@ -79,7 +79,7 @@ def test_every_setting(tmp_path: Path) -> None:
     assert (server.message.bytes, server.audience, server.key_files) == (1048576, "files.example", (tmp_path / "key",))
 
 
-def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+def test_empty_file_sets_nothing(tmp_path: Path) -> None:
     config = read(tmp_path, "")
 
     assert config.server == ServerTable()
@@ -102,7 +102,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("\n[server]\n[server.timeouts]\nidle = nan", "mcptrio.toml:4: server.timeouts.idle: expected a number above"),
         ("[plugins.fs]\nx=1\n[plugins]\n'a b'=-2", "mcptrio.toml:4: plugins.a b: expected a table, got -2"),
         ("server = 5", "mcptrio.toml:1: server: expected a table, got 5"),
-        # A long string that looks like a table is none.
+        # A multi-line string that looks like a table is not a table.
         ("[server]\nname = '''\n[http]\nport = 5\n'''\n[http]\nport = true", "mcptrio.toml:7: http.port: expected"),
         # What: kinds.
         ("[server]\nname = 5", "mcptrio.toml:2: server.name: expected a string, got 5"),
@@ -143,7 +143,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
         ("a = " + "[" * 5000, "mcptrio.toml"),
     ],
 )
-def test_errors_name_file_line_and_key(tmp_path: Path, text: str | bytes, said: str) -> None:
+def test_error_names_file_line_and_key(tmp_path: Path, text: str | bytes, said: str) -> None:
     assert refusal(tmp_path, text).startswith(said)
 
 
@@ -157,14 +157,14 @@ def test_errors_name_file_line_and_key(tmp_path: Path, text: str | bytes, said: 
         ("server.limits", "session", "sessions"),
     ],
 )
-def test_a_misspelt_key_gets_a_suggestion(tmp_path: Path, table: str, wrong: str, meant: str) -> None:
+def test_error_for_a_misspelt_key_suggests_the_right_one(tmp_path: Path, table: str, wrong: str, meant: str) -> None:
     said = refusal(tmp_path, f"# a comment\n[{table}]\n{wrong} = 1\n")
 
     assert said == f"mcptrio.toml:3: {table}.{wrong}: there is no setting {wrong}; did you mean {meant}?"
 
 
 @pytest.mark.parametrize("what", ["missing", "folder"])
-def test_a_file_that_cannot_be_read(tmp_path: Path, what: str) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path, what: str) -> None:
     (tmp_path / "folder").mkdir()
 
     with pytest.raises(ConfigError, match=rf"{what}: cannot be read: (No such file|Is a directory)"):
@@ -195,7 +195,7 @@ TABLES = st.sampled_from(
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(TABLES, st.lists(st.tuples(KEYS, VALUES), max_size=4)), max_size=4))
-def test_any_file_is_read_or_refused_with_its_line(
+def test_any_file_is_read_or_refused_with_a_line(
     tmp_path: Path, tables: list[tuple[str, list[tuple[str, Any]]]]
 ) -> None:
     text = "".join(f"[{table}]\n" + "".join(f"{key} = {value}\n" for key, value in body) for table, body in tables)
@@ -209,7 +209,7 @@ def test_any_file_is_read_or_refused_with_its_line(
         assert isinstance(config, ServeConfig)
 
 
-def test_bounds_of_a_message_may_be_stated(tmp_path: Path) -> None:
+def test_message_limits_can_be_set(tmp_path: Path) -> None:
     path = tmp_path / "mcptrio.toml"
     path.write_text("[server.message]\ndepth = 16\nbatch = 3\n")
     config = load_config(path)

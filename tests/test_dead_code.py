@@ -36,7 +36,7 @@ CALLED_BY_LIBRARIES = {
 
 
 def defined(source: str) -> Iterator[str]:
-    """The names of the functions and classes that are reached by name: not those that a decorator registers."""
+    """Return the names of the functions and classes that are used by name: not those that a decorator registers."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             registers = any(isinstance(each, ast.Call) for each in node.decorator_list)

@@ -1,7 +1,7 @@
 """The commands of docs/authorization.md run, from an empty folder to a protected server.
 
 As in docs/commands.md, ``$`` begins a command in a ``console`` block, the lines below are its output and its standard
-error, and ``…`` matches anything. All run in one folder, the second one while the server runs.
+error, and ``…`` matches any text. All commands run in one folder, the second one while the server runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EMPTY_FILE = '{"format": 1, "tokens": []}'
 
 
 def run_console(text: str, folder: Path) -> None:
-    """Run the commands of a block, and compare what each says."""
+    """Run the commands of a block, and compare their output."""
     parts = [part.partition("\n") for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]]
     script = "".join(f"{command}\necho @@@\n" for command, _, _ in parts)
     programs = folder.with_name(f"{folder.name}-programs")
@@ -46,7 +46,7 @@ def run_console(text: str, folder: Path) -> None:
         assert re.fullmatch(pattern, got), f"$ {command}\n{got}"
 
 
-def test_a_team_is_protected_in_ten_minutes(tmp_path: Path) -> None:
+def test_commands_of_the_page_protect_a_server(tmp_path: Path) -> None:
     [plugin, *_] = [block for block in BLOCKS if block.language == "python"]
     before, during = [block for block in BLOCKS if block.language == "console"]
     [serve, *_] = [block for block in BLOCKS if block.language == "sh"]
@@ -64,7 +64,7 @@ def test_a_team_is_protected_in_ten_minutes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", CONFIGURATIONS, ids=str)
-def test_configuration_makes_a_guard(block: object, tmp_path: Path) -> None:
+def test_documented_configuration_creates_a_guard(block: object, tmp_path: Path) -> None:
     text = getattr(block, "text", "")
     (tmp_path / "tokens.json").write_text(EMPTY_FILE)
     (tmp_path / "mcptrio.toml").write_text(text)
@@ -78,7 +78,7 @@ PROGRAMS = [block for block in BLOCKS if block.language == "python"][1:]
 
 
 @pytest.mark.parametrize("block", PROGRAMS, ids=str)
-def test_program_is_put_together(block: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_program_creates_a_server(block: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tokens.json").write_text(EMPTY_FILE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -117,7 +117,7 @@ def test_every_key_is_documented_with_its_default(table: str, cls: type) -> None
             assert shown[name] == f"`{default}`"
 
 
-def test_the_pages_know_each_other() -> None:
+def test_authorization_pages_link_to_each_other() -> None:
     index, security, deployment = (
         (ROOT / "docs" / f"{page}.md").read_text("utf-8") for page in ("index", "security", "deployment")
     )

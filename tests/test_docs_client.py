@@ -26,13 +26,13 @@ PLUGINS = {
 }
 
 
-def test_there_are_programs() -> None:
+def test_page_contains_the_expected_programs() -> None:
     assert len(PROGRAMS) >= 6
     assert len(PLUGINS) == 2
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program_runs(program: Block, tmp_path: Path) -> None:
+def test_program_of_the_client_guide_runs(program: Block, tmp_path: Path) -> None:
     for name, text in PLUGINS.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "program.py").write_text(program.text)

@@ -1,8 +1,8 @@
-"""docs/coming-from-*.md: both halves of the code that they compare run, each with its test.
+"""docs/coming-from-*.md: both versions of the compared code run, each with its test.
 
-Each section with code has two blocks, the other library's and ours. The blocks of all sections together are ``theirs``
-and ``ours``; those of the section "A test" are the tests of these files.
-The fences name the language ``py``: a ``python`` block must have the right types alone, and these blocks do not.
+Each section with code has two blocks, the other library's and ours. The blocks of all sections together are
+``theirs`` and ``ours``; those of the section "A test" are the tests of these files. The fences name the language
+``py``, because a ``python`` block must pass the type check alone, and these blocks do not.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ THEIRS: Mapping[str, tuple[Callable[[Path], list[str]], str, str]] = {
     "coming-from-fastmcp.md": (in_their_python, "py", "1 passed"),
     "coming-from-typescript.md": (in_node, "mjs", "pass 1"),
 }
-"""By page: the command that runs their test, the ending of their files, and the end of its output."""
+"""By page: the command that runs their test, the suffix of their files, and the end of its output."""
 
 
 def halves(page: str) -> dict[str, str]:
-    """The four files of a page, by name."""
+    """Return the four files of a page, by name."""
     ending = THEIRS[page][1]
     files = {f"theirs.{ending}": "", "ours.py": "", f"test_theirs.{ending}": "", "test_ours.py": ""}
     text = (DOCS / page).read_text("utf-8")
@@ -90,7 +90,7 @@ def run(folder: Path, command: list[str]) -> str:
     return done.stdout
 
 
-def test_every_guide_is_run() -> None:
+def test_every_guide_has_a_test() -> None:
     assert {page.name for page in DOCS.glob("coming-from-*.md")} == {*THEIRS}
 
 
@@ -111,7 +111,7 @@ def test_our_code_passes_its_test(tmp_path: Path, page: str) -> None:
     assert "1 passed" in said
 
 
-def test_our_code_has_right_types(tmp_path: Path) -> None:
+def test_our_code_passes_the_type_check(tmp_path: Path) -> None:
     page = next(iter(THEIRS))
     write(page, tmp_path)
 

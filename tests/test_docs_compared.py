@@ -1,6 +1,6 @@
-"""The page that compares our plugins with the reference servers has what its script writes.
+"""The page that compares our plugins with the reference servers has the content that its script writes.
 
-The reference servers are installed and run by the script alone: python docs/compare_plugins.py
+Only the script installs and runs the reference servers: python docs/compare_plugins.py
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def sections() -> dict[str, str]:
 
 
 def table(section: str) -> list[list[str]]:
-    """The rows below the head."""
+    """Return the rows below the head."""
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
 
 
 def test_page_has_every_row(shapes: Any) -> None:
-    """Mend it with: python docs/compare_plugins.py"""
+    """To fix it, run: python docs/compare_plugins.py"""
     written = sections()
 
     assert list(written) == list(shapes)
@@ -110,7 +110,7 @@ def test_documented_behaviour_matches_the_plugin(shapes: Any) -> None:
     written = {title: ours for title, _, ours in table(sections()["thinking"])}
 
     stable = {title: ours for title, _, ours in tried if title not in shapes["thinking"]["measured"]}
-    # Without a reference its tools are compared with nothing.
+    # Tools without a reference are not compared.
     stable.pop("The reference's tools with the same names, arguments, required arguments and types")
     assert len(stable) >= 12
     assert stable == {title: written[title] for title in stable}

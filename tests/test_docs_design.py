@@ -31,7 +31,7 @@ draw_rooms, draw_diagrams = load("draw_rooms"), load("draw_diagrams")
 PAGE = (ROOT / "docs" / "design.md").read_text("utf-8")
 
 
-def test_every_dependency_has_a_sentence() -> None:
+def test_every_dependency_is_described() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = [name for names in project.get("optional-dependencies", {}).values() for name in names]
     needed = {re.split(r"[<>=\[]", name)[0] for name in (*project["dependencies"], *extras)}
@@ -42,7 +42,7 @@ def test_every_dependency_has_a_sentence() -> None:
     assert documented == needed
 
 
-def test_floors_are_those_of_the_house_rules() -> None:
+def test_documented_floors_match_the_layers_test() -> None:
     assert [tuple(floor) for floor in draw_rooms.read_floors()] == [*FLOORS[:-1]]
 
 
@@ -77,7 +77,7 @@ def test_mistake_in_a_diagram_is_an_error(tmp_path: Path) -> None:
         draw_diagrams.draw(source)
 
 
-def test_modules_that_a_reader_is_sent_to_exist() -> None:
+def test_modules_named_on_the_page_exist() -> None:
     table = PAGE.split("## Where is …?")[1].split("\n## ")[0]
     named = set(re.findall(r"`([a-z_0-9]+/[a-z_0-9/]*)`?", table))
 

@@ -41,7 +41,7 @@ def claim(pattern: str) -> float:
     return float(found)
 
 
-def test_the_table_of_readme_is_that_of_the_performance_page() -> None:
+def test_table_of_readme_matches_the_performance_page() -> None:
     for row, measured in ROWS.items():
         assert cells_of(README, row) == cells_of(PERFORMANCE, measured), row
 
@@ -55,7 +55,7 @@ def test_readme_names_the_versions_that_were_measured() -> None:
         assert f"{name} {version}." in versions
 
 
-def test_the_factors_of_readme_are_quotients_of_the_results() -> None:
+def test_factors_of_readme_match_the_results() -> None:
     row = "HTTP 2026-07-28, 16 connections, calls/s"
     calls = result(row, "mcptrio")
 
@@ -65,7 +65,7 @@ def test_the_factors_of_readme_are_quotients_of_the_results() -> None:
     assert claim(r"and ([\d.]+) times those of the official Python SDK") == round(calls / result(row, "mcp"), 1)
 
 
-def test_the_memory_of_a_session_is_that_of_the_results() -> None:
+def test_session_memory_in_readme_matches_the_results() -> None:
     row = "memory of a handshake session, KiB"
     ours, theirs = result(row, "mcptrio"), result(row, "mcp")
 
@@ -73,7 +73,7 @@ def test_the_memory_of_a_session_is_that_of_the_results() -> None:
     assert round(theirs / ours) == 8
 
 
-def test_the_memory_and_start_of_six_plugins_are_those_of_the_results() -> None:
+def test_memory_and_start_of_six_plugins_in_readme_match_the_results() -> None:
     memory, start = "memory of the set, MiB", "start of the set, ms"
 
     assert claim(r"Six plugins use (\d+) MiB") == round(result(memory, "mcptrio"))
@@ -82,21 +82,21 @@ def test_the_memory_and_start_of_six_plugins_are_those_of_the_results() -> None:
     assert claim(r"reference servers need \d+ MiB and ([\d.]+) s") == round(result(start, "references") / 1000, 1)
 
 
-def test_readme_counts_the_plugins_that_ship() -> None:
+def test_plugin_count_of_readme_matches_the_shipped_plugins() -> None:
     names = ("ten", "eleven", "twelve", "thirteen", "fourteen")
     [word] = re.findall(r"^(\w+) plugins are in this repository", README, re.MULTILINE)
 
-    # Distributions of stores are no plugins.
+    # Distributions of stores do not count as plugins.
     plugins = [path for path in ROOT.glob("plugins/mcptrio-*/pyproject.toml") if "-store-" not in str(path)]
 
     assert names.index(word.lower()) + 10 == len(plugins)
 
 
-def test_readme_is_short() -> None:
+def test_readme_is_within_its_length_limit() -> None:
     assert len(README.splitlines()) < 150
 
 
-def test_performance_begins_with_three_sentences_and_has_one_picture_and_one_table() -> None:
+def test_performance_page_has_three_sentences_one_picture_and_one_table() -> None:
     before, *after = PERFORMANCE.removeprefix("# Performance\n").split("![")
 
     assert len(before.strip().splitlines()) == 3

@@ -21,12 +21,12 @@ PAGE = (ROOT / "docs" / "host.md").read_text("utf-8")
 PROGRAMS = [block for block in blocks("python") if block.where.startswith("docs/host.md")]
 
 
-def test_there_are_programs() -> None:
+def test_page_contains_the_expected_programs() -> None:
     assert len(PROGRAMS) >= 7
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program_runs(program: Block, tmp_path: Path) -> None:
+def test_program_of_the_host_guide_runs(program: Block, tmp_path: Path) -> None:
     [garden] = [b for b in blocks("python") if b.where.startswith("docs/tutorial") and b.text.startswith("# garden.py")]
     [servers] = [b for b in blocks("json") if b.where.startswith("docs/host.md")]
     (tmp_path / "garden.py").write_text(garden.text)

@@ -46,16 +46,16 @@ def test_examples_print_the_documented_output(block: object, tmp_path: Path) -> 
     assert re.fullmatch(re.escape(expected).replace("…", ".*"), done.stdout.rstrip("\n")), done.stdout
 
 
-def test_there_are_examples() -> None:
+def test_page_contains_the_expected_examples() -> None:
     assert len(EXAMPLES) == 2
 
 
-def test_every_host_has_a_row() -> None:
+def test_every_host_application_has_a_row() -> None:
     assert set(re.findall(r"^\| `([a-z][a-z-]*)` \|", TEXT, re.MULTILINE)) == {*HOSTS, "all"}
 
 
 @pytest.mark.parametrize("group", ["host", "package"])
-def test_every_option_is_on_the_page(group: str) -> None:
+def test_every_option_is_documented(group: str) -> None:
     found = cli.commands[group]
     assert isinstance(found, click.Group)
     for command in found.commands.values():

@@ -1,4 +1,4 @@
-"""Every link between the pages leads somewhere, headings included; README leads to each page."""
+"""Every link between the pages has a target, headings included; README links to each page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINKED = ("tutorial", "plugins", "hooks", "supervision", "revisions", "deploymen
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page, as links name them."""
+    """Return the anchors of a page's headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -31,24 +31,24 @@ def broken(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", sorted(set(PAGES)), ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     assert broken(page) == []
 
 
-def test_readme_leads_to_every_page() -> None:
+def test_readme_links_to_every_page() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
 
     assert [name for name in LINKED if f"(docs/{name}.md)" not in readme] == []
 
 
-def test_index_leads_to_every_page() -> None:
+def test_index_links_to_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text("utf-8")
     pages = [page.name for page in ROOT.glob("docs/*.md") if page.name != "index.md"]
 
     assert [name for name in pages if f"({name})" not in index] == []
 
 
-def test_pages_that_messages_name_exist() -> None:
+def test_pages_named_in_messages_exist() -> None:
     named = {
         place
         for module in ROOT.glob("mcptrio/**/*.py")

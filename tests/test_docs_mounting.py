@@ -1,4 +1,4 @@
-"""docs/mounting.md: its program runs and prints the output in its comments, and its options are those of the code."""
+"""docs/mounting.md: its program prints the output in its comments, and its options match the code."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_every_key_of_a_mount_has_a_row() -> None:
     assert rows(section) - tools == {each.name for each in attrs.fields(MountTable)}
 
 
-def test_the_tables_of_the_page_are_valid(tmp_path: Path) -> None:
+def test_tables_of_the_page_are_valid(tmp_path: Path) -> None:
     [text] = re.findall(r"```toml\n(\[mount\.files\].*?)```", TEXT, re.DOTALL)
     (tmp_path / "mcptrio.toml").write_text(text)
     read = load_config(tmp_path / "mcptrio.toml")
@@ -75,7 +75,7 @@ def test_the_tables_of_the_page_are_valid(tmp_path: Path) -> None:
     assert found.servers["issues"].headers == {"Authorization": "Bearer x"}
 
 
-def test_numbers_are_those_of_the_code() -> None:
+def test_numbers_of_the_page_match_the_code() -> None:
     options = MountOptions()
 
     assert f"waits `start_timeout` seconds for it ({options.start_timeout:g})" in TEXT

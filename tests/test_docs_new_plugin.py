@@ -41,14 +41,14 @@ def test_examples_print_the_documented_output(block: Block, tmp_path: Path) -> N
     assert re.fullmatch(re.escape(expected).replace("…", r"[\s\S]*"), done.stdout.rstrip("\n")), done.stdout
 
 
-def test_there_are_examples_of_both() -> None:
+def test_page_contains_examples_of_new_and_dev() -> None:
     shown = " ".join(block.text for block in EXAMPLES)
 
     assert "$ mcptrio new " in shown
     assert "mcptrio dev " in shown
 
 
-def test_the_tables_name_every_file_that_is_written() -> None:
+def test_tables_name_every_written_file() -> None:
     templates = Path(__file__).resolve().parents[1] / "mcptrio" / "cli" / "new" / "templates" / "plugin"
     part = TEXT.split("## Start with a package")[1].split("\n## ")[0]
     for file in templates.rglob("*.in"):

@@ -21,7 +21,7 @@ BLOCKS = list(blocks_of(PAGE, "docs/operations.md"))
 SCRIPTS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
-def test_the_commands_print_the_output_on_the_page(tmp_path: Path) -> None:
+def test_commands_print_the_output_on_the_page(tmp_path: Path) -> None:
     [plugin] = [block.text for block in BLOCKS if block.language == "python"]
     [configuration] = [block.text for block in BLOCKS if block.language == "toml"]
     [serve] = [block.text for block in BLOCKS if block.language == "sh"]

@@ -21,12 +21,12 @@ SHOWN = [
 ]
 
 
-def test_plugins_are_shown() -> None:
+def test_docs_contain_plugins() -> None:
     assert len(SHOWN) > 15
 
 
 @pytest.mark.parametrize("block", SHOWN, ids=str)
-async def test_shown_plugin_is_taken(block: Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_plugin_of_the_docs_is_accepted(block: Block, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)  # some open files
     module = ModuleType("shown")
     monkeypatch.setitem(sys.modules, "shown", module)

@@ -42,7 +42,7 @@ def shown(value: Any) -> str:
         *("http.version_header", "http.mirrored_headers"),
     ],
 )
-def test_feature_is_as_documented(feature: str) -> None:
+def test_documented_feature_matches_the_code(feature: str) -> None:
     def of(revision: Any) -> Any:
         for name in feature.split("."):
             revision = getattr(revision, name)
@@ -65,7 +65,7 @@ def test_every_loss_is_documented() -> None:
 @pytest.mark.parametrize(
     "name", [name for name in errors.__all__ if "code" in vars(getattr(errors, name)) and name != "MCPError"]
 )
-def test_code_of_every_error_is_documented(name: str) -> None:
+def test_every_error_code_is_documented(name: str) -> None:
     error = getattr(errors, name)
     cells = [
         cell for line in PAGE.split("## Error codes")[1].splitlines() if f"`{name}`" in line for cell in line.split("|")

@@ -28,14 +28,14 @@ PAGE = (ROOT / "docs" / "plugins.md").read_text("utf-8")
 SHIPPED = sorted(
     path.parent.name.removeprefix("mcptrio-")
     for path in ROOT.glob("plugins/mcptrio-*/pyproject.toml")
-    # Distributions of stores are no plugins.
+    # Distributions of stores do not count as plugins.
     if "mcptrio" in tomllib.loads(path.read_text("utf-8"))["project"]["entry-points"]
 )
 EVERYTHING_ON: dict[str, dict[str, Any]] = {
     "git": {"repositories": ["."], "allow_network": True, "clone_folder": "."},
     "sqlite": {"databases": {"shop": "shop.db"}, "writable": ["*"]},
 }
-"""Settings with which a plugin offers all its tools, where that is not the default."""
+"""Settings with which a plugin offers all its tools, if that is not the default."""
 
 UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
 NOTHING: tuple[object, ...] = (None, (), "", {})
@@ -78,7 +78,7 @@ def settings(cls: type[Any], rows: Collection[str]) -> Iterator[tuple[str, Any]]
 
 
 def differs(said: str, default: Any) -> bool:
-    """Whether a default is another than what a table says; a description in words may say anything."""
+    """Return whether a default differs from the one in a table; a description in words matches any default."""
     if number := re.fullmatch(r"([\d.]+)(?: (\wiB))?", said):
         return bool(float(number[1]) * UNITS[number[2] or ""] != default)
     if said in ("`true`", "`false`"):
@@ -87,7 +87,7 @@ def differs(said: str, default: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_page_has_a_row(name: str) -> None:
+def test_every_shipped_plugin_has_a_row(name: str) -> None:
     assert re.search(rf"^\| \[{name}\]\(\.\./plugins/mcptrio-{name}/README\.md\) \|", PAGE, re.MULTILINE)
 
 
@@ -117,12 +117,12 @@ def test_every_tool_is_in_the_readme_as_clients_see_it(name: str, tmp_path: Path
     text = readme(name)
     missing = [tool for tool in plugin.offers.get("tools", ()) if f"`{tool}`" not in text]
 
-    # Those of the conformance suite are documented there.
+    # Tools of the conformance suite are documented there.
     assert [tool for tool in missing if not (name == "everything" and tool.startswith(("test_", "json_schema_")))] == []
 
 
 @pytest.mark.parametrize("name", [name for name in SHIPPED if "```toml" in readme(name)])
-def test_the_example_is_a_file_that_loads(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_example_of_the_readme_is_a_valid_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for text in re.findall(r"```toml\n(.*?)```", readme(name), re.DOTALL):
         for variable in re.findall(r'"\$env" = "(\w+)"', text):
@@ -133,4 +133,4 @@ def test_the_example_is_a_file_that_loads(name: str, tmp_path: Path, monkeypatch
         read = load_config(file)
         plugin = loaded(name, PluginTables(tables=read.plugins, folder=tmp_path, error=read.error))
 
-        assert plugin.fault is None
+        assert plugin.failure is None

@@ -1,4 +1,4 @@
-"""The guide to transports: its programs run unchanged, and its bounds are those of the code."""
+"""The guide to transports: its programs run unchanged, and its limits match the code."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PROGRAMS = [
 ]
 
 
-def test_there_are_programs() -> None:
+def test_page_contains_the_expected_programs() -> None:
     assert len(PROGRAMS) >= 3
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=str)
-def test_program_runs(program: Block, tmp_path: Path) -> None:
+def test_program_of_the_transports_guide_runs(program: Block, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program.text)
 
     done = subprocess.run(
@@ -46,7 +46,7 @@ def test_program_runs(program: Block, tmp_path: Path) -> None:
     assert done.stdout.endswith(("HEY\n", "posted 8 characters\n", "mine\n", "'the server is stopping'\n"))
 
 
-def test_every_bound_of_a_stream_is_documented_with_its_default() -> None:
+def test_every_stream_limit_is_documented_with_its_default() -> None:
     stream = {key[1] for key in keys() if key[0] == "stream"}
     bounds = {each.name: each.default for each in attrs.fields(StreamOptions) if each.name != "limits"}
     assert stream == {*bounds, "listen"}

@@ -36,7 +36,7 @@ every_revision = pytest.mark.parametrize("revision", REVISIONS)
 
 
 def how_to_run(example: str) -> list[str]:
-    """The command in the docstring, with this Python's mcptrio."""
+    """Return the command in the docstring, with the mcptrio of this Python."""
     text = (ROOT / "examples" / f"{example}.py").read_text("utf-8")
     found = re.search(r"^Run it: (mcptrio .*)$", text, re.MULTILINE)
     assert found, f"{example}: the docstring does not say how to run it"
@@ -45,7 +45,7 @@ def how_to_run(example: str) -> list[str]:
 
 @asynccontextmanager
 async def process(example: str, revision: str, *, config: str = "", **options: Any) -> AsyncIterator[Peer]:
-    """The example in a process of its own, and a client of it. The process must end well when its input does."""
+    """Run the example in a separate process, with a client. The process must exit with 0 at the end of its input."""
     command = how_to_run(example)
     if config:
         command += ["--config", config]
@@ -85,7 +85,7 @@ def load(example: str) -> ModuleType:
 
 @asynccontextmanager
 async def running(example: str) -> AsyncIterator[tuple[trio.Nursery, Any]]:
-    """The example's ``main`` on a free port, cancelled at the end as Ctrl-C would; gives what it starts with."""
+    """Run the example's ``main`` on a free port, and cancel it at the end like Ctrl-C; yield its start value."""
     with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             started = await nursery.start(load(example).main, 0)
@@ -109,7 +109,7 @@ def test_every_example_has_a_test() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_every_example_says_how_to_run_it(example: str) -> None:
+def test_docstring_of_every_example_has_its_command(example: str) -> None:
     source = (ROOT / "examples" / f"{example}.py").read_text("utf-8")
     docstring = ast.get_docstring(ast.parse(source)) or ""
 
@@ -117,7 +117,7 @@ def test_every_example_says_how_to_run_it(example: str) -> None:
 
 
 @every_revision
-async def test_hello(revision: str) -> None:
+async def test_hello_example_answers(revision: str) -> None:
     async with process("hello", revision) as peer:
         assert await peer.text("greet", {"name": "Ada"}) == "Hello, Ada!"
         read = await peer.request("resources/read", {"uri": "hello://readme"})
@@ -127,7 +127,7 @@ async def test_hello(revision: str) -> None:
 
 
 @both_eras
-async def test_progress(revision: str) -> None:
+async def test_progress_example_reports_and_stops_when_cancelled(revision: str) -> None:
     async with process("progress", revision) as peer:
         counted = await peer.start_call("count", {"to": 5, "pause": 0.01}, meta={"progressToken": "p"})
         assert (await counted.result())["content"][0]["text"] == "5"
@@ -135,7 +135,7 @@ async def test_progress(revision: str) -> None:
         assert reports[-1] == 5
         assert reports == sorted(set(reports))
 
-        gathered = await peer.call("gather", {"seconds": [0, 30], "patience": 2})
+        gathered = await peer.call("gather", {"seconds": [0, 30], "timeout": 2})
         assert json.loads(gathered["content"][0]["text"]) == ["done", "too slow"]
 
         # A cancelled request gets no response.
@@ -148,7 +148,7 @@ async def test_progress(revision: str) -> None:
 
 
 @both_eras
-async def test_garden(revision: str, tmp_path: Path) -> None:
+async def test_garden_example_answers(revision: str, tmp_path: Path) -> None:
     beds, config = tmp_path / "garden.txt", tmp_path / "mcptrio.toml"
     beds.write_text("sage")
     config.write_text(f"[plugins.garden]\nfile = {json.dumps(str(beds))}\n")
@@ -159,7 +159,7 @@ async def test_garden(revision: str, tmp_path: Path) -> None:
     assert beds.read_text().split() == ["sage", "mint"]
 
 
-def test_garden_has_tests_in_60_lines() -> None:
+def test_tests_of_the_garden_example_pass_in_60_lines() -> None:
     path = ROOT / "examples" / "garden.py"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=WAIT_TIMEOUT)
@@ -171,7 +171,7 @@ def test_garden_has_tests_in_60_lines() -> None:
 
 @pytest.mark.parametrize("parked", [True, False])
 @every_revision
-async def test_elicit(revision: str, parked: bool, tmp_path: Path) -> None:
+async def test_elicit_example_completes_with_an_accepted_form(revision: str, parked: bool, tmp_path: Path) -> None:
     config = tmp_path / "mcptrio.toml"
     config.write_text(f"[server.limits]\nparked = {1000 if parked else 0}\n")
 
@@ -192,7 +192,7 @@ async def test_elicit(revision: str, parked: bool, tmp_path: Path) -> None:
 
 
 @both_eras
-async def test_elicit_takes_no_for_an_answer(revision: str) -> None:
+async def test_elicit_example_accepts_a_declined_form(revision: str) -> None:
     options = {
         "capabilities": {"elicitation": {}},
         "answers": {"elicitation/create": lambda params: {"action": "decline"}},
@@ -202,7 +202,7 @@ async def test_elicit_takes_no_for_an_answer(revision: str) -> None:
 
 
 @both_eras
-async def test_notes(revision: str, tmp_path: Path) -> None:
+async def test_notes_example_answers_and_notifies(revision: str, tmp_path: Path) -> None:
     config = tmp_path / "mcptrio.toml"
     config.write_text(f"[plugins.notes]\nfile = {str(tmp_path / 'notes.json')!r}\n")
     async with process("notes", revision, config=str(config)) as peer:
@@ -233,7 +233,7 @@ async def test_notes(revision: str, tmp_path: Path) -> None:
 
 
 @both_eras
-async def test_custom_method(revision: str) -> None:
+async def test_custom_method_example_answers(revision: str) -> None:
     async with process("custom_method", revision) as peer:
         for file in ("docs/a", "docs/b", "src/c"):
             await peer.notify("com.example/touched", {"file": file})
@@ -251,7 +251,7 @@ async def test_custom_method(revision: str) -> None:
 
 
 @both_eras
-async def test_embed(revision: str) -> None:
+async def test_embed_example_serves_within_an_application(revision: str) -> None:
     async with running("embed") as (nursery, url):
         peer = await http_peer(nursery, url, revision)
         assert await peer.text("set_pause", {"seconds": 0}) == "one step every 0.001 s"
@@ -262,7 +262,7 @@ async def test_embed(revision: str) -> None:
 
 
 @both_eras
-async def test_mount_quart(revision: str) -> None:
+async def test_mount_quart_example_serves_below_a_path(revision: str) -> None:
     async with running("mount_quart") as (nursery, url):
         peer = await http_peer(nursery, url, revision)
         assert await peer.text("sign", {"name": "Ada"}) == "Ada is guest number 1"
@@ -273,8 +273,8 @@ async def test_mount_quart(revision: str) -> None:
         assert json.loads(response.rpartition(b"\r\n\r\n")[2]) == {"guests": ["Ada"]}
 
 
-async def test_own_transport() -> None:
-    """The hook's transport in a process of its own; two clients, one of which breaks its connection."""
+async def test_own_transport_example_serves_two_clients() -> None:
+    """The transport runs in a separate process, with two clients, one of which breaks its connection."""
     example = load("own_transport")
     with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
@@ -304,21 +304,21 @@ def printed_by(example: str) -> str:
     return done.stdout
 
 
-def test_client() -> None:
+def test_client_example_prints_its_output() -> None:
     printed = printed_by("client")
 
     assert "3 of 1000\nleft early" in printed
     assert printed.endswith("Table 1 for 4, inside, in the name of Ada.\n")
 
 
-def test_asyncio_host() -> None:
+def test_asyncio_host_example_prints_its_output() -> None:
     assert printed_by("asyncio_host") == (
         "3 ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\nleft early, and the server was told\n"
     )
 
 
-def test_host() -> None:
-    """Each line that is read is a call, a yes or a no, or an answer to a server."""
+def test_host_example_reads_calls_and_answers() -> None:
+    """Each input line is a call, a yes or a no, or an answer to a server."""
     said = [
         'hello_greet {"name": "Ada"}',
         "yes",

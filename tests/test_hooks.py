@@ -25,7 +25,7 @@ both_eras = pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
 
 @asynccontextmanager
 async def talking(server: Server, revision: str = HANDSHAKE, **options: Any) -> AsyncIterator[Peer]:
-    """A client of the open server; ``options`` are the client's."""
+    """Yield a client of the open server; ``options`` are the client's."""
     with trio.fail_after(20):
         async with server.open() as running, trio.open_nursery() as nursery:
             ours, theirs = memory_channel_pair()
@@ -99,7 +99,7 @@ def _temperature(unit: str) -> Callable[[float], str]:
 
 
 @both_eras
-async def test_every_hook(revision: str) -> None:
+async def test_every_hook_is_called(revision: str) -> None:
     plugin = Plugin()
     server = Server(plugins=[plugin], config={"Plugin": {"greeting": "hej"}})
     async with talking(server, revision) as peer:
@@ -127,7 +127,7 @@ async def test_every_hook(revision: str) -> None:
     assert plugin.happened == ["opened", "heard", "closed"]
 
 
-async def test_background_task_that_fails_is_started_again_later_each_time(
+async def test_failing_background_task_is_restarted_with_backoff(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     starts: list[float] = []
@@ -150,7 +150,7 @@ async def test_background_task_that_fails_is_started_again_later_each_time(
 
 
 @pytest.mark.parametrize("hook", ["setup", "lifespan"])
-async def test_fault_in_a_hook_quarantines_that_plugin_alone(hook: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_error_in_a_hook_quarantines_that_plugin_only(hook: str, caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> None:
         raise ValueError("no database")
 
@@ -160,13 +160,13 @@ async def test_fault_in_a_hook_quarantines_that_plugin_alone(hook: str, caplog: 
     async with talking(server) as peer:
         assert await peer.text("hello") == "here"
         assert [listed["name"] for listed in (await peer.request("tools/list"))["tools"]] == ["hello"]
-        states = {plugin.name: (plugin.state, plugin.fault) for plugin in server.status.plugins}
+        states = {plugin.name: (plugin.state, plugin.failure) for plugin in server.status.plugins}
     assert states["Healthy"] == ("running", None)
     assert states["Faulty"][0] == "quarantined"
     assert "no database" in states["Faulty"][1]
 
 
-def test_fault_is_an_error_where_the_server_is_strict() -> None:
+def test_error_in_a_hook_ends_a_strict_server() -> None:
     class Faulty:
         @hookimpl
         def setup(self, server: PluginSetup) -> None:
@@ -176,11 +176,14 @@ def test_fault_is_an_error_where_the_server_is_strict() -> None:
         Server(plugins=[Faulty()], settings=ServerSettings(strict=True))
 
 
-def test_misspelt_hook_is_a_fault() -> None:
+def test_misspelt_hook_is_an_error() -> None:
     class Misspelt:
         @hookimpl
         def set_up(self) -> None: ...
 
     plugin = PluginManager().register(Misspelt())
 
-    assert plugin.fault == "there is no hook 'set_up'; did you mean setup?"
+    assert (
+        plugin.failure
+        == "expected one of the hooks setup, lifespan, doctor, transports, got 'set_up'; did you mean setup?"
+    )

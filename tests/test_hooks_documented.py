@@ -29,7 +29,7 @@ def test_hook_list_matches_the_specifications() -> None:
     assert sorted(HOOKS) == sorted(specified)
 
 
-def test_the_page_is_short() -> None:
+def test_hooks_page_is_within_its_length_limit() -> None:
     assert (ROOT / "docs" / "hooks.md").read_text("utf-8").count("\n") <= 150
 
 
@@ -56,7 +56,7 @@ def test_hook_is_used_by_a_test(hook: str) -> None:
     assert any(re.search(rf"^ +def {hook}\(", file.read_text("utf-8"), re.MULTILINE) for file in files)
 
 
-def test_the_page_names_all_that_a_plugin_can_add() -> None:
+def test_hooks_page_names_everything_that_a_plugin_can_add() -> None:
     methods = [name for name in vars(PluginSetup) if not name.startswith("_") and name not in ("threads", "tool_name")]
 
     missing = [name for name in methods if f"`{name}" not in section("setup")]

@@ -1,4 +1,4 @@
-"""A server that is killed and restarted with the same file: nothing is lost or repeated, and no client hangs."""
+"""A server that is killed and restarted with the same store: nothing is lost or repeated, and no client hangs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def thing() -> str:
 
 @define(eq=False)
 class Home:
-    """A folder with a plugin and a store, and the server there, which lives several times."""
+    """A folder with a plugin and a store, and the server in it, which is started several times."""
 
     folder: Path
     port: int
@@ -105,7 +105,7 @@ class Home:
         served.end()
 
     def stored(self) -> dict[str, list[tuple[str, list[dict[str, Any]], bool]]]:
-        """By session, in the order they began: each stream's name, its messages, and whether it is complete."""
+        """Return by session, in order of creation: each stream's name, its messages, and whether it is complete."""
         found: dict[str, list[tuple[str, list[dict[str, Any]], bool]]] = defaultdict(list)
         with closing(sqlite3.connect(self.folder / "kept.db")) as store:
             for key, session, name, complete in store.execute(
@@ -133,7 +133,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @define(eq=False)
 class Peer:
-    """A client's link, and all that came over it."""
+    """A client's link, and every message that it received."""
 
     link: HTTPLink
     received: list[Request | Notification]
@@ -171,7 +171,7 @@ async def peers(home: Home, number: int) -> AsyncIterator[list[Peer]]:
         yield made
 
 
-async def test_killed_with_two_hundred_sessions(home: Home) -> None:
+async def test_two_hundred_sessions_survive_a_killed_server(home: Home) -> None:
     with trio.fail_after(240):
         async with AsyncExitStack() as stack:
             with home.life() as first:
@@ -207,11 +207,11 @@ async def test_killed_with_two_hundred_sessions(home: Home) -> None:
 
 
 def assert_all_came(client: Peer, streams: list[tuple[str, list[dict[str, Any]], bool]], first: int) -> None:
-    """The client has received the contents of the store, once and in order."""
+    """Check that the client has received the contents of the store, once and in order."""
     sent = [message.get("params", {}) for name, messages, _ in streams if name.startswith("g") for message in messages]
     # A stream that follows another one also reports that everything may have changed.
     ticks = [params for params in sent if "life" in params]
-    # The last ones of the second life were not on their way yet; those of the first one have come, all of them.
+    # The last messages of the second run were not sent yet; those of the first have all arrived.
     assert client.ticks == ticks[: len(client.ticks)]
     assert all(tick["life"] != first for tick in ticks[len(client.ticks) :])
     assert client.of_life(first) == list(range(client.of_life(first)[0], client.of_life(first)[-1] + 1))
@@ -228,7 +228,7 @@ def assert_all_came(client: Peer, streams: list[tuple[str, list[dict[str, Any]],
 
 
 class Raw:
-    """One session, a connection for each exchange, and whatever a server can be sent."""
+    """One session, with a connection for each exchange, that can send anything to the server."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -237,7 +237,7 @@ class Raw:
     async def exchange(
         self, method: str, message: Any = None, *, last: str = "", enough: Callable[[str], bool] = lambda _: False
     ) -> str:
-        """The response, chunks and all, to its end or until it is enough."""
+        """Return the response with its chunks, until its end or until ``enough`` is true."""
         body = b"" if message is None else orjson.dumps({"jsonrpc": "2.0", **message})
         headers = {
             "host": "127.0.0.1",
@@ -271,7 +271,7 @@ class Raw:
         await self.post("notifications/initialized")
 
     async def start(self, id: int, name: str, **arguments: Any) -> str:
-        """Begin a call, and leave when it has become a stream. Returns the id for resuming."""
+        """Start a call, and disconnect when its response is a stream. Return the id for the resumption."""
         call = {"method": "tools/call", "params": {"name": name, "arguments": arguments}, "id": id}
         seen = await self.exchange(
             "POST", call, enough=lambda received: re.search(r"\nid: *\S+\r?\n", received) is not None
@@ -279,7 +279,7 @@ class Raw:
         return re.findall(r"\nid: *(\S+)", seen)[0]
 
     async def resume(self, last: str, began: trio.Event | None = None) -> list[dict[str, Any]]:
-        """The rest of a stream, to its end."""
+        """Return the rest of a stream, until its end."""
 
         def look(received: str) -> bool:
             if "\r\n\r\n" in received and began is not None:
@@ -300,8 +300,8 @@ def names_of_ends(home: Home) -> list[bool]:
     return [complete for streams in home.stored().values() for name, _, complete in streams if name.startswith("p")]
 
 
-async def test_unread_answers(home: Home, raw: Raw) -> None:
-    """One that came before the end, and one that never came; and the same once more after a second end."""
+async def test_unread_responses_are_delivered_after_a_restart(home: Home, raw: Raw) -> None:
+    """One response was stored before the end, and one never; the same again after a second end."""
     with trio.fail_after(240):
         with home.life() as served:
             await raw.begin()
@@ -321,7 +321,7 @@ async def test_unread_answers(home: Home, raw: Raw) -> None:
                 home.kill(served)
 
 
-async def test_orderly_end_is_reported_to_present_and_returning_clients(home: Home, raw: Raw) -> None:
+async def test_shutdown_is_reported_to_connected_and_reconnecting_clients(home: Home, raw: Raw) -> None:
     with trio.fail_after(240):
         with home.life() as served:
             await raw.begin()
@@ -344,7 +344,7 @@ async def test_orderly_end_is_reported_to_present_and_returning_clients(home: Ho
             assert (error["id"], LOST in error["error"]["message"]) == (2, True)
 
 
-async def test_our_client_rides_over_it(home: Home) -> None:
+async def test_client_continues_after_a_killed_server(home: Home) -> None:
     ticks: list[dict[str, Any]] = []
     steps: list[float] = []
     changes: list[str] = []
@@ -360,10 +360,10 @@ async def test_our_client_rides_over_it(home: Home) -> None:
             failure: list[str] = []
 
             async def listen() -> None:
-                async with client.subscribe(["thing://a"]) as news:
+                async with client.subscribe(["thing://a"]) as changes:
                     listening.set()
-                    async for change in news:
-                        changes.append(type(change).__name__)  # noqa: PERF401 - it is looked at meanwhile
+                    async for change in changes:
+                        changes.append(type(change).__name__)
 
             async def count() -> None:
                 arguments = {"steps": 1000, "pause": 0.1}
@@ -406,7 +406,7 @@ async def test_our_client_rides_over_it(home: Home) -> None:
         ("sqlite:own.py", 1, "own.py: it is damaged, or no SQLite database"),
     ],
 )
-def test_store_that_cannot_be_used(home: Home, store: str, code: int, told: str) -> None:
+def test_unusable_store_ends_the_start(home: Home, store: str, code: int, told: str) -> None:
     shared = {"MCPTRIO_KEYS": "k" * 32, "MCPTRIO_SERVER_AUDIENCE": "tests"}
     serve = ("serve", "--http", "--port=0", "--plugin=own.py")
     ended = run(*serve, cwd=home.folder, MCPTRIO_STORES_URL=store, **shared)
@@ -416,7 +416,7 @@ def test_store_that_cannot_be_used(home: Home, store: str, code: int, told: str)
     assert 'File "' not in ended.stderr
 
 
-def test_store_of_the_configuration_is_next_to_it(home: Home) -> None:
+def test_relative_store_path_is_next_to_the_configuration(home: Home) -> None:
     (home.folder / "conf").mkdir()
     (home.folder / "conf" / "mcptrio.toml").write_text('[stores]\nurl = "sqlite:kept.db"\n')
     with serving("--http", "--port=0", "--plugin=own.py", "--config=conf/mcptrio.toml", cwd=home.folder) as served:

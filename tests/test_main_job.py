@@ -84,7 +84,7 @@ def path_variable() -> str:
     return os.pathsep.join([str(base), *others])
 
 
-def the_server(served: Served) -> int:
+def server_process_of(served: Served) -> int:
     """The process that serves: the shell, or a child of the shell."""
     shell = served.process.pid
     for directory in Path("/proc").glob("[0-9]*"):
@@ -119,7 +119,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def served(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     command = ["bash", "-c", serve_block()]
-    # Not in the tree, whose files are what is served.
+    # Not in the tree, whose files the server offers.
     logs = tmp_path_factory.mktemp("logs")
     # The command is unchanged, but its default port may be in use on this machine.
     env = {
@@ -134,7 +134,7 @@ def served(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         yield served
 
 
-def test_a_client_reads_a_file_over_http(tree: Path, served: Served) -> None:
+def test_client_reads_a_file_over_http(tree: Path, served: Served) -> None:
     seen = look(f"http://127.0.0.1:{served.port}/mcp", tree / "LICENSE")
 
     assert seen["server"] == "mcptrio"
@@ -150,7 +150,7 @@ def test_file_outside_the_folder_is_not_served(tree: Path, served: Served) -> No
 
 
 def test_the_same_installation_serves_a_client_over_stdio(tree: Path, served: Served) -> None:
-    """As the README's ``mcpServers`` has it."""
+    """Uses the ``mcpServers`` entry of README."""
     settings = README.read_text("utf-8").split("```json\n")[1].partition("```")[0]
     [server] = json.loads(settings)["mcpServers"].values()
     server["command"] = server["command"].replace("/path/to", str(tree))
@@ -161,9 +161,9 @@ def test_the_same_installation_serves_a_client_over_stdio(tree: Path, served: Se
     assert seen["text"] == (ROOT / "plugins" / "mcptrio-fs" / "pyproject.toml").read_text()
 
 
-def test_it_ends_on_a_signal(served: Served) -> None:
-    """The last test of this file: the server is the same for all."""
-    os.kill(the_server(served), signal.SIGTERM)
+def test_server_of_the_readme_ends_on_a_signal(served: Served) -> None:
+    """The last test of this file, because all tests share the server."""
+    os.kill(server_process_of(served), signal.SIGTERM)
     # At once: a tenth of what requests in flight would get.
     code, _ = served.end()
 

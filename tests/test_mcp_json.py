@@ -44,7 +44,7 @@ def refusal(file: Path, **options: Any) -> str:
 # Shapes
 
 
-def test_claude_and_cursor(tmp_path: Path) -> None:
+def test_file_of_claude_and_cursor_is_read(tmp_path: Path) -> None:
     file = written(
         tmp_path,
         {
@@ -61,7 +61,7 @@ def test_claude_and_cursor(tmp_path: Path) -> None:
     }
 
 
-def test_vs_code(tmp_path: Path) -> None:
+def test_file_of_vs_code_is_read(tmp_path: Path) -> None:
     text = """// my servers
     {
         "servers": {
@@ -93,11 +93,11 @@ def test_vs_code(tmp_path: Path) -> None:
         ({"type": "sse", "url": "http://127.0.0.1/mcp"}, "sse"),
     ],
 )
-def test_spellings_of_http(entry: dict[str, Any], transport: str) -> None:
+def test_every_name_of_the_http_transport_is_accepted(entry: dict[str, Any], transport: str) -> None:
     assert read_entry(entry) == Endpoint(url="http://127.0.0.1/mcp", transport=transport)  # type: ignore[arg-type]
 
 
-def test_disabled_servers_are_left_out(tmp_path: Path) -> None:
+def test_disabled_servers_are_skipped(tmp_path: Path) -> None:
     servers = {"on": {"command": "a", "disabled": False}, "off": {"command": "b", "disabled": True}}
     file = written(tmp_path, {"mcpServers": servers})
 
@@ -118,7 +118,7 @@ def test_host_specific_keys_are_ignored() -> None:
     assert read_entry(entry) == Command(args=("a",))
 
 
-def test_zed(tmp_path: Path) -> None:
+def test_file_of_zed_is_read(tmp_path: Path) -> None:
     servers = {
         "fs": {"source": "custom", "command": "npx", "args": ["-y"], "env": {"A": "1"}},
         "web": {"url": "https://mcp.example/mcp", "headers": {"X": "y"}},
@@ -136,7 +136,9 @@ def test_zed(tmp_path: Path) -> None:
         file.read("shop")
 
 
-def test_opencode(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_opencode_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("A", "1")
     servers = {
         "fs": {"type": "local", "command": ["npx", "-y", "{env:A}"], "environment": {"K": "x{env:A}", "L": "${A}"}},
@@ -164,7 +166,7 @@ def test_opencode(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch:
             file.read(name)
 
 
-def test_settings_of_vs_code(tmp_path: Path) -> None:
+def test_settings_file_of_vs_code_is_read(tmp_path: Path) -> None:
     mcp = {"inputs": INPUTS, "servers": {"fs": {"command": "a", "args": ["${workspaceFolder}", "${input:key}"]}}}
     file = written(tmp_path, {"editor.tabSize": 2, "mcp": mcp}, ".vscode/settings.json")
 
@@ -172,13 +174,13 @@ def test_settings_of_vs_code(tmp_path: Path) -> None:
     assert "mcp.inputs: expected a list" in refusal(written(tmp_path, {"mcp": {"servers": {}, "inputs": {}}}))
 
 
-def test_limits_of_gemini_cli_next_to_its_servers(tmp_path: Path) -> None:
+def test_other_keys_of_gemini_cli_are_ignored(tmp_path: Path) -> None:
     file = written(tmp_path, {"mcp": {"allowed": ["fs"]}, "mcpServers": {"fs": {"command": "a"}}}, "settings.json")
 
     assert read_mcp_json(file) == {"fs": Command(args=("a",))}
 
 
-def test_byte_order_mark(tmp_path: Path) -> None:
+def test_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_bytes(b'\xef\xbb\xbf{"servers": {}}')
 
@@ -188,7 +190,7 @@ def test_byte_order_mark(tmp_path: Path) -> None:
 # Variables
 
 
-def test_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_are_substituted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"A": "1", "B": "${A}", "EMPTY": ""}.items():
         monkeypatch.setenv(name, value)
     args = ["${A}", "${env:A}-${B}", "${NONE:-x:-y}", "${env:NONE:-}", "${EMPTY:-x}", "$A", "${1}", "a${/}b", "${A"]
@@ -199,7 +201,7 @@ def test_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command.args == ("1/bin", "1", "1-${A}", "x:-y", "", "", "$A", "${1}", f"a{os.sep}b", "${A")
 
 
-def test_folders(tmp_path: Path) -> None:
+def test_folder_variables_are_substituted(tmp_path: Path) -> None:
     entry = {
         "command": "~/bin/x",
         "args": ["${workspaceFolder}", "${workspaceFolderBasename}", "${userHome}"],
@@ -224,14 +226,16 @@ def test_folders(tmp_path: Path) -> None:
         ("${BIG}" * 10, "expected at most 131072 characters, with its variables, got more"),
     ],
 )
-def test_variable_without_a_value(tmp_path: Path, text: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_without_a_value_is_refused(
+    tmp_path: Path, text: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BIG", "x" * 20_000)
     file = written(tmp_path, {"mcpServers": {"s": {"command": "a", "args": ["b", text]}}})
 
     assert refusal(file) == f"/mcp.json:7: mcpServers.s.args[1]: {told}"
 
 
-def test_entry_alone_has_no_inputs() -> None:
+def test_input_reference_in_a_single_entry_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected a file that says what to ask"):
         read_entry({"command": "a", "args": ["${input:x}"]})
 
@@ -244,7 +248,7 @@ INPUTS = [
 ]
 
 
-def test_inputs_are_asked_once_and_only_if_needed(tmp_path: Path) -> None:
+def test_inputs_are_requested_once_and_only_if_needed(tmp_path: Path) -> None:
     asked: list[Input] = []
 
     def ask(input: Input) -> str:
@@ -271,7 +275,7 @@ def test_inputs_are_asked_once_and_only_if_needed(tmp_path: Path) -> None:
         ("zone", lambda _: SECRET, "${input:zone}: expected one of its 2 options, got something else"),
     ],
 )
-def test_input_without_an_answer(tmp_path: Path, input: str, ask: Any, told: str) -> None:
+def test_input_without_a_value_is_refused(tmp_path: Path, input: str, ask: Any, told: str) -> None:
     file = written(tmp_path, {"servers": {"s": {"command": f"${{input:{input}}}"}}, "inputs": INPUTS})
 
     assert told in refusal(file, ask=ask)
@@ -280,7 +284,7 @@ def test_input_without_an_answer(tmp_path: Path, input: str, ask: Any, told: str
 # Files of variables
 
 
-def test_what_single_hosts_write(
+def test_variants_of_single_hosts_are_accepted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEY", "${A}")
@@ -299,7 +303,7 @@ def test_what_single_hosts_write(
     assert "mcpServers.fastmcp.auth: is passed over: write the header in headers instead" in caplog.text
 
 
-def test_env_file(tmp_path: Path) -> None:
+def test_env_file_is_read(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(
         "# comment\n\nPLAIN=a b # comment\nexport EXPORTED = 'single # kept'\r\n"
         'DOUBLE="one\\ntwo \\"three\\""  # comment\nEMPTY=\nHASH=a#b\nVAR=${HOME}\nPLAIN_TOO="open\n'
@@ -330,7 +334,7 @@ def test_env_file(tmp_path: Path) -> None:
         ("A=" + "x" * 300_000, "servers.s.envFile: /.env: expected at most 262144 bytes"),
     ],
 )
-def test_env_file_that_cannot_be_read(tmp_path: Path, content: Any, told: str) -> None:
+def test_invalid_env_file_is_refused(tmp_path: Path, content: Any, told: str) -> None:
     if content is not None:
         (tmp_path / ".env").write_bytes(content if isinstance(content, bytes) else content.encode())
     file = written(tmp_path, {"servers": {"s": {"command": "a", "envFile": ".env"}}})
@@ -369,7 +373,7 @@ def test_env_file_that_cannot_be_read(tmp_path: Path, content: Any, told: str) -
         ([SECRET], "mcpServers.s: expected an object, got a list"),
     ],
 )
-def test_entry_that_is_wrong(tmp_path: Path, entry: Any, told: str) -> None:
+def test_invalid_entry_is_refused(tmp_path: Path, entry: Any, told: str) -> None:
     file = written(tmp_path, {"mcpServers": {"s": entry}})
 
     assert told in refusal(file)
@@ -389,11 +393,11 @@ def test_entry_that_is_wrong(tmp_path: Path, entry: Any, told: str) -> None:
         ('{"servers": {}, "inputs": [{"type": "promptString"}]}', "inputs[0].id: expected a text that is not empty"),
     ],
 )
-def test_file_that_is_wrong(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_file_is_refused(tmp_path: Path, text: str, told: str) -> None:
     assert told in refusal(written(tmp_path, text))
 
 
-def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "mcp.json") == "/mcp.json: cannot be read: No such file or directory"
     (tmp_path / "mcp.json").write_bytes(b'{"servers": "\xff"}')
     assert refusal(tmp_path / "mcp.json") == "/mcp.json: expected UTF-8, got other bytes at 13"
@@ -401,7 +405,7 @@ def test_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert refusal(tmp_path / "mcp.json") == "/mcp.json: expected at most 4194304 bytes, got more"
 
 
-def test_one_wrong_entry_takes_no_other_along(tmp_path: Path) -> None:
+def test_invalid_entry_does_not_affect_others(tmp_path: Path) -> None:
     file = load_mcp_json(written(tmp_path, {"mcpServers": {"bad": {}, "good": {"command": "a"}}}))
 
     assert file.read("good") == Command(args=("a",))
@@ -415,16 +419,16 @@ def test_one_wrong_entry_takes_no_other_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["mcp.json", "a/b.JSON#x", "~/.claude.json#my server", "x.jsonc#a#b"])
-def test_reference(text: str) -> None:
+def test_file_reference_is_recognized(text: str) -> None:
     assert is_reference(text)
 
 
 @pytest.mark.parametrize("text", ["npx -y x", "mcp.json -x", "python x.py", "#x", ".json"])
-def test_no_reference(text: str) -> None:
+def test_other_targets_are_not_file_references(text: str) -> None:
     assert not is_reference(text)
 
 
-def test_reference_is_read(tmp_path: Path) -> None:
+def test_file_reference_is_resolved(tmp_path: Path) -> None:
     file = written(tmp_path, {"mcpServers": {"a#b": {"command": "x"}, "c": {"command": "y"}}})
 
     assert read_reference(f"{file}#a#b") == ("a#b", Command(args=("x",)))
@@ -450,7 +454,7 @@ values = st.recursive(
 
 
 @given(values, st.sampled_from([None, 1]))
-def test_json_is_read_as_json(value: Any, indent: int | None) -> None:
+def test_json_with_comments_parser_accepts_json(value: Any, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
 
     assert parse(text).value == json.loads(text)
@@ -465,7 +469,7 @@ def is_json(text: str) -> bool:
 
 
 @given(st.text(alphabet="{}[]\",:/*\\ \n0-.eE1tfnrulas'x"))
-def test_nothing_but_its_own_error_is_raised(text: str) -> None:
+def test_parser_raises_only_its_own_error(text: str) -> None:
     problem: JSONProblem | None = None
     try:
         parse(text)
@@ -477,7 +481,7 @@ def test_nothing_but_its_own_error_is_raised(text: str) -> None:
         assert not is_json(text) or "once" in str(problem), "refused for another reason than a name that comes twice"
 
 
-def test_comments_and_trailing_commas() -> None:
+def test_comments_and_trailing_commas_are_skipped() -> None:
     text = '/**/{"a": [1, 2,], // "b": 3\n "c//": "/* no comment */", "d": {"e": "\\"//",},}//'
 
     assert parse(text).value == {"a": [1, 2], "c//": "/* no comment */", "d": {"e": '"//'}}

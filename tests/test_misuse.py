@@ -147,7 +147,7 @@ def wrong(value: Anything) -> Anything:
     return value
 
 
-def test_seconds_without_end_are_a_number() -> None:
+def test_infinite_timeout_is_accepted() -> None:
     assert ClientTimeouts(request=math.inf).request == math.inf
 
 
@@ -179,7 +179,7 @@ async def test_server_is_not_served_with_a_value_of_another_class(
 
 
 @pytest.mark.parametrize("target", [5, None, Server, mcptrio])
-async def test_target_that_is_none_is_refused(target: Anything) -> None:
+async def test_invalid_target_is_refused(target: Anything) -> None:
     with pytest.raises(ConfigError, match="target: expected a URL, a command, a Server"):
         await enter(connect(target))
 
@@ -225,13 +225,13 @@ def test_settings_of_no_plugin_are_refused() -> None:
     assert Server(plugins=[Book], config={"Book": settings}).plugins.plugins["Book"].state == "loaded"
 
 
-def test_settings_of_a_plugin_that_failed_are_no_fault() -> None:
+def test_settings_of_a_failed_plugin_are_not_an_error() -> None:
     server = Server(plugins=[Failing], config={"Failing": {"file": "other.db"}})
 
     assert server.plugins.plugins["Failing"].state == "quarantined"
 
 
-async def test_server_that_is_not_open_serves_nothing() -> None:
+async def test_server_that_is_not_open_is_not_served() -> None:
     server = Server()
     async with server.open() as running:
         pass
@@ -264,7 +264,7 @@ async def test_host_is_used_in_its_block_only(autojump_clock: trio.testing.MockC
         await host.call_tool("garden__now")
 
 
-async def test_call_that_is_not_awaited_is_named() -> None:
+async def test_warning_names_a_call_that_is_not_awaited() -> None:
     async with connect(Server(plugins=[Notes("x")])) as client:
         with pytest.warns(RuntimeWarning, match=r"coroutine 'Client\.call_tool' was never awaited"):
             client.call_tool("read")

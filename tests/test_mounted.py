@@ -25,16 +25,16 @@ WAIT_TIMEOUT = 60.0
 
 
 class Plugin:
-    def __init__(self, fault: str | None = None) -> None:
-        self.fault = fault
+    def __init__(self, failure: str | None = None) -> None:
+        self.failure = failure
         self.happened: list[str] = []
 
     @hookimpl
     def lifespan(self) -> AbstractAsyncContextManager[None]:
         @asynccontextmanager
         async def living() -> AsyncIterator[None]:
-            if self.fault:
-                raise ValueError(self.fault)
+            if self.failure:
+                raise ValueError(self.failure)
             self.happened.append("opened")
             yield
             self.happened.append("closed")
@@ -50,8 +50,8 @@ async def status_of(nursery: trio.Nursery, port: int, path: str) -> int | None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_mounted_below_a_prefix_next_to_an_application(revision: str) -> None:
-    """The path is then the prefix, the endpoint's own path is empty, and the lifespan reaches both."""
+async def test_endpoint_is_served_below_a_prefix_of_another_application(revision: str) -> None:
+    """The prefix is removed from the path, and both applications receive the lifespan."""
     quart = QuartTrio(__name__)
     quart.get("/own")(lambda: "own")
     plugin = Plugin()
@@ -74,7 +74,7 @@ async def test_mounted_below_a_prefix_next_to_an_application(revision: str) -> N
 
 
 async def test_strict_server_that_cannot_open_fails_the_application_around_it() -> None:
-    app = asgi_app(Server(plugins=[Plugin(fault="no database")], settings=ServerSettings(strict=True)))
+    app = asgi_app(Server(plugins=[Plugin(failure="no database")], settings=ServerSettings(strict=True)))
     sent: list[Any] = []
 
     async def send(message: Any) -> None:

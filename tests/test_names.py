@@ -187,7 +187,7 @@ RULES: tuple[Rule, ...] = (repeated_class_names, jargon_in_constants, jargon_in_
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.__name__ for rule in RULES])
-def test_names_keep_the_rule(rule: Rule) -> None:
+def test_names_follow_the_rule(rule: Rule) -> None:
     problems = list(rule(read()))
     assert not problems, "\n".join(problems)
 

@@ -21,18 +21,18 @@ def result(id: int) -> Response:
     return Response(id, {})
 
 
-def test_an_outbox_is_an_outlet() -> None:
+def test_outbox_implements_the_outlet_protocol() -> None:
     outlet: MessageSink = Outbox()
 
     assert outlet is not None
 
 
-def test_a_bound_below_one_is_refused() -> None:
+def test_capacity_below_one_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1, got 0"):
         Outbox(0)
 
 
-async def test_messages_come_out_in_order_and_all_at_once() -> None:
+async def test_take_returns_all_messages_in_order() -> None:
     outbox = Outbox()
     batch = [result(1), result(2)]
     await outbox.send(note("a"))
@@ -44,7 +44,7 @@ async def test_messages_come_out_in_order_and_all_at_once() -> None:
     assert outbox.try_take() == []
 
 
-async def test_send_is_no_checkpoint_while_there_is_room() -> None:
+async def test_send_does_not_yield_while_there_is_room() -> None:
     outbox = Outbox()
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -67,14 +67,14 @@ async def test_take_waits_for_a_message(autojump_clock: trio.testing.MockClock) 
             nursery.start_soon(write)
             await trio.testing.wait_all_tasks_blocked()
             await outbox.send(note("a"))
-            outbox.offer(note("b"), "k")
+            outbox.send_latest(note("b"), "k")
             await trio.testing.wait_all_tasks_blocked()
-            outbox.offer(note("c"), "k")
+            outbox.send_latest(note("c"), "k")
 
     assert taken == [note("a"), note("b"), note("c")]
 
 
-async def test_a_full_outbox_makes_senders_wait_in_order(autojump_clock: trio.testing.MockClock) -> None:
+async def test_senders_wait_in_order_for_a_full_outbox(autojump_clock: trio.testing.MockClock) -> None:
     outbox = Outbox(2)
     taken = []
 
@@ -95,7 +95,7 @@ async def test_a_full_outbox_makes_senders_wait_in_order(autojump_clock: trio.te
     assert taken == [[note("a"), note("b")], [note("c"), note("d")], [note("e")]]
 
 
-async def test_a_waiting_send_that_is_cancelled_has_queued_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelled_waiting_send_queues_nothing(autojump_clock: trio.testing.MockClock) -> None:
     outbox = Outbox(1)
     await outbox.send(note("a"))
     with trio.move_on_after(1) as scope:
@@ -106,7 +106,7 @@ async def test_a_waiting_send_that_is_cancelled_has_queued_nothing(autojump_cloc
     assert outbox.try_take() == []
 
 
-async def test_a_send_that_got_room_before_its_cancellation_has_been_queued() -> None:
+async def test_send_that_got_room_before_its_cancellation_is_queued() -> None:
     outbox = Outbox(1)
     await outbox.send(note("a"))
     async with trio.open_nursery() as nursery:
@@ -133,48 +133,48 @@ async def test_a_cancelled_take_loses_nothing() -> None:
     assert await outbox.take() == [note("a")]
 
 
-async def test_while_there_is_room_an_offer_is_a_message_like_any_other() -> None:
+async def test_offer_is_queued_like_a_message_while_there_is_room() -> None:
     outbox = Outbox()
-    outbox.offer(note("50%"), "progress")
+    outbox.send_latest(note("50%"), "progress")
     await outbox.send(note("log"))
-    outbox.offer(note("60%"), "progress")
+    outbox.send_latest(note("60%"), "progress")
     await outbox.send(result(1))
 
     assert await outbox.take() == [note("50%"), note("log"), note("60%"), result(1)]
 
 
-async def test_a_full_outbox_holds_new_offers_back_and_replaces_queued_ones() -> None:
-    """It replaces the previous one, or the last of several, and overtakes nothing that was sent later."""
+async def test_full_outbox_holds_back_and_coalesces_offers() -> None:
+    """A new offer replaces the last one with its key, and does not overtake messages that were sent later."""
     outbox = Outbox(4)
-    outbox.offer(note("50%"), "progress")
-    outbox.offer(note("60%"), "progress")
+    outbox.send_latest(note("50%"), "progress")
+    outbox.send_latest(note("60%"), "progress")
     await outbox.send(note("log"))
-    outbox.offer(note("1 MB"), "download")
-    outbox.offer(note("x"), "other")
-    outbox.offer(note("y"), "other")
-    outbox.offer(note("70%"), "progress")
-    outbox.offer(note("80%"), "progress")
+    outbox.send_latest(note("1 MB"), "download")
+    outbox.send_latest(note("x"), "other")
+    outbox.send_latest(note("y"), "other")
+    outbox.send_latest(note("70%"), "progress")
+    outbox.send_latest(note("80%"), "progress")
 
     assert outbox.try_take() == [note("50%"), note("80%"), note("log"), note("1 MB")]
     assert outbox.try_take() == [note("y")]
 
 
-async def test_coalesced_offers_are_limited_and_sent_after_close() -> None:
+async def test_coalesced_messages_are_limited_and_sent_after_close() -> None:
     outbox = Outbox(1)
     await outbox.send(note("first"))
     for number in range(MAX_COALESCED + 10):
-        outbox.offer(note(str(number)), number)
+        outbox.send_latest(note(str(number)), number)
     outbox.close()
 
     assert outbox.try_take() == [note("first"), *(note(str(number)) for number in range(MAX_COALESCED))]
 
 
-async def test_a_place_is_forgotten_when_the_queue_is_taken() -> None:
+async def test_offer_after_a_take_is_a_new_message() -> None:
     outbox = Outbox(1)
-    outbox.offer(note("50%"), "progress")
+    outbox.send_latest(note("50%"), "progress")
     assert outbox.try_take() == [note("50%")]
     await outbox.send(note("log"))
-    outbox.offer(note("60%"), "progress")
+    outbox.send_latest(note("60%"), "progress")
 
     assert outbox.try_take() == [note("log")]
     assert outbox.try_take() == [note("60%")]
@@ -190,14 +190,14 @@ async def test_queued_messages_are_sent_after_close() -> None:
     assert outbox.closed
     with pytest.raises(ConnectionClosed):
         await outbox.send(note("b"))
-    outbox.offer(note("c"), "k")
+    outbox.send_latest(note("c"), "k")
     assert await outbox.take() == [note("a")]
     with pytest.raises(trio.EndOfChannel):
         await outbox.take()
     assert outbox.try_take() == []
 
 
-async def test_close_wakes_everybody(autojump_clock: trio.testing.MockClock) -> None:
+async def test_close_wakes_all_senders_and_readers(autojump_clock: trio.testing.MockClock) -> None:
     full, empty = Outbox(1), Outbox()
     await full.send(note("a"))
     ended = []
@@ -256,8 +256,8 @@ async def test_abort_drops_queued_messages(autojump_clock: trio.testing.MockCloc
         await outbox.send(note("c"))
 
 
-async def test_waiting_for_room(autojump_clock: trio.testing.MockClock) -> None:
-    """It continues when a send at its place in the queue would not wait. Closing ends it."""
+async def test_wait_for_room_ends_when_a_send_would_not_wait(autojump_clock: trio.testing.MockClock) -> None:
+    """Closing ends the wait too."""
     outbox = Outbox(1)
     await outbox.wait_for_room()
     await outbox.send(note("a"))
@@ -291,7 +291,7 @@ async def test_waiting_for_room(autojump_clock: trio.testing.MockClock) -> None:
             outbox.close()
 
 
-async def test_a_reader_gets_its_turn_however_many_senders_there_are(autojump_clock: trio.testing.MockClock) -> None:
+async def test_reader_runs_with_any_number_of_senders(autojump_clock: trio.testing.MockClock) -> None:
     outbox = Outbox(1)
 
     async def send() -> None:
@@ -314,7 +314,7 @@ async def take_for_ever(outbox: Outbox) -> None:
         await trio.sleep(0.1)
 
 
-async def test_senders_wait_when_many_bytes_are_queued() -> None:
+async def test_senders_wait_at_the_byte_limit() -> None:
     outbox = Outbox(max_bytes=2000)
     large = Response(1, {"text": "x" * 1500})
     await outbox.send(large)
@@ -330,7 +330,7 @@ async def test_senders_wait_when_many_bytes_are_queued() -> None:
     assert not outbox.full
 
 
-async def test_a_message_larger_than_the_bound_is_sent() -> None:
+async def test_message_over_the_byte_limit_is_sent() -> None:
     outbox = Outbox(max_bytes=10)
     large = Response(1, {"text": "x" * 1500})
     await outbox.send(large)
@@ -338,26 +338,26 @@ async def test_a_message_larger_than_the_bound_is_sent() -> None:
     assert outbox.try_take() == [large]
 
 
-async def test_a_replacing_offer_is_measured_again() -> None:
+async def test_replacing_offer_updates_the_queued_bytes() -> None:
     outbox = Outbox(2, max_bytes=1000)
-    outbox.offer(Notification("n", {"text": "x" * 900}), "key")
+    outbox.send_latest(Notification("n", {"text": "x" * 900}), "key")
     await outbox.send(result(1))
     assert outbox.full
-    outbox.offer(Notification("n", {"text": "x" * 990}), "key")
+    outbox.send_latest(Notification("n", {"text": "x" * 990}), "key")
     assert outbox.full
     outbox.try_take()
     assert not outbox.full
 
 
 steps = st.lists(
-    st.tuples(st.sampled_from(["send", "offer", "offer", "take"]), st.integers(0, 2)),
+    st.tuples(st.sampled_from(["send", "latest", "latest", "take"]), st.integers(0, 2)),
     max_size=60,
 )
 
 
 @given(steps, st.integers(1, 5))
-def test_order_is_kept(steps: Sequence[tuple[str, int]], bound: int) -> None:
-    """Whatever the sequence: results all arrive in order; of each key the newest offer taken is newer than the last."""
+def test_any_sequence_keeps_the_order(steps: Sequence[tuple[str, int]], bound: int) -> None:
+    """All results arrive in order, and of each key the taken offers are in order."""
 
     async def play() -> None:
         outbox = Outbox(bound)
@@ -370,10 +370,10 @@ def test_order_is_kept(steps: Sequence[tuple[str, int]], bound: int) -> None:
                     sent.append(("send", number))
                     nursery.start_soon(outbox.send, Response(number, {"after": dict(newest)}))
                     await trio.testing.wait_all_tasks_blocked()
-                elif step == "offer":
+                elif step == "latest":
                     if len(outbox) < bound:
                         newest[key] = number  # it was accepted, so it comes before what is sent from now on
-                    outbox.offer(Notification(str(key), {"number": number}), key)
+                    outbox.send_latest(Notification(str(key), {"number": number}), key)
                 else:
                     out.extend(outbox.try_take())
                     await trio.testing.wait_all_tasks_blocked()
@@ -391,13 +391,13 @@ def test_order_is_kept(steps: Sequence[tuple[str, int]], bound: int) -> None:
             else:
                 assert isinstance(message, Response)
                 for key, number in message.result["after"].items():
-                    assert seen.get(key, -1) >= number, "an accepted offer came out after a later result"
+                    assert seen.get(key, -1) >= number, "a replaceable message came out after a later result"
         assert [("send", each.id) for each in out if isinstance(each, Response)] == sent
 
     trio.run(play)
 
 
-async def test_a_message_alone_is_written_past_the_queue() -> None:
+async def test_single_message_bypasses_the_queue() -> None:
     written: list[Message] = []
 
     def write(message: Message) -> bool:
@@ -415,7 +415,7 @@ async def test_a_message_alone_is_written_past_the_queue() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_nothing_is_written_past_the_queue_while_something_is_queued_or_being_written() -> None:
+async def test_message_is_queued_while_others_are_queued_or_being_written() -> None:
     outbox = Outbox(write_now=lambda message: pytest.fail(f"{message} was written"))
 
     assert not outbox.send_now(result(1)), "the writer is at work elsewhere"

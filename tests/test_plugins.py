@@ -91,7 +91,7 @@ FAULTS = {
     ),
     "misspelt": (
         "from mcptrio import hookimpl\n@hookimpl\ndef setupp(server): ...",
-        "there is no hook 'setupp'; did you mean setup?",
+        "got 'setupp'; did you mean setup?",
     ),
     "arguments": (
         "from mcptrio import hookimpl\n@hookimpl\ndef setup(sever): ...",
@@ -106,11 +106,11 @@ FAULTS = {
         "hook 'setup': expected @hookimpl without wrapper",
     ),
 }
-"""A plugin's source, and what its fault says."""
+"""A plugin's source, and what its failure says."""
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-async def test_a_plugin_that_cannot_be_registered_is_alone(
+async def test_failing_plugin_does_not_affect_others(
     site: Path, load: Load, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     source, said = FAULTS[kind]
@@ -121,18 +121,18 @@ async def test_a_plugin_that_cannot_be_registered_is_alone(
 
     assert await tools_of(server) == ["good_fine"]
     assert wanted(manager) == {"bad": "quarantined", "good": "running"}
-    fault = manager.plugins["bad"].fault
-    assert fault is not None
-    assert said in fault
+    failure = manager.plugins["bad"].failure
+    assert failure is not None
+    assert said in failure
     assert manager.plugins["bad"].offers == {}
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        f"bad (bad-dist 3.0) failed, and is left out: {fault}"
+        f"bad (bad-dist 3.0) failed, and is left out: {failure}"
     ]
     assert not server.status.ready
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_strict_makes_it_an_error(site: Path, load: Load, kind: str) -> None:
+def test_failing_plugin_is_an_error_if_strict(site: Path, load: Load, kind: str) -> None:
     install(site, "bad-dist", modules={f"plug_strict_{kind}": FAULTS[kind][0]}, bad=f"plug_strict_{kind}")
 
     with pytest.raises(PluginError) as caught:
@@ -141,7 +141,7 @@ def test_strict_makes_it_an_error(site: Path, load: Load, kind: str) -> None:
     assert FAULTS[kind][1] in str(caught.value)
 
 
-def test_a_plugin_that_is_not_wanted_is_not_imported(site: Path, load: Load) -> None:
+def test_unselected_plugin_is_not_imported(site: Path, load: Load) -> None:
     install(site, "other", modules={"plug_unwanted": "raise RuntimeError"}, other="plug_unwanted")
     manager = load()
 
@@ -151,7 +151,7 @@ def test_a_plugin_that_is_not_wanted_is_not_imported(site: Path, load: Load) -> 
 
 
 @pytest.mark.parametrize("how", ["only", "without"])
-def test_a_name_that_is_not_installed(site: Path, how: str) -> None:
+def test_selected_plugin_that_is_not_installed_is_an_error(site: Path, how: str) -> None:
     install(site, "any", modules={"plug_any": ""}, notes="plug_any")
 
     with pytest.raises(ConfigError, match=r"^no plugin 'nots' is installed; did you mean notes\?$"):
@@ -169,7 +169,7 @@ async def test_duplicate_tool_belongs_to_the_first_plugin(site: Path, load: Load
     server = Server(plugins=manager)
 
     assert await tools_of(server) == ["first_add"]
-    assert manager.plugins["second"].fault == (
+    assert manager.plugins["second"].failure == (
         "setup failed: tool 'first_add' of second (dist-two 2.2) is already offered by first (dist-one 1.1)"
     )
     with pytest.raises(PluginError, match=r"^plugin second \(from dist-two\): .* by first \(dist-one 1\.1\)$"):
@@ -185,7 +185,7 @@ async def test_duplicate_plugin_name_belongs_to_the_first_distribution(site: Pat
     assert await tools_of(server) == ["twice_a"]
     assert wanted(manager) == {"twice": "running", "twice #2": "quarantined"}
     assert manager.plugins["twice #2"].distribution == "dist-b"
-    assert manager.plugins["twice #2"].fault == (
+    assert manager.plugins["twice #2"].failure == (
         "the name of twice (dist-b 2.0) is already taken by twice (dist-a 1.0)"
     )
     assert {each.name: each.state for each in server.status.plugins}["twice"] == "running"
@@ -199,12 +199,12 @@ def test_module_with_two_plugin_names_is_loaded_once(site: Path, load: Load) -> 
     manager = load("alias", "zalias")
 
     assert wanted(manager) == {"alias": "loaded", "zalias": "quarantined"}
-    fault = manager.plugins["zalias"].fault
-    assert fault is not None
-    assert fault.endswith("is already registered by alias")
+    failure = manager.plugins["zalias"].failure
+    assert failure is not None
+    assert failure.endswith("is already registered by alias")
 
 
-def test_a_file_with_the_name_of_an_installed_plugin(site: Path, load: Load) -> None:
+def test_plugin_file_with_the_name_of_an_installed_plugin_is_quarantined(site: Path, load: Load) -> None:
     install(site, "dist-notes", modules={"plug_notes": one_tool("a")}, notes="plug_notes")
     file = site / "notes.py"
     file.write_text(one_tool("b"))
@@ -216,18 +216,18 @@ def test_a_file_with_the_name_of_an_installed_plugin(site: Path, load: Load) -> 
     assert load().load_file(file).state == "loaded"
 
 
-def test_a_file_that_fails_leaves_no_module(site: Path) -> None:
+def test_failing_plugin_file_leaves_no_module(site: Path) -> None:
     (site / "broken.py").write_text("x = 1\nraise RuntimeError('y')")
     plugin = PluginManager().load_file(site / "broken.py")
 
-    assert plugin.fault == "import failed: RuntimeError: y"
+    assert plugin.failure == "import failed: RuntimeError: y"
     assert "mcptrio_file_broken" not in sys.modules
 
 
 # One manager, one server
 
 
-async def test_servers_share_nothing(site: Path, load: Load) -> None:
+async def test_servers_share_no_state(site: Path, load: Load) -> None:
     install(site, "shared", modules={"plug_shared": one_tool("shared")}, shared="plug_shared")
     one, two = Server(plugins=load("shared")), Server(plugins=load("shared"))
     one.running_plugins.quarantine(one.plugins.plugins["shared"], "for a test")
@@ -238,7 +238,7 @@ async def test_servers_share_nothing(site: Path, load: Load) -> None:
     assert Server().plugins.plugins == {}
 
 
-async def test_everything_a_plugin_offered_is_withdrawn() -> None:
+async def test_every_entry_of_a_removed_plugin_is_withdrawn() -> None:
     heard: list[Any] = []
 
     class Offers:
@@ -263,5 +263,5 @@ async def test_everything_a_plugin_offered_is_withdrawn() -> None:
     assert server.catalog.lifecycle.extensions == {}
     assert server.catalog.methods.listeners["acme/told"] == []
     assert server.catalog.logging.sinks == []
-    # Its secrets remain secret.
+    # Its secrets are still redacted.
     assert server.catalog.logging.redact("hunter2") == "*"

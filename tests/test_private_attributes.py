@@ -1,6 +1,6 @@
-"""The package touches no private name of a library: a release of the library may change it without notice.
+"""The package uses no private name of a library, which a release of the library may change without notice.
 
-A private name counts as our own where a class or a module of the package defines or assigns it.
+A private name counts as ours if a class or a module of the package defines or assigns it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def foreign(tree: ast.Module, ours: set[str]) -> Iterator[str]:
                 yield node.attr
 
 
-def test_no_private_name_of_a_library_is_touched() -> None:
+def test_package_uses_no_private_name_of_a_library() -> None:
     trees = {
         path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text())
         for path in PACKAGE.rglob("*.py")

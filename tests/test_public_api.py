@@ -1,4 +1,4 @@
-"""The public names exist, are documented and used, and importing them is cheap."""
+"""The public names exist, are documented and used, and importing them is fast."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_type_checkers_see_the_importable_names(package: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
-def test_unknown_name_is_no_attribute(package: ModuleType) -> None:
+def test_unknown_name_raises_attribute_error(package: ModuleType) -> None:
     with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'tools'"):
         _ = package.tools
 
@@ -100,7 +100,7 @@ def test_public_name_has_a_docstring(name: str) -> None:
 
 
 def below(module: str, name: str) -> str:
-    """The string below the assignment of a name, in the module that defines it."""
+    """Return the string below the assignment of a name, in the module that defines it."""
     home, _, own = (definition(module, name) or "").rpartition(".")
     for node, after in pairwise(tree(home).body):
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
@@ -135,7 +135,7 @@ def test_private_import_is_found() -> None:
 
 
 def test_every_public_name_is_used() -> None:
-    """By a plugin, an example or a page; or in the signature of another public name."""
+    """A plugin, an example, a page, or the signature of another public name uses it."""
     used = names_in(users())
     for module in (*PACKAGES, *map(importlib.import_module, MODULES)):
         for name in module.__all__:
@@ -146,7 +146,7 @@ def test_every_public_name_is_used() -> None:
     assert [name for name in NAMES if name.rpartition(".")[2] not in used] == []
 
 
-def test_each_public_module_has_a_page_of_reference() -> None:
+def test_each_public_module_has_a_reference_page() -> None:
     pages = {page: page.read_text("utf-8") for page in (ROOT / "docs" / "api").glob("*.rst")}
     index = (ROOT / "docs" / "index.md").read_text("utf-8")
 
@@ -156,7 +156,7 @@ def test_each_public_module_has_a_page_of_reference() -> None:
 
 
 @pytest.mark.parametrize("statement", ["from mcptrio import *", "import mcptrio.auth, mcptrio.cli"])
-def test_importing_loads_nothing_heavy(statement: str) -> None:
+def test_import_loads_no_heavy_modules(statement: str) -> None:
     code = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}

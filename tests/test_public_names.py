@@ -45,7 +45,7 @@ ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}}
 
 
 @both_eras
-async def test_questions_of_different_kinds_in_one_round(revision: str) -> None:
+async def test_requests_of_different_kinds_are_sent_in_one_round(revision: str) -> None:
     async def sign(ctx: Context) -> str:
         form, page, said = await ctx.ask_all(
             Elicit("Sign here", str),
@@ -94,7 +94,7 @@ async def test_prompt_returns_a_prepared_result(revision: str) -> None:
 
 
 @both_eras
-async def test_what_the_client_cannot_do_is_asked_before_it_is_needed(revision: str) -> None:
+async def test_handler_can_check_client_capabilities_first(revision: str) -> None:
     async def think(ctx: Context) -> str:
         try:
             ctx.require("sampling")
@@ -118,7 +118,7 @@ async def test_what_the_client_cannot_do_is_asked_before_it_is_needed(revision: 
             assert (await peer.call("pay"))["resultType"] == "input_required"
 
 
-def test_errors_form_a_tree() -> None:
+def test_exceptions_form_a_hierarchy() -> None:
     assert issubclass(MCPError, MCPTrioError)
     assert issubclass(RemoteProtocolError, ProtocolError)
     assert not issubclass(ToolError, MCPError)
@@ -126,7 +126,7 @@ def test_errors_form_a_tree() -> None:
     assert str(PluginError("failed", plugin="fs", distribution="mcptrio-fs")) == "plugin fs (from mcptrio-fs): failed"
 
 
-def test_secrets_are_taken_out_of_a_text() -> None:
+def test_secrets_in_a_text_are_redacted() -> None:
     text = redact("Authorization: Bearer abcdefgh12345678, https://ada:secret1@example.com/?password=hunter22")
 
     assert "abcdefgh" not in text
@@ -135,7 +135,7 @@ def test_secrets_are_taken_out_of_a_text() -> None:
     assert "example.com" in text
 
 
-def test_marks_belong_to_one_project() -> None:
+def test_plugin_markers_belong_to_one_project() -> None:
     assert hookimpl.project_name == "mcptrio"
 
 

@@ -130,8 +130,8 @@ def _exists(module: str, name: str) -> bool:
     return True
 
 
-def test_readme_shows_code_and_how_to_test() -> None:
-    """Without this, a page that lost its blocks would pass everything below."""
+def test_readme_contains_code_and_a_test() -> None:
+    """Otherwise a page that lost its blocks would pass all tests below."""
     pages = {block.where.partition(":")[0] for block in blocks("python")}
 
     assert "README.md" in pages
@@ -141,11 +141,11 @@ def test_readme_shows_code_and_how_to_test() -> None:
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
-def test_code_compiles_and_its_names_exist(block: Block) -> None:
+def test_code_blocks_compile_and_their_names_exist(block: Block) -> None:
     assert not list(missing_names(block))
 
 
-def test_whole_modules_import(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_complete_modules_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     for block in blocks("python"):
         if match := _FILE.match(block.text):
             module = ModuleType(match[1])
@@ -154,7 +154,7 @@ def test_whole_modules_import(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("sh", "console", "bash"), ids=str)
-def test_commands_exist(block: Block) -> None:
+def test_commands_and_options_of_the_pages_exist(block: Block) -> None:
     lines = list(shell_lines(block))
     if lines:
         command = importlib.import_module("mcptrio.cli.group").cli
@@ -162,7 +162,7 @@ def test_commands_exist(block: Block) -> None:
         assert not [word for line in lines for word in unknown_words(line, command)]
 
 
-def test_commands_on_the_pages_own_modules_run_as_written(tmp_path: Path) -> None:
+def test_commands_on_modules_of_the_page_run_unchanged(tmp_path: Path) -> None:
     """A command that names a file serves or calls the module that README shows under that name."""
     readme = [block for block in blocks("python", "sh") if block.where.startswith("README.md")]
     modules = {match[1] + ".py": block.text for block in readme if (match := _FILE.match(block.text))}

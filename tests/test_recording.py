@@ -1,4 +1,4 @@
-"""docs/terminal.svg shows what the tutorial's plugin does: its results, its progress and its form."""
+"""docs/terminal.svg shows the behaviour of the tutorial's plugin: its results, its progress and its form."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lines() -> list[str]:
 
 
 @pytest.mark.mcp(autojump=True)
-async def test_recorded_progress_is_that_of_the_tool(mcp_client: Client) -> None:
+async def test_recorded_progress_matches_the_tool(mcp_client: Client) -> None:
     result = await mcp_client.call_tool("water", {"beds": 4})
 
     assert "$ mcptrio call --plugin garden.py water beds=4" in lines()
@@ -43,7 +43,7 @@ async def test_recorded_progress_is_that_of_the_tool(mcp_client: Client) -> None
     assert [line for line in lines() if re.match(r"water \[[#.]+\] +50%", line)]
 
 
-async def test_recorded_form_is_that_of_the_tool(mcp_client: Client, mcp_script: Script) -> None:
+async def test_recorded_form_matches_the_tool(mcp_client: Client, mcp_script: Script) -> None:
     mcp_script.elicit({"plant": "peas", "rows": 3})
     result = await mcp_client.call_tool("sow", {"bed": "north"})
 

@@ -50,7 +50,7 @@ def test_new_prints_the_written_files(tmp_path: Path) -> None:
     assert {"license", "authors"} & project.keys() == set()
 
 
-def test_with_an_author_there_is_a_license(tmp_path: Path) -> None:
+def test_author_option_adds_a_license(tmp_path: Path) -> None:
     author = 'Zoë "Z" O\\Neill <zoe@example.com>'
     write_plugin(NewPlugin(name="notes", author=author), tmp_path)
     project = tomllib.loads((tmp_path / "mcptrio-notes" / "pyproject.toml").read_text("utf-8"))["project"]
@@ -61,7 +61,7 @@ def test_with_an_author_there_is_a_license(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x", LONGEST])
-def test_no_word_is_left_and_no_line_is_long(name: str, tmp_path: Path) -> None:
+def test_no_placeholder_and_no_long_line_is_left(name: str, tmp_path: Path) -> None:
     written = write_plugin(NewPlugin(name=name, author="Ada"), tmp_path)
     texts = {path: path.read_text("utf-8") for path in written}
 
@@ -73,7 +73,7 @@ def test_no_word_is_left_and_no_line_is_long(name: str, tmp_path: Path) -> None:
         assert text.endswith("\n") or not text
 
 
-def test_a_folder_is_as_open_as_any_other(tmp_path: Path) -> None:
+def test_new_folder_has_default_permissions(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     [first, *_] = write_plugin(NewPlugin(name="notes"), tmp_path)
 
@@ -96,13 +96,13 @@ def test_a_folder_is_as_open_as_any_other(tmp_path: Path) -> None:
         ("match", "a keyword of Python"),
     ],
 )
-def test_a_name_that_is_none_is_refused(name: str, why: str) -> None:
+def test_invalid_plugin_name_is_refused(name: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         NewPlugin(name=name)
 
 
 @pytest.mark.parametrize("text", ["", "  ", "one\ntwo", "a" * 201, "\x1b[31m"])
-def test_a_text_that_is_no_line_is_refused(text: str) -> None:
+def test_description_or_author_that_is_not_one_line_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--description: expected one line"):
         NewPlugin(name="notes", description=text)
     with pytest.raises(ConfigError, match="--author: expected one line"):
@@ -110,7 +110,7 @@ def test_a_text_that_is_no_line_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("author", ["<a@example.com>", "Ada <ada>", "Ada <a@b", "Ada <a@b> x"])
-def test_an_author_that_is_none_is_refused(author: str) -> None:
+def test_invalid_author_is_refused(author: str) -> None:
     with pytest.raises(ConfigError, match="--author: expected NAME or NAME <EMAIL>"):
         NewPlugin(name="notes", author=author)
 
@@ -133,14 +133,14 @@ def test_a_used_name_is_refused(name: str, why: str, tmp_path: Path) -> None:
     assert contents(tmp_path / "here") == []
 
 
-def test_the_plugins_that_ship_are_known() -> None:
+def test_names_of_shipped_plugins_are_reserved() -> None:
     found = [tomllib.loads(each.read_text("utf-8")) for each in (ROOT / "plugins").glob("*/pyproject.toml")]
 
     assert {name for each in found for name in each["project"]["entry-points"].get("mcptrio", {})} <= set(SHIPPED)
     assert len(found) > 1
 
 
-def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
+def test_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mcptrio-notes").mkdir()
     (tmp_path / "mcptrio-notes" / "mine.txt").write_text("mine")
     done = run("new", "notes", cwd=tmp_path)
@@ -150,7 +150,7 @@ def test_a_folder_that_holds_something_is_refused(tmp_path: Path) -> None:
     assert contents(tmp_path) == ["mcptrio-notes", "mcptrio-notes/mine.txt"]
 
 
-def test_an_empty_folder_is_taken_and_a_link_is_not(tmp_path: Path) -> None:
+def test_empty_folder_is_accepted_and_a_link_refused(tmp_path: Path) -> None:
     (tmp_path / "mcptrio-notes").mkdir()
     write_plugin(NewPlugin(name="notes"), tmp_path)
     (tmp_path / "elsewhere").mkdir()
@@ -168,8 +168,8 @@ def test_a_missing_folder_is_not_created(tmp_path: Path) -> None:
     assert contents(tmp_path) == []
 
 
-def test_a_failure_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    """The folder lies so deep that the shorter names can be written, and the longest cannot."""
+def test_failure_while_writing_leaves_no_files(tmp_path: Path) -> None:
+    """The folder is nested so deeply that the shorter paths can be written, and the longest cannot."""
     deep = tmp_path
     while (rest := ROOM - len(str(deep)) - 1) > 0:
         deep /= "d" * (rest if rest <= 255 else 200)

@@ -58,7 +58,7 @@ class Careless:
         return ""
 
 
-class Neighbour:
+class OtherPlugin:
     @tool
     async def sleep(self, seconds: float) -> str:
         await trio.sleep(seconds)
@@ -72,18 +72,18 @@ async def said(client: Client, name: str, **arguments: object) -> str:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_what_is_left_open_is_closed(
+async def test_scopes_left_open_by_a_tool_are_closed(
     revision: str, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     careless = Careless()
-    server = Server(plugins=[careless, Neighbour()])
+    server = Server(plugins=[careless, OtherPlugin()])
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
         for name, what in (("leave_nursery", "a nursery"), ("leave_scope", "a cancel scope")):
             assert f"error executing tool {name}:" in await said(client, name)
             assert f"{what} was still open when the function returned" in caplog.text
         assert "error executing tool leave_both_and_fail:" in await said(client, "leave_both_and_fail")
         assert "KeyError: 'and fail'" in caplog.text
-        # The deadline that it left behind affects no other call.
+        # The deadline left behind affects no other call.
         assert await said(client, "sleep", seconds=20) == "slept"
         with trio.move_on_after(1):
             await client.call_tool("leave_and_wait")
@@ -94,7 +94,7 @@ async def test_what_is_left_open_is_closed(
 
 
 class CarelessAround:
-    """The same faults in the other places that run an author's code."""
+    """The same mistakes in the other places that run an author's code."""
 
     @tool
     async def stream(self) -> AsyncIterator[str]:
@@ -125,8 +125,8 @@ class CarelessAround:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_generators_that_leave_something_open(revision: str, caplog: pytest.LogCaptureFixture) -> None:
-    server = Server(plugins=[CarelessAround(), Neighbour()])
+async def test_scopes_left_open_by_generators_are_closed(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    server = Server(plugins=[CarelessAround(), OtherPlugin()])
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
         for name in ("stream", "stream_nursery"):
             assert f"error executing tool {name}:" in await said(client, name)
@@ -140,7 +140,7 @@ async def test_generators_that_leave_something_open(revision: str, caplog: pytes
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_middleware_that_leaves_something_open(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_scopes_left_open_by_middleware_are_closed(revision: str, caplog: pytest.LogCaptureFixture) -> None:
     class Around:
         careless = True
 
@@ -154,7 +154,7 @@ async def test_middleware_that_leaves_something_open(revision: str, caplog: pyte
             return await proceed()
 
     around = Around()
-    server = Server(plugins=[around, Neighbour()])
+    server = Server(plugins=[around, OtherPlugin()])
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
         for _ in range(3):
             with pytest.raises(MCPError, match="internal error"):
@@ -164,7 +164,7 @@ async def test_middleware_that_leaves_something_open(revision: str, caplog: pyte
     assert "a cancel scope was still open" in caplog.text
 
 
-async def test_route_that_leaves_something_open(caplog: pytest.LogCaptureFixture) -> None:
+async def test_scopes_left_open_by_a_route_are_closed(caplog: pytest.LogCaptureFixture) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         trio.CancelScope(deadline=trio.current_time() + 0.01).__enter__()
         await send({"type": "http.response.start", "status": 204, "headers": []})
@@ -177,7 +177,7 @@ async def test_route_that_leaves_something_open(caplog: pytest.LogCaptureFixture
 
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery, httpx2.AsyncClient() as http:
-            serve = partial(serve_http, Server(plugins=[Routes(), Neighbour()]), port=0)
+            serve = partial(serve_http, Server(plugins=[Routes(), OtherPlugin()]), port=0)
             [url] = await nursery.start(serve)
             for _ in range(3):
                 assert (await http.get(url.replace("/mcp", "/careless"))).status_code == 204

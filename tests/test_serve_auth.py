@@ -1,4 +1,4 @@
-"""``[auth]`` as ``mcptrio serve`` has it: a token over HTTP, in the environment over stdio, and nowhere else."""
+"""``[auth]`` in ``mcptrio serve``: a token over HTTP, in the environment over stdio, and on no other transport."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def token(folder: Path) -> str:
     return made.stdout.strip()
 
 
-async def test_over_http_a_token_identifies_and_authorizes_the_caller(folder: Path, token: str) -> None:
+async def test_token_over_http_identifies_and_authorizes_the_caller(folder: Path, token: str) -> None:
     with serving("--http", "--port=0", "--plugin=notes.py", cwd=folder) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
         good = mcptrio.Endpoint(url=url, headers={"authorization": f"Bearer {token}"})
@@ -69,7 +69,7 @@ async def test_over_http_a_token_identifies_and_authorizes_the_caller(folder: Pa
     assert token not in served.written.read_text("utf-8")
 
 
-async def test_over_stdio_the_environment_says_it_and_plugins_do_not_see_it(folder: Path, token: str) -> None:
+async def test_token_in_the_environment_is_used_over_stdio_and_hidden_from_plugins(folder: Path, token: str) -> None:
     serve = ["-m", "mcptrio", "serve", "--stdio", "--plugin=notes.py"]
     for variables, expected in (({"MCPTRIO_TOKEN": token}, "ada False"), ({}, "nobody False")):
         target = mcptrio.Command(args=[sys.executable, *serve], cwd=folder, env=environment(**variables))
@@ -77,7 +77,7 @@ async def test_over_stdio_the_environment_says_it_and_plugins_do_not_see_it(fold
             assert (await client.call_tool("who")).content[0].text == expected  # type: ignore[union-attr]
 
 
-def test_a_bad_token_in_the_environment_ends_the_start(folder: Path, token: str) -> None:
+def test_invalid_token_in_the_environment_stops_the_start(folder: Path, token: str) -> None:
     done = run("serve", "--stdio", "--plugin=notes.py", cwd=folder, MCPTRIO_TOKEN="mcptrio_wrong")
 
     assert (done.returncode, done.stdout) == (2, "")
@@ -85,7 +85,7 @@ def test_a_bad_token_in_the_environment_ends_the_start(folder: Path, token: str)
     assert "mcptrio_wrong" not in done.stderr
 
 
-def test_lines_over_a_socket_have_no_place_for_a_token(folder: Path) -> None:
+def test_auth_with_a_stream_socket_is_refused(folder: Path) -> None:
     done = run("serve", "--listen=127.0.0.1:0", "--plugin=notes.py", cwd=folder)
 
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""``mcptrio serve --http`` as a process: how it starts, who it talks to while it stops, and when it has stopped."""
+"""``mcptrio serve --http`` as a process: its start, its shutdown, and its health checks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.processes import HELLO, WAIT_TIMEOUT, Served, run, serving
 __all__: list[str] = []
 
 SHUTDOWN = 6
-"""Seconds that requests get where some take longer than that."""
+"""Seconds that requests get during the shutdown in tests with longer ones."""
 PREFIX = "io.modelcontextprotocol/"
 
 PLUGIN = """
@@ -139,7 +139,7 @@ class Client:
 
 
 def answer(response: http.client.HTTPResponse) -> dict[str, Any]:
-    """Return the answer to a call: as JSON, or as the last message of the stream that a slow call gets."""
+    """Return the response to a call: JSON, or the last message of the stream of a slow call."""
     if response.getheader("content-type") == "text/event-stream":
         return events(response)[-1]
     message: dict[str, Any] = json.loads(response.read())
@@ -161,7 +161,7 @@ def connect(served: Served) -> Iterator[Any]:
 # Starting
 
 
-def test_it_says_where_it_serves_and_writes_nothing_else_to_standard_output(folder: Path) -> None:
+def test_url_is_printed_and_standard_output_is_empty(folder: Path) -> None:
     args = ("--http", "--port=0", "--host=localhost", "--plugin=own.py")
     env = {"MCPTRIO_HTTP_PATH": "/tools", "MCPTRIO_HTTP_LEGACY_SSE": "false"}
     with serving(*args, cwd=folder, env=env) as served:
@@ -178,7 +178,7 @@ def test_it_says_where_it_serves_and_writes_nothing_else_to_standard_output(fold
         assert served.rest() == []
 
 
-def test_a_port_that_is_taken(folder: Path) -> None:
+def test_port_in_use_is_reported(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         ended = run("serve", "--http", f"--port={port}", "--plugin=own.py", cwd=folder)
@@ -189,14 +189,14 @@ def test_a_port_that_is_taken(folder: Path) -> None:
     assert "left" in ended.stderr
 
 
-def test_a_host_that_is_not_ours(folder: Path) -> None:
+def test_foreign_host_address_is_reported(folder: Path) -> None:
     ended = run("serve", "--http", "--port=0", "--host=192.0.2.1", "--plugin=own.py", cwd=folder)
 
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "mcptrio: cannot listen on 192.0.2.1:0: Cannot assign requested address" in ended.stderr
 
 
-def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
+def test_signal_during_a_lifespan_entry_ends_the_start(folder: Path) -> None:
     with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env={"ENTER_HANGS": "1"}) as served:
         served.until("entering")
         served.signal(signal.SIGTERM)
@@ -209,8 +209,8 @@ def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Signals) -> None:
-    """An idle connection does not hold it up."""
+def test_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Signals) -> None:
+    """An idle connection does not delay it."""
     env = {"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}
     with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env=env) as served:
         with closing(Client(served.port)) as client:
@@ -223,7 +223,7 @@ def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Si
     assert "leaving\nleft\n" in served.stderr
 
 
-def test_signal_with_every_kind_of_connection_open(served: Served, connect: Any, folder: Path) -> None:
+def test_signal_ends_every_kind_of_connection(served: Served, connect: Any, folder: Path) -> None:
     """A session's stream, a listen stream, calls that finish and that do not, and a client that does not read."""
     session, standing, listening, short, long, thread, deaf, late = (connect() for _ in range(8))
     response = session.post(HELLO)
@@ -256,7 +256,7 @@ def test_signal_with_every_kind_of_connection_open(served: Served, connect: Any,
     served.signal(signal.SIGTERM)
     served.until("stopping")
     wait_until_refused(served.port)
-    # By a server that is still there, with calls in flight; one that has ended refuses everybody.
+    # A running server refuses with calls in flight; one that has ended refuses every connection.
     assert served.process.poll() is None
     (folder / "woken").touch()
     assert answer(short.receive())["result"]["content"][0]["text"] == "slept"
@@ -287,7 +287,7 @@ def wait_until_refused(port: int) -> None:
     raise AssertionError("a server that is stopping still takes connections")
 
 
-def test_the_second_signal_is_the_end(folder: Path) -> None:
+def test_second_signal_ends_the_server_at_once(folder: Path) -> None:
     env = {"EXIT_HANGS": "1", "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}
     with serving("--http", "--port=0", "--plugin=own.py", cwd=folder, env=env) as served:
         served.until("serving")
@@ -302,7 +302,7 @@ def test_the_second_signal_is_the_end(folder: Path) -> None:
 # Health
 
 
-def test_ready_with_healthy_plugins_only(folder: Path) -> None:
+def test_readiness_requires_healthy_plugins(folder: Path) -> None:
     (folder / "broken.py").write_text("raise RuntimeError('no such luck')")
     for plugins, expected in ((("--plugin=own.py",), 200), (("--plugin=own.py", "--plugin=broken.py"), 503)):
         with serving("--http", "--port=0", *plugins, cwd=folder) as served, closing(Client(served.port)) as client:
@@ -313,7 +313,7 @@ def test_ready_with_healthy_plugins_only(folder: Path) -> None:
     assert health["plugins"]["broken"] == "quarantined"
 
 
-def test_ready_says_how_the_stores_are(folder: Path) -> None:
+def test_readiness_reports_the_stores(folder: Path) -> None:
     with (
         serving("--http", "--port=0", "--plugin=own.py", "--store=sqlite:kept.db", cwd=folder) as served,
         closing(Client(served.port)) as client,
@@ -324,7 +324,7 @@ def test_ready_says_how_the_stores_are(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("failing", "expected"), [(None, 200), (4.0, 200), (6.0, 503)])
-async def test_not_ready_once_the_stores_have_failed_for_a_while(failing: float | None, expected: int) -> None:
+async def test_server_is_not_ready_after_a_lasting_store_failure(failing: float | None, expected: int) -> None:
     status = StoreStatus(kind="engine", is_reachable=failing is None, failing_since=failing)
     stores = evolve(memory_stores(), is_shared=True, status=lambda: status)
     server = Server(settings=ServerSettings(stores=stores))
@@ -353,7 +353,7 @@ async def test_access_log_names_method_and_tool(caplog: pytest.LogCaptureFixture
     assert any(record.getMessage().endswith(" ms tools/call no_such") for record in caplog.records)
 
 
-async def test_not_ready_while_draining() -> None:
+async def test_server_is_not_ready_while_draining() -> None:
     """New clients are refused, but the application that mounts it may still ask."""
 
     server = Server(plugins=PluginManager())

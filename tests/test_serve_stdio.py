@@ -1,4 +1,4 @@
-"""``mcptrio serve --stdio`` as a process: how it ends, and what never reaches its standard output."""
+"""``mcptrio serve --stdio`` as a process: how it ends, and what is never written to its standard output."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(folder: Path) -> Iterator[Served]:
-    """A server that has greeted."""
+    """A server after its handshake."""
     with serving("--stdio", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "4"}) as served:
         served.greet()
         yield served
 
 
 def test_initialize_is_answered_soon(folder: Path) -> None:
-    """A busy machine gives it several chances; a server that waits for something needs too long each time."""
+    """A busy machine gets several attempts; a server that waits for something is too slow each time."""
     took: list[float] = []
     while not took or (took[-1] >= 3 and len(took) < 20):
         began = time.monotonic()
@@ -130,8 +130,8 @@ def test_initialize_is_answered_soon(folder: Path) -> None:
 # The end of the input
 
 
-def test_it_ends_with_the_input(folder: Path) -> None:
-    """At once: nothing is in flight that the time of the shutdown would be for."""
+def test_server_ends_with_its_input(folder: Path) -> None:
+    """It ends at once if no request is in flight."""
     with serving("--stdio", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}) as served:
         served.greet()
         served.close_input()
@@ -159,8 +159,8 @@ def test_calls_finishing_in_time_after_end_of_input_are_answered(served: Served,
     assert "left" in served.stderr
 
 
-def test_requests_that_come_with_the_end_of_the_input_are_answered(folder: Path) -> None:
-    """As from a file or a here-document."""
+def test_requests_right_before_the_end_of_input_are_answered(folder: Path) -> None:
+    """The input is like that from a file or a here-document."""
     list_tools = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     with serving("--stdio", "--plugin=own.py", cwd=folder) as served:
         served.send(HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}, list_tools)
@@ -170,8 +170,8 @@ def test_requests_that_come_with_the_end_of_the_input_are_answered(folder: Path)
         assert served.end()[0] == 0
 
 
-def test_it_ends_when_the_parent_dies(folder: Path) -> None:
-    """All three descriptors of a dead client are broken; the exit code is still that of an orderly end."""
+def test_server_ends_when_its_parent_dies(folder: Path) -> None:
+    """All three descriptors of a dead client are broken; the exit code is still that of a proper end."""
     parent = f"""
 import json, os, subprocess, sys
 child = subprocess.Popen(
@@ -221,7 +221,7 @@ def test_signal_runs_exit_handlers_and_answers_finished_calls(
 
 
 @pytest.mark.parametrize("number", STOPS)
-def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Signals) -> None:
+def test_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Signals) -> None:
     with serving("--stdio", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}) as served:
         served.greet()
         served.signal(number)
@@ -232,7 +232,7 @@ def test_an_idle_server_ends_at_once_on_a_signal(folder: Path, number: signal.Si
 
 
 @pytest.mark.parametrize("number", STOPS)
-def test_the_second_signal_is_the_end(folder: Path, number: signal.Signals) -> None:
+def test_second_signal_ends_the_server_at_once(folder: Path, number: signal.Signals) -> None:
     env = {"EXIT_HANGS": "1", "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}
     with serving("--stdio", "--plugin=own.py", cwd=folder, env=env) as served:
         served.greet()
@@ -244,7 +244,7 @@ def test_the_second_signal_is_the_end(folder: Path, number: signal.Signals) -> N
     assert code == 128 + number
 
 
-def test_the_second_signal_is_the_end_although_a_plugin_blocks_the_event_loop(served: Served) -> None:
+def test_second_signal_ends_a_server_with_a_blocked_event_loop(served: Served) -> None:
     served.start_call("block", seconds=600)
     served.until("blocking")
     # Two of one number, one behind the other, may be one to a process; of these SIGTERM is handled last in any case.
@@ -255,7 +255,7 @@ def test_the_second_signal_is_the_end_although_a_plugin_blocks_the_event_loop(se
     assert code == 128 + signal.SIGTERM
 
 
-def test_a_signal_while_a_plugin_is_imported(folder: Path) -> None:
+def test_signal_during_a_plugin_import_ends_the_start(folder: Path) -> None:
     with serving("--stdio", "--plugin=own.py", cwd=folder, env={"SLOW_IMPORT": "0.5"}) as served:
         served.until("importing")
         served.signal(signal.SIGTERM)
@@ -264,7 +264,7 @@ def test_a_signal_while_a_plugin_is_imported(folder: Path) -> None:
         assert served.rest() == []
 
 
-def test_a_signal_while_a_lifespan_is_entered(folder: Path) -> None:
+def test_signal_during_a_lifespan_entry_ends_the_start(folder: Path) -> None:
     with serving("--stdio", "--plugin=own.py", cwd=folder, env={"ENTER_HANGS": "1"}) as served:
         served.until("entering")
         served.signal(signal.SIGTERM)
@@ -328,7 +328,7 @@ def test_a_line_over_the_limit_is_answered_and_the_next_one_served(folder: Path)
         assert served.call("nap", seconds=0) == "slept"
 
 
-# Whatever standard input is
+# Kinds of standard input
 
 SESSION: list[dict[str, Any]] = [
     HELLO,
@@ -337,7 +337,7 @@ SESSION: list[dict[str, Any]] = [
 ]
 
 
-def test_input_from_a_file(folder: Path) -> None:
+def test_input_from_a_file_is_served(folder: Path) -> None:
     session = folder / "session"
     session.write_bytes(b"".join(line(message) for message in SESSION))
     with session.open("rb") as file, serving("--stdio", "--plugin=own.py", cwd=folder, stdin=file.fileno()) as served:
@@ -347,7 +347,7 @@ def test_input_from_a_file(folder: Path) -> None:
         assert served.end()[0] == 0
 
 
-def test_output_to_a_file(folder: Path) -> None:
+def test_output_to_a_file_is_written(folder: Path) -> None:
     with (folder / "out").open("wb") as file:
         with serving("--stdio", "--plugin=own.py", cwd=folder, stdout=file.fileno()) as served:
             served.send(*SESSION)
@@ -357,14 +357,14 @@ def test_output_to_a_file(folder: Path) -> None:
     assert [json.loads(each)["id"] for each in (folder / "out").read_text().splitlines()] == [0, 1]
 
 
-def test_input_from_the_null_device(folder: Path) -> None:
+def test_input_from_the_null_device_ends_the_server(folder: Path) -> None:
     with serving("--stdio", "--plugin=own.py", cwd=folder, stdin=subprocess.DEVNULL) as served:
         assert served.rest() == []
         assert served.end()[0] == 0
 
 
-def test_input_and_output_on_a_terminal(folder: Path) -> None:
-    """The end of the input is Ctrl-D there."""
+def test_server_runs_on_a_terminal(folder: Path) -> None:
+    """Ctrl-D is the end of the input there."""
     ours, theirs = os.openpty()
     try:
         with serving("--stdio", "--plugin=own.py", cwd=folder, stdin=theirs, stdout=theirs) as served:

@@ -24,7 +24,7 @@ from mcptrio.serving import (
 __all__: list[str] = []
 
 
-async def test_server_serves_on_while_it_says_that_it_is_not_ready() -> None:
+async def test_server_still_serves_while_it_reports_not_ready() -> None:
     shutdown = trio.Event()
     options = HTTPOptions(shutdown_delay=600.0)
     with trio.fail_after(60):
@@ -52,7 +52,7 @@ async def test_server_stops_at_once_without_a_delay() -> None:
             shutdown.set()
 
 
-async def test_the_end_of_the_block_ends_the_server_in_order() -> None:
+async def test_end_of_the_block_shuts_the_server_down() -> None:
     entered, go_on = trio.Event(), trio.Event()
     done: list[str] = []
 

@@ -1,4 +1,4 @@
-"""A server on sockets: separate sessions, limits, and an orderly end."""
+"""A server on sockets: separate sessions, limits, and its shutdown."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Running:
     shutdown: trio.Event
     ended: trio.Event
     started: trio.Event
-    """A call of ``nap`` has begun."""
+    """Set when a call of ``nap`` has begun."""
     calls: list[str]
     streams: list[trio.SocketStream] = field(factory=list)
 
     async def dial(self, number: int = 0) -> trio.SocketStream:
-        """A connection, closed at the end."""
+        """Open a connection, closed at the end."""
         name = self.names[number]
         if name.startswith("unix:"):
             stream = await trio.open_unix_socket(name.removeprefix("unix:"))
@@ -68,13 +68,13 @@ class Running:
         return peer
 
     async def sessions(self, count: int) -> None:
-        """Wait until so many are open."""
+        """Wait until this number of sessions is open."""
         await eventually(lambda: len(self.server.supervisor.sessions) == count)
 
 
 @asynccontextmanager
 async def running(*addresses: str, options: StreamOptions | None = None, **more: Any) -> AsyncIterator[Running]:
-    """A server on these addresses; cancelled at the end, where it has not ended before."""
+    """Run a server on these addresses; cancel it at the end if it still runs."""
     server = Server("streamed", **server_options({"timeouts": Timeouts(shutdown=more.pop("seconds", 5.0)), **more}))
     calls: list[str] = []
     started = trio.Event()
@@ -109,7 +109,7 @@ async def running(*addresses: str, options: StreamOptions | None = None, **more:
 
 
 async def eventually(claim: Callable[[], bool]) -> None:
-    """Wait until this is true; for what no message tells."""
+    """Wait until this is true, if no message reports it."""
     with trio.fail_after(WAIT_TIMEOUT):
         while True:
             if claim():
@@ -118,12 +118,12 @@ async def eventually(claim: Callable[[], bool]) -> None:
 
 
 def exists(address: str) -> bool:
-    """Whether there is a Unix socket."""
+    """Return whether the Unix socket exists."""
     return Path(address.removeprefix("unix:")).exists()
 
 
 async def answer(stream: trio.SocketStream) -> Any:
-    """One line, or nothing at the end."""
+    """Return one line, or an empty one at the end."""
     read = b""
     while not read.endswith(b"\n"):
         chunk = await stream.receive_some()
@@ -192,7 +192,7 @@ async def test_broken_connection_does_not_affect_others(caplog: pytest.LogCaptur
 
 
 async def test_http_post_to_a_stream_socket_is_refused() -> None:
-    """A browser posts anything to any port of this machine; the first line is always its own."""
+    """A browser can post to any port of this machine; the first line is always its own."""
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "shout", "arguments": {"text": "x"}}}
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "page", "version": "1"}}
     body = line({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
@@ -213,7 +213,7 @@ async def test_http_post_to_a_stream_socket_is_refused() -> None:
         assert it.calls == []
 
 
-async def test_one_connection_too_many_is_refused(address: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_connection_over_the_limit_is_refused(address: str, caplog: pytest.LogCaptureFixture) -> None:
     async with running(address, options=StreamOptions(connections=2)) as it:
         peers = [await it.peer(), await it.peer()]
         async with await it.dial() as third:
@@ -232,7 +232,9 @@ async def test_one_connection_too_many_is_refused(address: str, caplog: pytest.L
     assert [record.levelname for record in caplog.records if "refused" in record.message] == ["WARNING"]
 
 
-async def test_very_many_too_many_are_closed_without_a_word(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_far_over_the_limit_are_closed_without_a_message(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("mcptrio.serve.stream.MAX_REFUSALS", 1)
     async with running(address, options=StreamOptions(connections=1)) as it:
         await it.peer()
@@ -241,7 +243,7 @@ async def test_very_many_too_many_are_closed_without_a_word(address: str, monkey
             assert "connections" in (await answer(told))["error"]["message"]
 
 
-async def test_one_session_too_many_is_refused(address: str) -> None:
+async def test_session_over_the_limit_is_refused(address: str) -> None:
     async with running(address, limits=ServerLimits(sessions=1)) as it:
         await it.peer()
         async with await it.dial() as second:
@@ -250,7 +252,7 @@ async def test_one_session_too_many_is_refused(address: str) -> None:
             assert await answer(second) is None
 
 
-async def test_silent_connection_times_out(address: str) -> None:
+async def test_connection_without_a_message_times_out(address: str) -> None:
     # Long enough for the one that talks to be in time.
     async with running(address, options=StreamOptions(first_message_timeout=2)) as it:
         talking = await it.peer()
@@ -273,7 +275,7 @@ async def test_peer_that_does_not_read_is_disconnected(address: str) -> None:
         assert await good.text("shout", {"text": "still"}) == "STILL"
 
 
-async def test_orderly_end(address: str) -> None:
+async def test_shutdown_finishes_requests_and_closes_connections(address: str) -> None:
     """Running requests finish, new clients are refused, idle connections are closed."""
     async with running(address, seconds=60) as it:
         busy, idle = await it.peer(), await it.peer()
@@ -291,7 +293,7 @@ async def test_orderly_end(address: str) -> None:
             await it.ended.wait()
 
 
-async def test_end_is_bounded(address: str) -> None:
+async def test_shutdown_is_bounded(address: str) -> None:
     async with running(address, seconds=0.1) as it:
         peer = await it.peer()
         await peer.start_call("nap", {"seconds": 1000})
@@ -325,7 +327,7 @@ async def test_only_the_address_that_cannot_be_bound_is_reported(address: str) -
     assert not exists(address)
 
 
-async def test_open_address_is_warned_of(caplog: pytest.LogCaptureFixture, address: str) -> None:
+async def test_address_open_to_the_network_is_warned_of(caplog: pytest.LogCaptureFixture, address: str) -> None:
     async with running("127.0.0.1:0", address):
         assert not caplog.records
     async with running("0.0.0.0:0") as it:
@@ -344,7 +346,7 @@ async def test_inherited_socket_is_served() -> None:
             pass
 
 
-async def test_lifespan_that_hangs_does_not_hold_up_the_end(address: str) -> None:
+async def test_hanging_lifespan_does_not_delay_the_shutdown(address: str) -> None:
     from types import SimpleNamespace
 
     from mcptrio import hookimpl
@@ -393,8 +395,8 @@ async def test_client_speaks_every_revision(address: str) -> None:
         assert it.calls == ["2024-11-05", "2025-11-25", "2026-07-28"]
 
 
-async def test_errors_of_accept_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """A listening socket that is shut down makes each accept fail with EINVAL, until it listens again."""
+async def test_accept_errors_do_not_end_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    """After ``shutdown`` of a listening socket each accept fails with EINVAL, until the socket listens again."""
     shutdown = trio.Event()
     with trio.fail_after(60), socket.create_server(("127.0.0.1", 0)) as listening:
         async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""``mcptrio serve`` on sockets, and over a transport that a plugin brings: as processes."""
+"""``mcptrio serve`` on sockets, and over a transport of a plugin: as processes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def greeted(connection: socket.socket) -> str:
-    """The name of the server at the other end."""
+    """Return the name of the server at the other end."""
     connection.settimeout(WAIT_TIMEOUT)
     connection.sendall(line(HELLO))
     with connection.makefile() as answers:
@@ -67,7 +67,7 @@ def greeted(connection: socket.socket) -> str:
     return name
 
 
-def test_tcp_and_unix_sockets_until_a_signal(folder: Path) -> None:
+def test_tcp_and_unix_sockets_are_served_until_a_signal(folder: Path) -> None:
     sockets = ("--listen=0", "--listen=unix:mcp.sock", "--listen", f"unix:{folder / 'two.sock'}")
     # Open connections that are idle do not hold it up.
     with serving(*sockets, "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "600"}) as it:
@@ -85,7 +85,7 @@ def test_tcp_and_unix_sockets_until_a_signal(folder: Path) -> None:
     assert "no authentication" not in it.stderr
 
 
-def test_signals_of_log_rotation_and_of_reloading_end_nothing(folder: Path) -> None:
+def test_sighup_and_sigusr1_do_not_end_the_server(folder: Path) -> None:
     """A running request gets an error response when the server stops."""
     with serving(
         "--listen=unix:mcp.sock", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "0.1"}
@@ -114,7 +114,7 @@ def test_signals_of_log_rotation_and_of_reloading_end_nothing(folder: Path) -> N
     assert answer["error"]["data"] == {"retryAfter": 1.0}
 
 
-def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) -> None:
+def test_addresses_and_limits_of_the_file_apply_to_an_inherited_socket(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text(
         "[server]\nname = 'filed'\nmessage.bytes = 1024\n"
         "[stream]\nlisten = ['unix:filed.sock', 'fd:0']\nconnections = 1\nunix_mode = 0o660\n"
@@ -147,7 +147,7 @@ def test_addresses_and_bounds_of_the_file_and_an_inherited_socket(folder: Path) 
             pass
 
 
-def test_transport_of_a_plugin(folder: Path) -> None:
+def test_transport_of_a_plugin_is_served(folder: Path) -> None:
     """A plugin with an invalid transport is quarantined, and the others continue."""
     (folder / "mcptrio.toml").write_text("[plugins.own]\nword = 'coo'\n")
     with serving("--transport=pigeon", "--plugin=own.py", "--plugin=broken.py", cwd=folder) as it:
@@ -170,7 +170,7 @@ def test_transport_of_a_plugin(folder: Path) -> None:
     ],
     ids=["unknown", "strict", "nowhere", "stdio", "own", "file", "descriptor"],
 )
-def test_errors_are_reported(args: list[str], code: int, said: str, folder: Path) -> None:
+def test_invalid_addresses_are_reported(args: list[str], code: int, said: str, folder: Path) -> None:
     ended = run("serve", "--plugin=own.py", *args, cwd=folder)
 
     assert re.search(re.escape(said), ended.stderr), ended.stderr

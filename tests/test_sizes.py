@@ -1,4 +1,4 @@
-"""Files and functions stay short enough to be read as a whole."""
+"""Files and functions are short enough to be read completely."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lengths(path: Path) -> Iterator[tuple[str, int, int]]:
             yield f"{name}: {node.name}", length, STATEMENT_LINES
 
 
-def test_nothing_is_too_long() -> None:
+def test_files_and_functions_are_within_their_length_limits() -> None:
     found = {
         name: length for path in FILES for name, length, bound in lengths(path) if length > LONGER.get(name, bound)
     }
@@ -48,21 +48,21 @@ def test_nothing_is_too_long() -> None:
     assert not found
 
 
-def test_no_file_of_tests_is_too_long() -> None:
+def test_test_files_are_within_their_length_limit() -> None:
     lengths = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in TESTS}
 
     assert not {name: length for name, length in lengths.items() if length > TEST_LINES}
 
 
-HEARTS = {
+CORE_FILES = {
     "one HTTP connection": ("http/engine/connection.py", "http/engine/exchange.py"),
     "a client's session": ("client/supervisor.py", "client/session.py", "client/negotiator.py"),
     "a request's life": ("runtime/request_lifecycle.py", "runtime/request.py", "runtime/session.py"),
 }
-"""Files that are read together, in one sitting."""
-HEART_LINES = 900
+"""Files that are read together."""
+CORE_LINES = 900
 
 
-@pytest.mark.parametrize("heart", HEARTS)
-def test_a_heart_is_read_in_one_sitting(heart: str) -> None:
-    assert sum(len((PACKAGE / name).read_text().splitlines()) for name in HEARTS[heart]) <= HEART_LINES
+@pytest.mark.parametrize("heart", CORE_FILES)
+def test_core_files_are_within_their_total_length(heart: str) -> None:
+    assert sum(len((PACKAGE / name).read_text().splitlines()) for name in CORE_FILES[heart]) <= CORE_LINES

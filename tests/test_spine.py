@@ -176,7 +176,9 @@ def entered(files: set[str]) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("carrier", "revision"), ENTERED)
-async def test_a_call_enters_these_files(carrier: str, revision: str, mock_clock: trio.testing.MockClock) -> None:
+async def test_tool_call_enters_only_the_listed_files(
+    carrier: str, revision: str, mock_clock: trio.testing.MockClock
+) -> None:
     files: set[str] = set()
     async with {"stdio": over_stdio, "http": over_http}[carrier](revision) as exchange:
         if revision == HANDSHAKE:
@@ -196,12 +198,12 @@ async def test_a_call_enters_these_files(carrier: str, revision: str, mock_clock
 
 
 @pytest.mark.parametrize("carrier", AT_MOST)
-def test_the_longest_path_has_as_many_files_as_stated(carrier: str) -> None:
+def test_longest_path_has_the_stated_number_of_files(carrier: str) -> None:
     assert max(len(files.split()) for (over, _), files in ENTERED.items() if over == carrier) == AT_MOST[carrier]
 
 
 @pytest.mark.parametrize(("carrier", "revision"), ENTERED)
-def test_a_call_enters_the_files_that_the_design_names(carrier: str, revision: str) -> None:
+def test_tool_call_enters_the_files_named_in_the_design(carrier: str, revision: str) -> None:
     section = DESIGN.read_text().partition("## The path of a call")[2].partition("\n## ")[0]
     table = section.split("| its part in a call |\n")[1:][carrier == "http"].partition("\n\n")[0]
 

@@ -1,4 +1,4 @@
-"""The table ``[stores]`` with a URL for each kind of state: each engine is opened once, and the status is of all."""
+"""The table ``[stores]`` with a URL for each kind of state: each engine is opened once, and reports its status."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_each_url_is_opened_once_and_the_bus_first() -> None:
 
 
 @pytest.mark.parametrize("url", ["memory", "fake:a"])
-async def test_status_is_that_of_the_engine_that_fails(url: str) -> None:
+async def test_status_is_that_of_the_failing_engine(url: str) -> None:
     async with open_table(StoresTable(url=StoreName(url), sessions=StoreName("fake:b"))) as stores:
         assert stores.status().is_reachable
         FAILING["fake:b"] = 7.0

@@ -37,7 +37,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Elsewhere:
 
 @pytest.fixture(scope="module")
 def project(elsewhere: Elsewhere) -> Path:
-    """A new plugin package, as its author has it."""
+    """A new plugin package, as its author receives it."""
     elsewhere.run("mcptrio", "new", "notes-2", "--author", "Ada Lovelace <ada@example.com>")
     return elsewhere.folder / "mcptrio-notes-2"
 
@@ -49,7 +49,7 @@ def installed(elsewhere: Elsewhere, project: Path) -> Elsewhere:
     return elsewhere
 
 
-def test_it_is_the_wheel_that_is_used(elsewhere: Elsewhere) -> None:
+def test_installed_wheel_is_used(elsewhere: Elsewhere) -> None:
     code = "import mcptrio, sys; sys.stdout.write(mcptrio.__file__)"
     done = subprocess.run(
         [elsewhere.python, "-P", "-c", code], capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=True
@@ -58,7 +58,7 @@ def test_it_is_the_wheel_that_is_used(elsewhere: Elsewhere) -> None:
     assert Path(done.stdout).is_relative_to(elsewhere.folder / "venv")
 
 
-def test_its_own_tests_pass_before_it_is_installed(elsewhere: Elsewhere, project: Path) -> None:
+def test_tests_of_the_new_plugin_pass_before_installation(elsewhere: Elsewhere, project: Path) -> None:
     said = elsewhere.run("pytest", "-q", "-p", "no:cacheprovider", cwd=project)
 
     assert " passed" in said
@@ -70,7 +70,7 @@ def test_third_party_plugin_is_listed_with_its_details(installed: Elsewhere) -> 
     [plugin] = json.loads(installed.run("mcptrio", "plugins", "--json"))["plugins"]
 
     assert (plugin["name"], plugin["distribution"], plugin["version"]) == ("notes-2", "mcptrio-notes-2", "0.1.0")
-    assert plugin["fault"] is None
+    assert plugin["failure"] is None
     assert plugin["warnings"] == []
     assert plugin["offers"] == {
         "tools": ["notes-2_greet"],
@@ -79,7 +79,7 @@ def test_third_party_plugin_is_listed_with_its_details(installed: Elsewhere) -> 
     }
 
 
-def test_it_is_called_from_the_command_line(installed: Elsewhere) -> None:
+def test_third_party_plugin_is_called_from_the_command_line(installed: Elsewhere) -> None:
     said = installed.run(
         "mcptrio", "call", "--plugin", "notes-2", "notes-2_greet", "names=Ada", "names=Grace", "--json"
     )
@@ -87,7 +87,7 @@ def test_it_is_called_from_the_command_line(installed: Elsewhere) -> None:
     assert json.loads(said)["structuredContent"] == ["Hello, Ada!", "Hello, Grace!"]
 
 
-async def test_a_host_starts_a_server_of_it(installed: Elsewhere, tmp_path: Path) -> None:
+async def test_host_starts_a_server_of_the_third_party_plugin(installed: Elsewhere, tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text('[plugins.notes-2]\ngreeting = "Moin"\n')
     command: Sequence[str] = [str(installed.python), "-P", "-m", "mcptrio", "serve", "--stdio"]
 
@@ -101,8 +101,8 @@ async def test_a_host_starts_a_server_of_it(installed: Elsewhere, tmp_path: Path
     assert getattr(read.contents[0], "text", None) == "1"
 
 
-def test_the_templates_are_in_both_distributions(elsewhere: Elsewhere) -> None:
-    """In the wheel they are: ``mcptrio new`` has just used them. The sdist is what distributors build from."""
+def test_templates_are_in_wheel_and_sdist(elsewhere: Elsewhere) -> None:
+    """They are in the wheel, because ``mcptrio new`` has used them. Distributors build from the sdist."""
     elsewhere.run(
         "hatchling", "build", "-t", "sdist", "-d", elsewhere.folder / "sdist", cwd=ROOT, python=Path(sys.executable)
     )

@@ -1,4 +1,4 @@
-"""HTTPS of our own: certificates from files, read again when they change, and certificates of clients."""
+"""HTTPS: certificates from files, reloaded when they change, and certificates of clients."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def authority(tmp_path: Path) -> Authority:
 
 
 async def tell_scope(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with what the scope says of TLS; keeps a WebSocket open."""
+    """Respond with the scope's TLS values; keep a WebSocket open."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.accept"})
         while (await receive())["type"] != "websocket.disconnect":
@@ -98,8 +98,8 @@ async def served(certificates: Certificates, **limits: Any) -> AsyncIterator[int
 
 
 @pytest.fixture
-def patient_clock() -> MockClock:
-    """Jumps when nothing has come for a while: however slow the machine is, who has a second answers in time."""
+def delayed_autojump_clock() -> MockClock:
+    """A clock that jumps when no data has arrived for a while, so that tests with deadlines pass on a slow machine."""
     return MockClock(autojump_threshold=0.2)
 
 
@@ -116,7 +116,7 @@ async def test_scope_describes_tls(authority: Authority) -> None:
     assert told["cipher_suite"] in {0x1301, 0x1302, 0x1303}
 
 
-async def test_older_tls_is_refused_and_1_2_is_not(authority: Authority) -> None:
+async def test_tls_before_1_2_is_refused(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server")))
     context = trusting(authority)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -143,8 +143,8 @@ async def test_an_invalid_request_is_refused_over_tls_too(authority: Authority) 
                 assert (await stream.receive_some()).startswith(b"HTTP/1.1 ")
 
 
-async def test_websocket_over_tls_is_pinged_and_lives_as_long_as_it_answers(
-    authority: Authority, patient_clock: MockClock
+async def test_websocket_over_tls_stays_open_while_pings_are_answered(
+    authority: Authority, delayed_autojump_clock: MockClock
 ) -> None:
     ping, pong = b"\x89\x00", b"\x8a\x80\0\0\0\0"
     with trio.fail_after(WAIT_TIMEOUT):
@@ -180,7 +180,7 @@ async def test_client_certificate_is_required_and_in_the_scope(authority: Author
     assert told["client_cert_chain"] == [ada[0].read_text()]
 
 
-async def test_handshake_that_fails_is_logged_with_its_reason(
+async def test_failed_handshake_is_logged_with_its_reason(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A few times for one address; and a client of plain HTTP gets an explanation."""
@@ -215,10 +215,10 @@ async def test_slow_handshake_times_out(authority: Authority) -> None:
                 assert await slow.receive_some() == b""
 
 
-# Reading again
+# Reloading
 
 
-async def test_new_connections_have_the_new_certificate_and_old_ones_continue(authority: Authority) -> None:
+async def test_new_connections_get_the_new_certificate_and_old_ones_continue(authority: Authority) -> None:
     pair = authority.issue("server")
     certificates = Certificates(files(pair))
     async with served(certificates) as port, trio.open_nursery() as nursery:
@@ -237,13 +237,13 @@ async def test_new_connections_have_the_new_certificate_and_old_ones_continue(au
 
 
 def renew(pair: tuple[Path, Path], new: tuple[Path, Path]) -> None:
-    """Replace certificates like other tools: new files, then renamed."""
+    """Replace certificates like other tools do: write new files, then rename them."""
     for old, replacement in zip(pair, new, strict=True):
         os.replace(replacement, old)
 
 
-async def test_authority_of_clients_is_replaced_too(authority: Authority, tmp_path: Path) -> None:
-    """Also for a client that resumes a session of before."""
+async def test_client_authority_is_reloaded(authority: Authority, tmp_path: Path) -> None:
+    """This applies also to a client that resumes an earlier TLS session."""
     other = Authority(tmp_path, "other")
     ada, bob = authority.issue("ada"), other.issue("bob")
     accepted = tmp_path / "accepted.pem"
@@ -259,7 +259,7 @@ async def test_authority_of_clients_is_replaced_too(authority: Authority, tmp_pa
             await get(port, of_ada)
 
 
-def test_no_session_is_resumed_where_clients_are_checked(authority: Authority) -> None:
+def test_tls_sessions_are_not_resumed_with_client_certificates(authority: Authority) -> None:
     ada = authority.issue("ada")
     context = Certificates(files(authority.issue("server"), client_ca=authority.path)).context
     theirs = trusting(authority, ada)
@@ -291,7 +291,7 @@ def _shake_hands(server: ssl.SSLContext, theirs: ssl.SSLContext) -> ssl.SSLObjec
     return ends[0]
 
 
-async def test_pair_that_cannot_be_used_changes_nothing(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unusable_certificate_pair_is_ignored(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
     pair = authority.issue("server")
     certificates = Certificates(files(pair))
     async with served(certificates) as port:
@@ -304,7 +304,7 @@ async def test_pair_that_cannot_be_used_changes_nothing(authority: Authority, ca
     assert "key values mismatch" in caplog.text
 
 
-async def test_pair_that_stays_broken_is_logged_once(
+async def test_unusable_certificate_pair_is_logged_once(
     authority: Authority, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
 ) -> None:
     pair = authority.issue("server")
@@ -321,7 +321,7 @@ async def test_pair_that_stays_broken_is_logged_once(
 # Refusals at the start
 
 
-def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Path) -> None:
+def test_error_names_the_unusable_certificate_file(authority: Authority, tmp_path: Path) -> None:
     pair, foreign = authority.issue("server"), authority.issue("foreign")
     locked = authority.issue("locked", passphrase=b"open sesame")
     refused: list[tuple[TLSFiles, str]] = [
@@ -378,7 +378,7 @@ def test_command_serves_https_to_clients_with_a_certificate(authority: Authority
     ],
     ids=["half", "nothing"],
 )
-def test_options_that_make_no_sense_are_refused(
+def test_invalid_tls_options_are_refused(
     name: str, told: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(name, "a.pem")
@@ -393,7 +393,7 @@ def test_options_that_make_no_sense_are_refused(
 # Our client
 
 
-async def test_client_takes_a_context(authority: Authority) -> None:
+async def test_client_accepts_an_ssl_context(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
     server = Server("secret")
     sockets = HTTPSockets(bind=["127.0.0.1:0"], tls=certificates.context)
@@ -414,7 +414,7 @@ async def test_client_takes_a_context(authority: Authority) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_slow_head_gets_408(authority: Authority, patient_clock: MockClock) -> None:
+async def test_slow_head_gets_408(authority: Authority, delayed_autojump_clock: MockClock) -> None:
     certificates = Certificates(files(authority.issue("server")))
     with trio.fail_after(WAIT_TIMEOUT):
         async with served(certificates, header_timeout=1) as port:

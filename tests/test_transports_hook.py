@@ -28,7 +28,7 @@ async def nowhere(engine: Engine, *, stopping: trio.Event, task_status: trio.Tas
 
 
 class Pigeons:
-    """A plugin with a transport: ends of channels that are carried here."""
+    """A plugin with a transport: the test passes channel ends to it."""
 
     def __init__(self) -> None:
         self.carries, self.arrive = trio.open_memory_channel[End](0)
@@ -94,7 +94,7 @@ async def test_transport_of_a_plugin_is_served() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plugin", "fault"),
+    ("plugin", "failure"),
     [
         (Registers(("", nowhere)), "expected a name for a transport"),
         (Registers((17, nowhere)), "expected a name for a transport, other than stdio, http, stream, got 17"),
@@ -105,19 +105,19 @@ async def test_transport_of_a_plugin_is_served() -> None:
     ],
     ids=["empty", "number", *BUILT_IN, "text", "taken", "raises"],
 )
-def test_plugin_that_gets_it_wrong_is_alone_with_it(plugin: Registers, fault: str) -> None:
+def test_plugin_with_an_invalid_transport_does_not_affect_others(plugin: Registers, failure: str) -> None:
     server = Server("roof", plugins=[Pigeons(), plugin])
     offered = server.plugins.transports(server.running_plugins.quarantine)
 
     assert list(offered) == ["pigeon"]
     wrong = server.plugins.plugins["Registers"]
-    assert wrong.fault is not None
-    assert wrong.fault.startswith("transports failed: ")
-    assert fault in wrong.fault
+    assert wrong.failure is not None
+    assert wrong.failure.startswith("transports failed: ")
+    assert failure in wrong.failure
     assert [tool for tool in ("coo", "offered") if server.catalog.tools.registry.get(tool)] == ["coo"]
 
 
-def test_plugin_that_gets_it_wrong_is_an_error_where_the_server_is_strict() -> None:
+def test_plugin_with_an_invalid_transport_ends_a_strict_server() -> None:
     server = Server("roof", plugins=[Registers(("http", nowhere))], settings=ServerSettings(strict=True))
 
     with pytest.raises(PluginError, match="plugin Registers: transports failed: expected a name"):

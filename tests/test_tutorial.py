@@ -59,7 +59,7 @@ def test_a_command_prints_the_output_on_the_page(folder: Path, block: Block) -> 
     assert (done.stdout or done.stderr) == expected
 
 
-def test_the_tests_of_the_page_pass(folder: Path) -> None:
+def test_tests_of_the_page_pass(folder: Path) -> None:
     [block] = [block for block in blocks_of_page("console") if block.text.startswith("$ pytest")]
     command, expected = block.text.removeprefix("$ ").split("\n", 1)
     last = run(folder, command).stdout.splitlines()[-1]
@@ -67,7 +67,7 @@ def test_the_tests_of_the_page_pass(folder: Path) -> None:
     assert re.fullmatch(re.escape(expected.rstrip()).replace("…", r"[\d.]+s"), last)
 
 
-def test_the_installed_package_has_the_names_on_the_page(folder: Path, tmp_path: Path) -> None:
+def test_installed_package_has_the_names_on_the_page(folder: Path, tmp_path: Path) -> None:
     [block] = [block for block in blocks_of_page("console") if "--plugin garden\n" in block.text]
     command, expected = block.text.removeprefix("$ ").split("\n", 1)
     installed = tmp_path / "installed"
@@ -80,7 +80,7 @@ def test_the_installed_package_has_the_names_on_the_page(folder: Path, tmp_path:
     assert run(tmp_path, command, PYTHONPATH=str(installed)).stdout == expected
 
 
-def test_the_commands_that_serve_over_http_answer_the_command_that_calls(folder: Path) -> None:
+def test_http_commands_of_the_page_answer_its_call_command(folder: Path) -> None:
     lines = [line for block in blocks_of_page("sh") for line in block.text.splitlines()]
     served = [line.partition("#")[0] for line in lines if " --http " in line]
     [call] = [line for line in lines if "http://127.0.0.1:8000/mcp" in line]
@@ -95,7 +95,7 @@ def test_the_commands_that_serve_over_http_answer_the_command_that_calls(folder:
             assert (done.stdout, done.stderr) == ("7.0\n", "")
 
 
-def test_the_command_that_adds_the_plugin_to_a_host_application(folder: Path, tmp_path: Path) -> None:
+def test_install_command_of_the_page_adds_the_plugin_to_a_host(folder: Path, tmp_path: Path) -> None:
     [command] = re.findall(r"`(mcptrio host install [^`]*)`", (ROOT / "docs" / "tutorial.md").read_text("utf-8"))
     done = run(folder, command, HOME=str(tmp_path))
 
@@ -103,13 +103,13 @@ def test_the_command_that_adds_the_plugin_to_a_host_application(folder: Path, tm
     assert str(folder / "garden.py") in (tmp_path / ".cursor" / "mcp.json").read_text()
 
 
-def test_the_project_is_the_plugin_garden() -> None:
+def test_project_of_the_page_is_the_garden_plugin() -> None:
     [project] = blocks_of_page("toml")
 
     assert tomllib.loads(project.text)["project"]["entry-points"]["mcptrio"] == {"garden": "garden"}
 
 
-def test_the_sections_add_up_to_the_whole_file(folder: Path) -> None:
+def test_sections_of_the_page_form_the_complete_file(folder: Path) -> None:
     whole = (folder / "garden.py").read_text()
     definitions = [
         definition.strip()

@@ -24,7 +24,7 @@ STEPS: dict[str, Callable[[Waiter[int], trio.CancelScope], object]] = {
 ENDS = {"answer": 1, "another answer": 2, "give up": "TooSlowError", "close": "ConnectionError", "cancel": "cancelled"}
 
 
-async def test_result_is_returned() -> None:
+async def test_result_of_the_waiter_is_returned() -> None:
     waiter: Waiter[str] = Waiter()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.lowlevel.checkpoint)
@@ -33,7 +33,7 @@ async def test_result_is_returned() -> None:
     assert waiter.is_over
 
 
-async def test_error_is_raised() -> None:
+async def test_error_of_the_waiter_is_raised() -> None:
     waiter: Waiter[str] = Waiter()
     assert waiter.fail(ValueError("no"))
 
@@ -54,8 +54,8 @@ async def test_result_for_a_cancelled_task_is_refused() -> None:
 
 
 @given(st.permutations(sorted(STEPS)), st.integers(0, 5))
-def test_first_step_decides(steps: list[str], begun: int) -> None:
-    """Whatever else comes in the same turn, and whether the task waits already."""
+def test_first_step_determines_the_outcome(steps: list[str], begun: int) -> None:
+    """Later steps in the same turn, and whether the task waits already, make no difference."""
 
     async def play() -> object:
         waiter: Waiter[int] = Waiter()

@@ -53,7 +53,7 @@ async def two_workers() -> AsyncIterator[tuple[WorkerBus, WorkerBus]]:
     async def worker(link: WorkerLink, bus: WorkerBus) -> None:
         while True:
             for kind, body in await link.receive():
-                bus.arrived(body) if kind is FrameKind.NEWS else bus.lost()
+                bus.arrived(body) if kind is FrameKind.MESSAGE else bus.lost()
 
     with links() as first, links() as second:
         async with trio.open_nursery() as nursery:
@@ -82,7 +82,7 @@ class Follower:
         return bool(self.send.statistics().current_buffer_used)
 
 
-async def test_message_reaches_followers_here_and_there_and_no_other() -> None:
+async def test_message_reaches_followers_in_both_workers_and_no_other() -> None:
     async with two_workers() as (here, there):
         own, other, unasked = Follower(here, "a"), Follower(there, "a"), Follower(there, "b")
         await wait_all_tasks_blocked(0.01)
@@ -115,8 +115,8 @@ async def test_followers_learn_that_messages_were_dropped() -> None:
         assert await other.next() == b"small"
 
 
-async def test_parent_that_does_not_read_delays_no_worker() -> None:
-    """The news that wait are bounded, and orders are not lost among them."""
+async def test_parent_that_does_not_read_does_not_delay_workers() -> None:
+    """The queued bus messages are bounded, and commands are not lost among them."""
     with links() as (worker, parent):
         for number in range(5000):
             worker.tell(b"a", b"%05d" % number + b"x" * 1000)
@@ -136,7 +136,7 @@ async def test_parent_that_does_not_read_delays_no_worker() -> None:
     assert len(bodies) + worker.lost == 5002
 
 
-async def test_topic_that_is_left_before_it_was_sent_is_never_sent() -> None:
+async def test_topic_left_before_it_was_sent_is_not_sent() -> None:
     with links() as (worker, parent):
         while not worker.lost:
             worker.tell(b"a", b"x" * 100_000)
@@ -150,7 +150,7 @@ async def test_topic_that_is_left_before_it_was_sent_is_never_sent() -> None:
             while not any(kind is FrameKind.READY for kind, _ in frames):
                 frames += await parent.receive()
             nursery.cancel_scope.cancel()
-    assert {kind for kind, _ in frames} <= {FrameKind.NEWS, FrameKind.READY, FrameKind.LOST}
+    assert {kind for kind, _ in frames} <= {FrameKind.MESSAGE, FrameKind.READY, FrameKind.LOST}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ async def test_malformed_frame_ends_the_link(sent: bytes) -> None:
             await link.receive()
 
 
-async def test_a_message_that_is_too_large_stays_here() -> None:
+async def test_message_over_the_size_limit_is_delivered_locally_only() -> None:
     async with two_workers() as (here, _):
         own = Follower(here, "a")
         here.publish("a", bytes(MAX_FRAME_BYTES))
@@ -173,7 +173,7 @@ async def test_a_message_that_is_too_large_stays_here() -> None:
         assert len(await own.next() or b"") == MAX_FRAME_BYTES
 
 
-# Beginning
+# Start
 
 
 def test_worker_arguments_round_trip() -> None:
@@ -184,7 +184,7 @@ def test_worker_arguments_round_trip() -> None:
     assert "key" not in repr(beginning)
 
 
-def test_process_that_was_not_started_as_a_worker_is_none() -> None:
+def test_process_not_started_as_a_worker_has_no_link() -> None:
     environment = {"HOME": "/"}
 
     assert adopt(environment) is None
@@ -192,7 +192,7 @@ def test_process_that_was_not_started_as_a_worker_is_none() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "many", "999999"])
-def test_link_that_is_none_is_refused(said: str) -> None:
+def test_invalid_worker_link_is_refused(said: str) -> None:
     environment = {VARIABLE: said}
     with pytest.raises(ConfigError, match="expected the link to a parent"):
         adopt(environment)
@@ -200,7 +200,7 @@ def test_link_that_is_none_is_refused(said: str) -> None:
     assert environment == {}
 
 
-# Leaving
+# Shutdown
 
 
 async def test_stopping_server_answers_connected_clients_once_more() -> None:
@@ -245,7 +245,7 @@ async def hello(scope: Any, receive: Any, send: Any) -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
-async def test_each_line_names_its_worker(as_json: bool, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_each_log_line_names_its_worker(as_json: bool, capfd: pytest.CaptureFixture[str]) -> None:
     read, write = os.pipe()
     async with trio.open_nursery() as nursery:
         output = SharedStderr()
@@ -264,7 +264,7 @@ async def test_each_line_names_its_worker(as_json: bool, capfd: pytest.CaptureFi
 # Balance
 
 
-def test_worker_with_more_connections_than_another_lets_it_go_first() -> None:
+def test_worker_with_more_connections_accepts_after_the_other() -> None:
     with closing(Board(3)) as board:
         first, second = (BoardPlace(os.dup(board.fd), board.take()) for _ in range(2))
         assert first.pause(0) == 0

@@ -30,8 +30,8 @@ __all__: list[str] = []
 MODERN = "2026-07-28"
 SHUTDOWN = 0.5
 """Seconds that requests get in these tests."""
-FAREWELL = 1.0
-"""Seconds that connections to a worker that is replaced get."""
+DRAIN_TIMEOUT = 1.0
+"""Seconds that connections to a replaced worker get."""
 
 PLUGIN = """
 import os, sys, time
@@ -116,7 +116,7 @@ class Peer(Client):
     """One connection, and so one worker."""
 
     def answer(self, response: http.client.HTTPResponse) -> Any:
-        """The last message of an answer, in either form."""
+        """Return the last message of a response, in either form."""
         text = response.read().decode()
         if text.startswith("{"):
             return json.loads(text)
@@ -133,7 +133,7 @@ class Peer(Client):
         return self.receive()
 
     def tool(self, name: str, *, more: dict[str, Any] | None = None, **arguments: Any) -> Any:
-        """The result of a tool, statelessly."""
+        """Return the result of a stateless tool call."""
         params = {"name": name, "arguments": arguments, **(more or {})}
         return self.answer(self.ask_modern("tools/call", params, mcp_name=name))["result"]
 
@@ -141,7 +141,7 @@ class Peer(Client):
         return int(self.tool("who")["content"][0]["text"])
 
     def handshake(self) -> None:
-        """Begin a session of 2025-11-25 for this connection and for others with its headers."""
+        """Start a session of 2025-11-25 for this connection and for others with its headers."""
         capable = {**HELLO["params"], "capabilities": {"elicitation": {}}}  # type: ignore[dict-item]
         response = self.post({**HELLO, "params": capable})
         assert response.status == 200, response.read()
@@ -229,10 +229,10 @@ def test_worker_output_is_prefixed_with_its_number(pool: Served) -> None:
     assert len(re.findall(r"(?m)^serving http://", pool.stderr)) == 1
 
 
-# What workers tell each other
+# Messages between workers
 
 
-def test_session_is_known_to_both_workers(pair: tuple[Peer, Peer]) -> None:
+def test_session_is_available_on_both_workers(pair: tuple[Peer, Peer]) -> None:
     first, second = pair
     first.handshake()
     second.headers = first.headers
@@ -242,7 +242,7 @@ def test_session_is_known_to_both_workers(pair: tuple[Peer, Peer]) -> None:
     assert {tool["name"] for tool in answer["result"]["tools"]} >= {"who", "ask"}
 
 
-def test_question_is_answered_on_the_other_worker(pair: tuple[Peer, Peer]) -> None:
+def test_server_request_is_answered_on_the_other_worker(pair: tuple[Peer, Peer]) -> None:
     first, second = pair
     here = first.who()
     first.handshake()
@@ -259,6 +259,25 @@ def test_question_is_answered_on_the_other_worker(pair: tuple[Peer, Peer]) -> No
 
     assert next_message(stream)["result"]["content"][0]["text"] == f"Ada @ {here}"
     stream.read()
+
+
+def test_messages_of_http_with_sse_go_to_the_worker_with_the_stream(pair: tuple[Peer, Peer]) -> None:
+    first, second = pair
+    here = first.who()
+    first.send("GET", "/sse", accept="text/event-stream")
+    stream = first.receive()
+    while not (line := stream.readline().decode()).startswith("data: /messages?"):
+        assert line, "the stream has ended"
+    endpoint = line.removeprefix("data: ").strip()
+    call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "who", "arguments": {}}}
+    for message in (HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}, call):
+        second.send("POST", endpoint, message)
+        taken = second.receive()
+        assert taken.status == 202
+        taken.read()
+
+    assert next_message(stream)["result"]["serverInfo"]
+    assert next_message(stream)["result"]["content"][0]["text"] == str(here)
 
 
 def test_retry_reaches_the_other_worker(pair: tuple[Peer, Peer]) -> None:
@@ -298,7 +317,7 @@ def test_changes_reach_the_listener_on_the_other_worker(pair: tuple[Peer, Peer])
     assert told == {"notifications/tools/list_changed", "notifications/resources/updated"}
 
 
-# Coming back
+# Restarts
 
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="there are no signals for real time")
@@ -322,13 +341,13 @@ def test_killed_worker_is_restarted(pool: Served, number: int, name: str) -> Non
 
 
 def test_reload_under_load_fails_no_request(pool: Served) -> None:
-    """Connections that are kept and connections for one request each; every request of both is answered."""
+    """Requests on kept connections and on connections for one request each: every one is answered."""
     before = descendants(pool.process.pid)
     done = threading.Event()
     failures: list[BaseException] = []
     replaced = threading.Event()
     served: list[tuple[bool, int]] = []
-    """Whether all were replaced when a request was begun, and who answered it."""
+    """Whether all workers were replaced when a request began, and the worker that answered it."""
     port = pool.port
 
     def load(keep: bool) -> None:
@@ -341,7 +360,7 @@ def test_reload_under_load_fails_no_request(pool: Served) -> None:
                     served.append((late, peer.who()))
                 except (ConnectionError, http.client.RemoteDisconnected):
                     # On a busy machine, a thread may be silent for so long that its connection was closed.
-                    if time.monotonic() - heard < FAREWELL:
+                    if time.monotonic() - heard < DRAIN_TIMEOUT:
                         raise
                     keep_on = False
                 else:
@@ -374,7 +393,7 @@ def test_reload_under_load_fails_no_request(pool: Served) -> None:
     assert not before & descendants(pool.process.pid)
 
 
-def test_reload_that_fails_leaves_the_workers_in_place(pool: Served, folder: Path) -> None:
+def test_failed_reload_keeps_the_workers(pool: Served, folder: Path) -> None:
     before = descendants(pool.process.pid)
     replaced = pool.stderr.count("all workers are replaced")
     (folder / "own.py").write_text("raise RuntimeError('a slip of the pen')")
@@ -388,7 +407,7 @@ def test_reload_that_fails_leaves_the_workers_in_place(pool: Served, folder: Pat
     assert pool.stderr.count("all workers are replaced") == replaced
 
 
-def test_start_that_fails_is_reported_and_ends_the_parent(folder: Path) -> None:
+def test_failed_start_is_reported_and_ends_the_parent(folder: Path) -> None:
     (folder / "broken.py").write_text("raise RuntimeError('a slip of the pen')")
     ended = run("serve", "--http", "--port=0", "--plugin=broken.py", "--strict", cwd=folder, MCPTRIO_HTTP_WORKERS="2")
 
@@ -396,7 +415,7 @@ def test_start_that_fails_is_reported_and_ends_the_parent(folder: Path) -> None:
     assert re.search(r"(?m)^mcptrio: no worker serves: worker \d+ ended with 2 .*a slip of the pen", ended.stderr)
 
 
-def test_wrong_configuration_is_tried_once(folder: Path) -> None:
+def test_invalid_configuration_is_tried_once(folder: Path) -> None:
     files = {"MCPTRIO_HTTP_TLS_CERT": "none", "MCPTRIO_HTTP_TLS_KEY": "none"}
     args = ("serve", "--http", "--port=0", "--plugin=own.py")
     ended = run(*args, cwd=folder, MCPTRIO_HTTP_WORKERS="2", **files)
@@ -406,10 +425,10 @@ def test_wrong_configuration_is_tried_once(folder: Path) -> None:
     assert "worker 3" not in ended.stderr
 
 
-# The end
+# Shutdown
 
 
-def test_sigterm_ends_all_and_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+def test_sigterm_ends_all_processes(folder: Path, tmp_path: Path) -> None:
     with workers(folder, "--plugin=own.py", MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN="600", TMPDIR=str(tmp_path)) as served:
         with two_workers(served) as (first, _):
             first.send("POST", message=HELLO)
@@ -417,7 +436,7 @@ def test_sigterm_ends_all_and_leaves_nothing(folder: Path, tmp_path: Path) -> No
             assert [each.name for each in tmp_path.iterdir() if each.name.startswith("mcptrio-")]
             children = descendants(served.process.pid)
             served.signal(signal.SIGTERM)
-            # A connection that is open and a session hold nothing up.
+            # An open connection and a session do not delay it.
             code, _ = served.end()
 
         assert code == 0
@@ -425,7 +444,7 @@ def test_sigterm_ends_all_and_leaves_nothing(folder: Path, tmp_path: Path) -> No
         assert not list(tmp_path.iterdir())
 
 
-def test_second_signal_ends_all_at_once(folder: Path) -> None:
+def test_second_signal_ends_all_processes_at_once(folder: Path) -> None:
     with workers(folder, "--plugin=own.py", MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN="600") as served, ExitStack() as stack:
         [first, _] = stack.enter_context(two_workers(served))
         first.call("block")
@@ -450,12 +469,12 @@ def test_worker_whose_event_loop_is_blocked_is_replaced(folder: Path) -> None:
         served.until(r"worker \d+ was ended because its event loop was blocked; another one is started")
         served.until("worker 3 serves")
         assert is_gone(victim)
-        # The one that is idle tells that it is alive, and stays.
+        # The idle worker reports that it is alive, and is kept.
         assert second.who() == other
 
 
 def test_workers_do_not_outlive_their_parent(folder: Path) -> None:
-    """Neither the one that is idle nor the one whose event loop is blocked."""
+    """Neither the idle worker nor the one with a blocked event loop outlives it."""
     with workers(folder, "--plugin=own.py") as served, ExitStack() as stack:
         [first, _] = stack.enter_context(two_workers(served))
         first.call("block")
@@ -468,7 +487,7 @@ def test_workers_do_not_outlive_their_parent(folder: Path) -> None:
         wait_until(lambda: all(is_gone(child) for child in children), "a worker is left")
 
 
-# Wrong use
+# Misuse
 
 
 @pytest.mark.parametrize(

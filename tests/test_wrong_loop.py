@@ -1,4 +1,4 @@
-"""Entry points that are called without Trio raise an error of one sentence, before anything is opened."""
+"""Entry points that are called without Trio raise an error of one sentence, before a resource is opened."""
 
 from __future__ import annotations
 

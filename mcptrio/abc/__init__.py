@@ -43,6 +43,14 @@ if TYPE_CHECKING:
     from mcptrio.abc.stores import UsesStores as UsesStores
     from mcptrio.abc.stores import session_topic as session_topic
     from mcptrio.abc.stores import wake_message as wake_message
+    from mcptrio.abc.tasks import TASK_CHANGED as TASK_CHANGED
+    from mcptrio.abc.tasks import TASK_QUEUED as TASK_QUEUED
+    from mcptrio.abc.tasks import TASKS_TOPIC as TASKS_TOPIC
+    from mcptrio.abc.tasks import TaskQueue as TaskQueue
+    from mcptrio.abc.tasks import TaskRecord as TaskRecord
+    from mcptrio.abc.tasks import TaskState as TaskState
+    from mcptrio.abc.tasks import TaskStore as TaskStore
+    from mcptrio.abc.tasks import task_topic as task_topic
 
 _HOMES = {
     "ASGIApp": "mcptrio.abc.engine",
@@ -77,6 +85,14 @@ _HOMES = {
     "session_topic": "mcptrio.abc.stores",
     "wake_message": "mcptrio.abc.stores",
     "StoredEvent": "mcptrio.abc.stores",
+    "TASK_CHANGED": "mcptrio.abc.tasks",
+    "TASK_QUEUED": "mcptrio.abc.tasks",
+    "TASKS_TOPIC": "mcptrio.abc.tasks",
+    "TaskQueue": "mcptrio.abc.tasks",
+    "TaskRecord": "mcptrio.abc.tasks",
+    "TaskState": "mcptrio.abc.tasks",
+    "TaskStore": "mcptrio.abc.tasks",
+    "task_topic": "mcptrio.abc.tasks",
     "TokenStore": "mcptrio.abc.authorization",
     "TokenVerifier": "mcptrio.abc.authorization",
 }

@@ -144,7 +144,7 @@ class OwnIssuer:
 class TokenVerifier(Protocol):
     """Finds the principal of an access token. The caller checks the scheme and the proof of possession."""
 
-    def is_own(self, token: str, issuer: str | None) -> bool | None:
+    def recognizes(self, token: str, issuer: str | None) -> bool | None:
         """Return whether the token belongs to this verifier, judged by its text alone.
 
         ``True``: it does, and no other verifier sees it. ``False``: it does not. ``None``: the text does not show it.

@@ -67,7 +67,7 @@ class MessageSink(Protocol):
         """
         ...
 
-    def offer(self, message: Notification, key: object) -> None:
+    def send_latest(self, message: Notification, key: object) -> None:
         """Send a message that only matters while it is the newest with its key. Does not block.
 
         A full sink replaces a queued message with the same key, or keeps the message until there is room. The number

@@ -148,11 +148,11 @@ class Engine(Protocol):
         """
         ...
 
-    async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
+    async def run_guarded(self, task: Callable[[], Awaitable[object]], what: str) -> None:
         """Run a task of the transport. Its exception (e.g. of a failing store) is logged and ends nothing else."""
         ...
 
-    def mirrored_parameters(self, tool: str, /) -> Mapping[str, tuple[str, ...]]:
+    def param_headers(self, tool: str, /) -> Mapping[str, tuple[str, ...]]:
         """Return the parameter headers of a tool: names (lower case, without ``mcp-param-``) with argument paths."""
         ...
 

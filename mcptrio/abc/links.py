@@ -32,26 +32,26 @@ class Link(Protocol):
         ...
 
     async def exchange(
-        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = ...
+        self, request: Request, revision: Revision, *, param_headers: Mapping[str, tuple[str, ...]] = ...
     ) -> Response | ErrorResponse:
         """Send a request and return its response. Other messages of the server go to the receiver of the link.
 
-        Sets no deadline: the caller cancels this call or calls :meth:`give_up`. The server notices either only if
+        Sets no deadline: the caller cancels this call or calls :meth:`abandon`. The server notices either only if
         :meth:`cancels_by_leaving` is true.
 
         Args:
-            mirrored: Parameter headers: names in lower case without ``mcp-param-``, each with the path of its argument.
+            param_headers: Names in lower case without ``mcp-param-``, each with the path of its argument.
 
         Raises:
             RequestFailed: The request could not be delivered, or its response is unreadable. The link stays usable.
             SessionLost: The server has forgotten the session (HTTP 404); the request was not served.
             AuthorizationError: The server requires credentials that cannot be obtained.
             ConnectionClosed: The link is closed, or was closed before the response came.
-            trio.TooSlowError: :meth:`give_up` was called.
+            trio.TooSlowError: :meth:`abandon` was called.
         """
         ...
 
-    def give_up(self, id: RequestId) -> None:
+    def abandon(self, id: RequestId) -> None:
         """Make the exchange of this request raise TooSlowError. Does nothing if it has ended.
 
         A client that watches the deadlines of many exchanges uses this, because a cancel scope around each would cost
@@ -74,7 +74,7 @@ class Link(Protocol):
         """Return whether leaving :meth:`exchange` cancels the request on the server (2026-07-28 over HTTP)."""
         ...
 
-    def mirrors(self, revision: Revision) -> bool:
+    def sends_param_headers(self, revision: Revision) -> bool:
         """Return whether arguments marked in a tool's schema are sent as parameter headers (see :meth:`exchange`)."""
         ...
 

@@ -26,7 +26,7 @@ __all__ = [
 
 # The four values are also the words that commands and /readyz show.
 PluginState: TypeAlias = Literal["loaded", "running", "quarantined", "disabled"]
-"""``loaded``: imported and registered; ``running``: its lifespan is open; ``quarantined``: it failed (see ``fault``)
+"""``loaded``: imported and registered; ``running``: its lifespan is open; ``quarantined``: it failed (see ``failure``)
 and its entries are withdrawn; ``disabled``: installed but not imported."""
 
 
@@ -119,7 +119,7 @@ class PluginStatus:
 
     Args:
         isolated: whether the plugin runs in a process of its own.
-        fault: the reason of a quarantine.
+        failure: the reason of a quarantine.
         import_seconds: the duration of its import; ``None`` if it was not imported.
         withheld: the tools that are not offered, each with the reason.
         offers: kinds (``tools``, ``resources``, …) to names.
@@ -130,7 +130,7 @@ class PluginStatus:
     distribution: str | None
     state: PluginState
     isolated: bool
-    fault: str | None
+    failure: str | None
     warnings: tuple[str, ...]
     import_seconds: float | None
     withheld: Mapping[str, str]

@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from mcptrio.abc.authorization import Principal
 from mcptrio.abc.status import StoreStatus
+from mcptrio.abc.tasks import TaskStore
 
 __all__ = [
     "INBOX_MESSAGE",
@@ -43,6 +44,7 @@ class SessionRecord:
 
     id: str
     revision: str
+    """Empty for a stream of HTTP with SSE, whose session stays in the process that has the stream."""
     # Bound at initialize. Every later request of the session must have the same principal.
     principal: Principal | None = None
     client_info: Mapping[str, Any] = field(factory=dict)
@@ -169,7 +171,8 @@ class EventStore(Protocol):
     async def inbox(self, session: str, position: int) -> tuple[list[bytes], int]:
         """Return messages of the inbox from ``position`` (0 is the first), and the position after them.
 
-        A long list is returned in parts; an empty one is the end.
+        A long list is returned in parts; an empty one is the end. Positions are not used again, as long as the inbox is
+        read more often than events expire.
         """
         ...
 
@@ -236,8 +239,12 @@ class EffectStore(Protocol):
         """
         ...
 
-    async def finish(self, call: str, key: str, result: bytes) -> None:
-        """Store the result of a claimed effect. Kept for an hour."""
+    async def finish(self, call: str, key: str, result: bytes, keep: float = 3600.0) -> None:
+        """Store the result of a claimed effect.
+
+        Args:
+            keep: Seconds for which it is kept.
+        """
         ...
 
     async def release(self, call: str, key: str) -> None:
@@ -284,6 +291,7 @@ class Stores:
     effects: EffectStore | None = None
     replays: ReplayStore | None = None
     quotas: QuotaStore | None = None
+    tasks: TaskStore | None = None
     is_shared: bool = False
     status: Callable[[], StoreStatus] = lambda: StoreStatus(kind="memory")
 

@@ -59,10 +59,12 @@ def check_claims(
             continue
         # bool is a subclass of int. A NaN would make every comparison below false, so the token would pass.
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise BadToken(f"{name}: expected seconds since 1970")
+            raise BadToken(f"{name}: expected seconds since 1970, got {type(value).__name__}")
         if name == "exp" and value + skew <= now:
             raise ExpiredToken("exp: the token has expired")
         if name == "exp" and value - skew > now + within:
-            raise BadToken(f"exp: expected it to expire within {within:g} seconds")
+            raise BadToken(
+                f"exp: expected it to expire within {within:g} seconds, got {value - now:g} seconds from now"
+            )
         if name != "exp" and value - skew > now:
             raise BadToken(f"{name}: the token is not valid yet; compare the clocks of the issuer and the server")

@@ -124,7 +124,7 @@ class Key:
             raise BadKey("expected a JSON Web Key, got something else")
         id, named, use, ops = jwk.get("kid"), jwk.get("alg"), jwk.get("use"), jwk.get("key_ops")
         if id is not None and not (isinstance(id, str) and len(id) <= _MAX_KEY_ID_CHARS):
-            raise BadKey(f"kid: expected at most {_MAX_KEY_ID_CHARS} characters")
+            raise BadKey(f"kid: expected {_MAX_KEY_ID_CHARS} characters or fewer, got {str(id)[:20]!r}")
         if use not in (None, "sig"):
             raise BadKey("expected a key for signatures, got one for something else")
         # RFC 7517 sections 4.2 and 4.3: a key for encryption must not verify signatures.

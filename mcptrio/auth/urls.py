@@ -174,9 +174,9 @@ def _split(url: str) -> SplitResult:
         ValueError: The URL is not allowed; the message has the expected form.
     """
     if len(url) > _MAX_URL_CHARS:
-        raise ValueError(f"expected a URL of at most {_MAX_URL_CHARS} characters")
-    if _UNSAFE.search(url):
-        raise ValueError("expected a URL of visible ASCII characters that have a place in one")
+        raise ValueError(f"expected a URL of at most {_MAX_URL_CHARS} characters, got {len(url)}")
+    if unsafe := _UNSAFE.search(url):
+        raise ValueError(f"expected a URL of visible ASCII characters that have a place in one, got {unsafe[0]!r}")
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or parts.port == 0:
         raise ValueError("expected an http or https URL with a host")

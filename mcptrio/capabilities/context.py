@@ -152,8 +152,8 @@ class Context(Generic[StateT]):
     @property
     def cancel_reason(self) -> str | None:
         """The reason of the cancellation, if known; for an ``except trio.Cancelled`` that raises again."""
-        fault = self._scope.error
-        return self._scope.reason or (fault.message if fault is not None else None)
+        failure = self._scope.error
+        return self._scope.reason or (failure.message if failure is not None else None)
 
     # Report
 

@@ -93,7 +93,7 @@ def _call(function: Callable[..., Any], values: dict[str, Any]) -> tuple[Any]:
         trio.from_thread.check_cancelled()
         items.append(item)
         if len(items) > MAX_ITEMS:
-            raise ValueError(f"expected at most {MAX_ITEMS} items from {function}")
+            raise ValueError(f"expected at most {MAX_ITEMS} items from {function}, got more")
     return (items,)
 
 
@@ -107,7 +107,7 @@ async def _collect(stream: Any) -> list[Any]:
         async for item in stream:
             items.append(item)
             if len(items) > MAX_ITEMS:
-                raise ValueError(f"expected at most {MAX_ITEMS} items from {stream}")
+                raise ValueError(f"expected at most {MAX_ITEMS} items from {stream}, got more")
     finally:
         # Shielded: the generator's own clean-up has to run even if the call was cancelled.
         with trio.move_on_after(1, shield=True):

@@ -37,7 +37,7 @@ class RequestView:
         id: the request's id in its session.
         method: such as ``tools/call``.
         name: the tool, prompt or URI; ``None`` for other methods.
-        arguments: those of a tool or prompt, not validated yet.
+        arguments: the arguments of a tool or prompt, not validated yet.
         plugin: the plugin of the tool; ``None`` for the server's own and for other methods.
         principal: the authenticated user.
         caller: the same string for one principal, or else for one session; see :attr:`mcptrio.Context.caller`.
@@ -81,13 +81,13 @@ class MiddlewareChain:
         self._works = works
         self._links: list[_Link] = []
         self.around: Wrapper | None = None
-        """Calls a handler through all of them; ``None`` while there are none."""
+        """Calls a handler through all middleware; ``None`` without middleware."""
 
     def add(self, function: Middleware, owner: Owner, order: int) -> None:
         """Add a middleware.
 
         Args:
-            order: lower ones are further outside; among equal ones, the first one added.
+            order: lower ones wrap higher ones; of equal ones, the first one added wraps the next.
         """
         if not callable(function):
             raise TypeError(f"middleware: expected an async function, got {type(function).__name__}")
@@ -152,7 +152,7 @@ class _Step:
             if outcome.error is self._passing or isinstance(outcome.error, MCPError):
                 raise outcome.error
             raise self._broken(outcome.error)
-        # A middleware that forgets `return await proceed()` would answer null.
+        # A middleware without `return await proceed()` would answer null.
         if outcome.value is None:
             raise self._broken(None)
         return outcome.value
@@ -162,7 +162,7 @@ class _Step:
 
     async def _proceed(self) -> Any:
         if self._called:
-            # A second run would have every effect twice.
+            # A second run would repeat every side effect.
             raise RuntimeError("proceed: a request is handled once")
         self._called = True
         outcome = await run_guarded(self._inner)

@@ -36,7 +36,8 @@ def named_effect(
         # A tuple would be a list after a replay, which contradicts the effect's annotation.
         if result != value:
             raise TypeError(
-                f"ctx.once: expected JSON values as the result of {name}: lists for tuples, and text as keys"
+                f"ctx.once: expected JSON values as the result of {name} (lists for tuples, and text as keys),"
+                f" got {type(value).__name__} with others"
             )
         return result
 

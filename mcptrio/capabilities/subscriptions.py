@@ -96,8 +96,8 @@ class Subscriptions:
     def updated(self, uri: str, caller: str | None = None) -> None:
         """Report a changed resource, to all subscribers or to those of one caller."""
         if self._nursery is not None:
-            news = {"uri": uri} if caller is None else {"uri": uri, "caller": caller}
-            self._state.loop.hand_over(partial(self._publish, news))
+            change = {"uri": uri} if caller is None else {"uri": uri, "caller": caller}
+            self._state.loop.hand_over(partial(self._publish, change))
 
     def _tell_soon(self, what: str) -> None:
         if self._nursery is None:  # the server may have closed since a thread handed this over
@@ -112,13 +112,13 @@ class Subscriptions:
         for what in sorted(changed):
             self._publish({"list": what})
 
-    def _publish(self, news: dict[str, str]) -> None:
+    def _publish(self, change: dict[str, str]) -> None:
         if self._nursery is None:
             return
         # Local subscribers first, without waiting for the bus.
-        self._deliver(news)
+        self._deliver(change)
         if self._bus is not None:
-            self._bus.publish(TOPIC, orjson.dumps({**news, "from": self._replica}))
+            self._bus.publish(TOPIC, orjson.dumps({**change, "from": self._replica}))
 
     async def run(self) -> None:
         """Exchange changes with the other replicas. Runs while the server is open."""
@@ -139,14 +139,14 @@ class Subscriptions:
             self._changed_everything()
             return
         try:
-            news = orjson.loads(message)
+            change = orjson.loads(message)
         except orjson.JSONDecodeError:
-            news = None
+            change = None
         # Another version of mcptrio may publish something that this one does not know.
-        if not isinstance(news, dict):
+        if not isinstance(change, dict):
             _log.warning("a message of another replica was ignored: bytes=%d", len(message))
-        elif news.pop("from", None) != self._replica:
-            self._deliver(news)
+        elif change.pop("from", None) != self._replica:
+            self._deliver(change)
 
     def _changed_everything(self) -> None:
         """Report everything that clients subscribe to as changed: messages of other replicas may have been lost."""
@@ -164,13 +164,13 @@ class Subscriptions:
         for uri in conversation.subscriptions:
             _tell_resource(conversation, uri)
 
-    def _deliver(self, news: dict[str, Any]) -> None:
-        what, uri = news.get("list"), news.get("uri")
+    def _deliver(self, change: dict[str, Any]) -> None:
+        what, uri = change.get("list"), change.get("uri")
         if isinstance(what, str) and what in _LISTS:
             method = f"notifications/{what}/list_changed"
             self._tell(method, EmptyParams, what, lambda listen: bool(getattr(listen.wanted, _LISTS[what])))
         elif isinstance(uri, str):
-            self._tell_updated(uri, news.get("caller"))
+            self._tell_updated(uri, change.get("caller"))
 
     def _tell(self, method: str, params: Callable[..., Any], key: str, wants: Callable[[_Listen], bool]) -> None:
         # Its streams get the change with their subscription id, which tells a client which subscription it is for.
@@ -219,7 +219,7 @@ class Subscriptions:
         if not self._access.may_watch(params.uri, scope.principal):
             raise ResourceNotFound(params.uri)
         if params.uri not in subscriptions and len(subscriptions) >= limit:
-            raise InvalidParams(f"expected at most {limit} subscriptions in one session")
+            raise InvalidParams(f"expected at most {limit} subscriptions in one session, got one more @ $.uri")
         scope.session.set_subscriptions(subscriptions | {params.uri})
         self.touched()
         return EmptyResult()

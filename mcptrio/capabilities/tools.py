@@ -72,7 +72,7 @@ class ToolEntry:
     output: OutputSchema
     input_validator: Validator | None
     output_validator: Validator | None
-    mirrored: Mapping[str, tuple[str, ...]]
+    param_headers: Mapping[str, tuple[str, ...]]
     limiter: FairLimiter | None
     """Where the tool bounds its own concurrency."""
     takes_dict: str | None
@@ -132,9 +132,9 @@ class Tools:
         entry = self._find(name)
         return entry.owner.plugin if entry is not None else None
 
-    def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
+    def param_headers(self, name: str) -> Mapping[str, tuple[str, ...]]:
         entry = self._find(name)
-        return entry.mirrored if entry is not None else {}
+        return entry.param_headers if entry is not None else {}
 
     def _find(self, name: str) -> ToolEntry | None:
         # As Registry.get() does it: every call of a tool comes here.
@@ -280,7 +280,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         output=output,
         input_validator=input_validator,
         output_validator=Validator(output_schema) if mark.output_schema is not None and output_schema else None,
-        mirrored=check_header_annotations(input_schema),
+        param_headers=check_header_annotations(input_schema),
         limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
         takes_dict=takes_dict,
     )
@@ -300,7 +300,7 @@ def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: Ow
         output=_UNSTRUCTURED,
         input_validator=None,
         output_validator=None,
-        mirrored=check_header_annotations(tool.input_schema),
+        param_headers=check_header_annotations(tool.input_schema),
         limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
         takes_dict="arguments",
     )

@@ -95,7 +95,8 @@ def login(target: str, client_id: str | None, client_secret: str | None, issuer:
     """
     # A secret or an issuer without a client would be ignored silently.
     if client_id is None and (client_secret is not None or issuer is not None):
-        raise click.UsageError("expected --client-id with --client-secret and --issuer")
+        given = "--issuer" if client_secret is None else "--client-secret"
+        raise click.UsageError(f"expected --client-id with --client-secret and --issuer, got {given} without it")
     client = None
     if client_id is not None:
         if client_secret is not None and issuer is None:
@@ -137,7 +138,7 @@ def _run(start: Callable[[], Work]) -> None:
 def _endpoint(target: str) -> Endpoint:
     found = find_target(TargetOptions(target=target, settings=client_settings())).target
     if not isinstance(found, Endpoint):
-        raise ConfigError("TARGET: expected a server with a URL; other servers have no login")
+        raise ConfigError("TARGET: expected a server with a URL, got one without, which has no login")
     return found
 
 

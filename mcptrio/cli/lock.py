@@ -73,7 +73,7 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
         # The entries of a failed plugin are unknown, and would be missing in the lock.
         if plugin.state == "quarantined":
             raise click.ClickException(
-                f"{plugin.name} failed: {plugin.fault}; nothing is locked (--no-plugin leaves it out)"
+                f"{plugin.name} failed: {plugin.failure}; nothing is locked (--no-plugin leaves it out)"
             )
     lock = lock_of(server.catalog, server.plugins.plugins)
     if not lock.plugins:

@@ -46,7 +46,9 @@ async def command(cmd: CommandContext, uri: str, output: Path | None, force: boo
         cmd.console.print_json(cmd.wire(result))
     elif file is not None:
         if len(result.contents) != 1:
-            raise ConfigError(f"--output: {uri} has {len(result.contents)} parts; expected a folder for them")
+            raise ConfigError(
+                f"--output: expected a folder for the {len(result.contents)} parts of {uri}, got a file name"
+            )
         data = bytes_of(result.contents[0], result.contents[0].uri)
         # Without a yes, a file that was created during the request is not overwritten either.
         await trio.to_thread.run_sync(partial(write_file, file, data, overwrite=force))

@@ -45,7 +45,8 @@ def command(
     A client starts this command and uses its standard input and output. With --http, it serves HTTP.
     """
     if not http and (options["host"] is not None or options["port"] is not None):
-        raise click.UsageError("--host and --port go with --http")
+        given = "--host" if options["host"] is not None else "--port"
+        raise click.UsageError(f"expected --http with --host and --port, got {given} without it")
     if objects and plugins:
         raise click.UsageError(f"the program says which plugins it runs; got {' '.join(plugins)}")
     serve(

@@ -112,7 +112,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     """
     transport = transport or ("stream" if addresses else None)
     if transport is None:
-        raise click.UsageError("expected --stdio, --http, --listen or --transport")
+        raise click.UsageError("expected --stdio, --http, --listen or --transport, got none of them")
     if addresses and transport not in ("stream", "http"):
         raise click.UsageError(f"--listen does not go with {transport}")
     if options.get("store") is not None and transport != "http":
@@ -231,7 +231,7 @@ def _over_streams(settings: ServeSettings) -> None:
     table = settings.read.stream
     where = settings.addresses or table.listen
     if not where:
-        raise click.UsageError("expected an address: --listen, or stream.listen of the configuration")
+        raise click.UsageError("expected an address in --listen or in stream.listen of the configuration, got none")
     stream = evolve(table, limits=settings.read.server.message)
     server = settings.make()
     run(

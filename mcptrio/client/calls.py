@@ -78,7 +78,7 @@ class _Call:
         if self.reporting is not None:
             self.reporting.cancel()
         else:
-            self.link.give_up(self.sent.message.id)
+            self.link.abandon(self.sent.message.id)
 
 
 class Calls:
@@ -107,7 +107,7 @@ class Calls:
         *,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
-        mirrored: Mapping[str, tuple[str, ...]] = _NO_HEADERS,
+        param_headers: Mapping[str, tuple[str, ...]] = _NO_HEADERS,
     ) -> Answer:
         """Send a request and wait for its answer.
 
@@ -129,9 +129,9 @@ class Calls:
         self._deadlines.add(call)
         try:
             if on_progress is not None:
-                return await self._reporting(call, mirrored, on_progress)
-            return await self._exchange(call, mirrored)
-        # Raised by expire() through Link.give_up. The on_progress callback may raise the same type.
+                return await self._reporting(call, param_headers, on_progress)
+            return await self._exchange(call, param_headers)
+        # Raised by expire() through Link.abandon. The on_progress callback may raise the same type.
         except trio.TooSlowError:
             if not call.expired:
                 raise
@@ -185,15 +185,17 @@ class Calls:
         call.deadline = min(deadline, call.latest)
         self._deadlines.moved(call)
 
-    async def _exchange(self, call: _Call, mirrored: Mapping[str, tuple[str, ...]]) -> Answer:
+    async def _exchange(self, call: _Call, param_headers: Mapping[str, tuple[str, ...]]) -> Answer:
         try:
-            return await call.link.exchange(call.sent.message, call.sent.revision, mirrored=mirrored)
+            return await call.link.exchange(call.sent.message, call.sent.revision, param_headers=param_headers)
         except (trio.Cancelled, trio.TooSlowError):
             if not call.link.cancels_by_leaving(call.sent.revision):
                 self._cancel(call.link, call.sent)
             raise
 
-    async def _reporting(self, call: _Call, mirrored: Mapping[str, tuple[str, ...]], on_progress: OnProgress) -> Answer:
+    async def _reporting(
+        self, call: _Call, param_headers: Mapping[str, tuple[str, ...]], on_progress: OnProgress
+    ) -> Answer:
         call.reports, call.unread = trio.open_memory_channel[Progress](MAX_UNREAD_REPORTS)
         done: list[Answer | MCPTrioError] = []
         failure: BaseException | None = None
@@ -201,7 +203,7 @@ class Calls:
         async def work(sender: trio.MemorySendChannel[Progress]) -> None:
             with sender:
                 try:
-                    done.append(await self._exchange(call, mirrored))
+                    done.append(await self._exchange(call, param_headers))
                 except MCPTrioError as error:
                     done.append(error)
             # The answer has arrived; the time that the callback takes for the remaining reports is not the server's.

@@ -169,7 +169,7 @@ class Client:
             self._requests.send_with_input, "tools/call", params, timeout=timeout, progress=progress, meta=meta
         )
         seconds = self._options.timeouts.idle if timeout is None else timeout
-        return await self._tools.call(name, lambda mirrored: send(mirrored=mirrored), seconds)
+        return await self._tools.call(name, lambda param_headers: send(param_headers=param_headers), seconds)
 
     @asynccontextmanager
     async def start_tool(
@@ -354,7 +354,7 @@ class Client:
             return await send()
         seconds = self._options.timeouts.idle if timeout is None else timeout
         name = str((params or {}).get("name"))
-        return await self._tools.send(name, lambda mirrored: send(mirrored=mirrored), seconds)
+        return await self._tools.send(name, lambda param_headers: send(param_headers=param_headers), seconds)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification with parameters in wire form."""

@@ -230,10 +230,15 @@ class Handlers:
         for number, message in enumerate(params.messages):
             results = {block.tool_use_id for block in message.content if isinstance(block, ToolResultContent)}
             if results and len(message.content) != sum(isinstance(b, ToolResultContent) for b in message.content):
-                raise InvalidParams(f"expected nothing beside tool results @ $.messages[{number}].content")
+                raise InvalidParams(
+                    f"expected tool results alone, got other content beside them @ $.messages[{number}].content"
+                )
             # Model APIs reject a conversation in which a tool use is not followed by its result.
             if results != open_uses:
-                raise InvalidParams(f"expected one result for each tool use before @ $.messages[{number}].content")
+                raise InvalidParams(
+                    f"expected one result for each of the {len(open_uses)} tool uses before, got {len(results)}"
+                    f" @ $.messages[{number}].content"
+                )
             open_uses = {block.id for block in message.content if isinstance(block, ToolUseContent)}
 
     async def _list_roots(self) -> ListRootsResult:

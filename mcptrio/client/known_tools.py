@@ -34,7 +34,7 @@ MAX_TOOLS = 10_000
 @define(eq=False)
 class _KnownTool:
     tool: Tool
-    mirrored: Mapping[str, tuple[str, ...]]
+    param_headers: Mapping[str, tuple[str, ...]]
 
     @cached_property
     def validator(self) -> Validator | None:
@@ -53,25 +53,25 @@ class KnownTools:
         self.listed_at = -inf
         """Trio clock time at which a complete listing began; minus infinity before the first one."""
 
-    def learn(self, page: ListToolsResult, *, mirrors: bool) -> ListToolsResult:
+    def learn(self, page: ListToolsResult, *, sends_param_headers: bool) -> ListToolsResult:
         """Add a page to the snapshot.
 
         Args:
-            mirrors: True if the link repeats arguments in headers.
+            sends_param_headers: True if the link repeats arguments in headers.
 
         Returns:
             The page without the tools whose ``x-mcp-header`` annotations are invalid.
         """
-        kept = tuple(tool for tool in page.tools if self._learn(tool, mirrors=mirrors))
+        kept = tuple(tool for tool in page.tools if self._learn(tool, sends_param_headers=sends_param_headers))
         return page if len(kept) == len(page.tools) else evolve(page, tools=kept)
 
     def __contains__(self, name: str) -> bool:
         return name in self._tools
 
-    def mirrored(self, name: str) -> Mapping[str, tuple[str, ...]]:
+    def param_headers(self, name: str) -> Mapping[str, tuple[str, ...]]:
         """Return the headers of a tool: name without ``mcp-param-``, to the path of the argument."""
         known = self._tools.get(name)
-        return known.mirrored if known is not None else _NO_HEADERS
+        return known.param_headers if known is not None else _NO_HEADERS
 
     def check(self, name: str, result: CallToolResult) -> None:
         """Validate a result against the tool's output schema, if one is known.
@@ -83,7 +83,9 @@ class KnownTools:
         if known is None or known.tool.output_schema is None or result.is_error:
             return
         if result.structured_content is ABSENT:
-            raise RemoteProtocolError(f"tool {name!r}: expected structured content, since it has an output schema")
+            raise RemoteProtocolError(
+                f"tool {name!r}: expected structured content, since it has an output schema, got none"
+            )
         if known.validator is not None:
             try:
                 known.validator.validate(result.structured_content)
@@ -92,18 +94,18 @@ class KnownTools:
 
     # Private
 
-    def _learn(self, tool: Tool, *, mirrors: bool) -> bool:
+    def _learn(self, tool: Tool, *, sends_param_headers: bool) -> bool:
         before = self._tools.pop(tool.name, None)
-        mirrored = _NO_HEADERS
-        if mirrors:
+        param_headers = _NO_HEADERS
+        if sends_param_headers:
             try:
-                mirrored = check_header_annotations(tool.input_schema)
+                param_headers = check_header_annotations(tool.input_schema)
             except ValueError as error:
                 # streamable-http: clients must exclude such a tool from the list, and keep the others.
                 _log.warning("tool ignored, invalid header annotation: tool=%r error=%s", tool.name, error)
                 return False
         if len(self._tools) < MAX_TOOLS:
             # An unchanged tool keeps its compiled schema.
-            is_same = before is not None and (before.tool, before.mirrored) == (tool, mirrored)
-            self._tools[tool.name] = before if before is not None and is_same else _KnownTool(tool, mirrored)
+            is_same = before is not None and (before.tool, before.param_headers) == (tool, param_headers)
+            self._tools[tool.name] = before if before is not None and is_same else _KnownTool(tool, param_headers)
         return True

@@ -86,12 +86,16 @@ class _Pages:
     def _count(self, page: Any) -> None:
         self._item_count += len(self._listing._items(page))
         if self._item_count > MAX_ITEMS:
-            raise RemoteProtocolError(f"{self._listing._label}: expected at most {MAX_ITEMS} entries on all pages")
+            raise RemoteProtocolError(
+                f"{self._listing._label}: expected at most {MAX_ITEMS} entries on all pages, got more"
+            )
         # The first page is not measured, because encoding it again would make short lists slower.
         if self._seen:
             self._byte_count += encoded_size(Response(0, LATEST.unstructure(page)))
             if self._byte_count > MAX_BYTES:
-                raise RemoteProtocolError(f"{self._listing._label}: expected at most {MAX_BYTES} bytes on all pages")
+                raise RemoteProtocolError(
+                    f"{self._listing._label}: expected at most {MAX_BYTES} bytes on all pages, got more"
+                )
 
     def _check(self) -> None:
         if self._cursor is None:
@@ -100,7 +104,7 @@ class _Pages:
             raise RemoteProtocolError(f"{self._listing._label}: the server gave the same cursor twice")
         self._seen.add(self._cursor)
         if len(self._seen) >= MAX_PAGES:
-            raise RemoteProtocolError(f"{self._listing._label}: expected at most {MAX_PAGES} pages")
+            raise RemoteProtocolError(f"{self._listing._label}: expected at most {MAX_PAGES} pages, got more")
 
 
 class _Items(Generic[T]):

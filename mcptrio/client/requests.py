@@ -88,13 +88,13 @@ class ClientRequests:
         *,
         timeout: float | None = None,
         progress: OnProgress | None = None,
-        mirrored: Mapping[str, tuple[str, ...]] | None = None,
+        param_headers: Mapping[str, tuple[str, ...]] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send a request and return its result, on a new session if the current one is lost.
 
         Args:
-            mirrored: Header name to the path of the argument that it repeats.
+            param_headers: Header name to the path of the argument that it repeats.
         """
         pause, repeats, is_renewed = FIRST_PAUSE_SECONDS, 0, False
         while True:
@@ -106,7 +106,7 @@ class ClientRequests:
                 params,
                 timeout=timeout,
                 on_progress=progress,
-                mirrored=mirrored,
+                param_headers=param_headers,
                 meta=meta,
             )
             try:
@@ -133,7 +133,7 @@ class ClientRequests:
         *,
         timeout: float | None = None,
         progress: OnProgress | None = None,
-        mirrored: Mapping[str, tuple[str, ...]] | None = None,
+        param_headers: Mapping[str, tuple[str, ...]] | None = None,
         meta: Mapping[str, Any] | None = None,
         without_input: Callable[[Any], None] | None = None,
     ) -> Any:
@@ -150,7 +150,9 @@ class ClientRequests:
         """
 
         async def send(params: Any) -> Any:
-            work = partial(self.send, method, params, timeout=timeout, progress=progress, mirrored=mirrored, meta=meta)
+            work = partial(
+                self.send, method, params, timeout=timeout, progress=progress, param_headers=param_headers, meta=meta
+            )
             return await self._with_urls(work)
 
         result = await send(params)
@@ -163,7 +165,9 @@ class ClientRequests:
             questions = result.input_requests or {}
             if not questions:
                 if result.request_state is None:
-                    raise RemoteProtocolError("expected inputRequests or requestState in a result that is not complete")
+                    raise RemoteProtocolError(
+                        "expected inputRequests or requestState in an input_required result, got neither"
+                    )
                 await trio.sleep(pause)
                 pause *= 2
             if len(questions) > MAX_QUESTIONS:

@@ -97,7 +97,7 @@ class ServerRequests:
                     reply = self._connection.refuse(request, error)
         finally:
             del self._scopes[request.id]
-            self._connection.silence(request)
+            self._connection.drop_response(request)
         if reply is not None:
             self.send(reply, request.peer.revision)
 

@@ -158,7 +158,7 @@ class ClientSession:
         *,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
-        mirrored: Mapping[str, tuple[str, ...]] | None = None,
+        param_headers: Mapping[str, tuple[str, ...]] | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> Any:
         """Send a request and decode its result.
@@ -167,7 +167,7 @@ class ClientSession:
             params: The params object of the method; or a mapping in wire form, which is sent whatever the server
                 declares.
             timeout: Seconds to wait since the request or its last progress report; by default ``timeouts.idle``.
-            mirrored: Header name to the path of the argument that it repeats.
+            param_headers: Header name to the path of the argument that it repeats.
 
         Raises:
             MethodNotFound: The server does not declare the capability of the method; nothing was sent.
@@ -187,7 +187,7 @@ class ClientSession:
         sent = self._connection.request(method, params, revision=revision, meta=members)
         try:
             answer = await self._calls.exchange(
-                self.link, sent, timeout=timeout, on_progress=on_progress, mirrored=mirrored or {}
+                self.link, sent, timeout=timeout, on_progress=on_progress, param_headers=param_headers or {}
             )
         except RequestFailed as failed:
             await self._raise_refusal(failed, sent, within=timeout)

@@ -30,7 +30,7 @@ UNSUBSCRIBE_TIMEOUT = 1.0
 
 
 @define(eq=False)
-class _Held:
+class _SharedSubscription:
     holders: int = 0
     is_subscribed: bool = False
     # True once the server was asked, even without an answer: it may have subscribed nevertheless.
@@ -49,49 +49,49 @@ class SessionURIs:
     def __init__(self, session: ClientSession, is_current: Callable[[], bool]) -> None:
         self._session = session
         self._is_current = is_current
-        self._held: dict[str, _Held] = {}
+        self._subscriptions: dict[str, _SharedSubscription] = {}
 
     @asynccontextmanager
-    async def held(self, uris: Sequence[str]) -> AsyncIterator[None]:
+    async def subscribed(self, uris: Sequence[str]) -> AsyncIterator[None]:
         """Keep these resources subscribed inside the context. Raises as :meth:`ClientSession.request` does."""
-        taken: dict[str, _Held] = {}
+        taken: dict[str, _SharedSubscription] = {}
         try:
             for uri in uris:
-                held = taken[uri] = self._held.setdefault(uri, _Held())
-                held.holders += 1
-                async with held.lock:
-                    if not held.is_subscribed:
-                        await self._begin(uri, held)
+                shared = taken[uri] = self._subscriptions.setdefault(uri, _SharedSubscription())
+                shared.holders += 1
+                async with shared.lock:
+                    if not shared.is_subscribed:
+                        await self._begin(uri, shared)
             yield
         finally:
-            for held in taken.values():
-                held.holders -= 1
-            if any(not held.holders for held in taken.values()):
+            for shared in taken.values():
+                shared.holders -= 1
+            if any(not shared.holders for shared in taken.values()):
                 # In a task, so that leaving a subscription does not wait for the server.
                 self._session.start_soon(self._release, taken)
 
-    async def _begin(self, uri: str, held: _Held) -> None:
-        held.may_be_subscribed = True
+    async def _begin(self, uri: str, shared: _SharedSubscription) -> None:
+        shared.may_be_subscribed = True
         try:
             await with_consent(partial(self._session.request, "resources/subscribe", SubscribeParams(uri=uri)))
         except MCPError:
             # The server refused, so it has nothing to unsubscribe.
-            held.may_be_subscribed = False
+            shared.may_be_subscribed = False
             raise
-        held.is_subscribed = True
+        shared.is_subscribed = True
 
-    async def _release(self, taken: dict[str, _Held]) -> None:
-        for uri, held in taken.items():
-            async with held.lock:
+    async def _release(self, taken: dict[str, _SharedSubscription]) -> None:
+        for uri, shared in taken.items():
+            async with shared.lock:
                 # Another subscription took the URI while this task waited for the lock.
-                if held.holders:
+                if shared.holders:
                     continue
-                held.is_subscribed = False
-                if held.may_be_subscribed:
+                shared.is_subscribed = False
+                if shared.may_be_subscribed:
                     await self._unsubscribe(uri)
-                    held.may_be_subscribed = False
-                if not held.holders and self._held.get(uri) is held:
-                    del self._held[uri]
+                    shared.may_be_subscribed = False
+                if not shared.holders and self._subscriptions.get(uri) is shared:
+                    del self._subscriptions[uri]
 
     async def _unsubscribe(self, uri: str) -> None:
         if self._session.link.closed or not self._is_current():

@@ -168,7 +168,7 @@ class Subscriber:
         changes.honoured = _reported_without_stream(changes.wanted, server.capabilities)
         if self._uris is None or self._uris[0] != generation:
             self._uris = generation, SessionURIs(session, lambda: self._supervisor.generation == generation)
-        async with self._uris[1].held(changes.honoured.resource_subscriptions):
+        async with self._uris[1].subscribed(changes.honoured.resource_subscriptions):
             # Notifications arrive over the GET stream; before it is open they would be lost.
             await session.link.until_listening()
             begun()

@@ -85,18 +85,18 @@ class ToolRequests:
     async def send(self, name: str, send: Send, timeout: float) -> Any:
         """Send a call with its headers. If the server rejects them, list the tools again and retry once."""
         session = await self._supervisor.current(timeout)
-        mirrors = session.link.mirrors(session.revision)
-        if mirrors and name not in self._known:
+        sends_param_headers = session.link.sends_param_headers(session.revision)
+        if sends_param_headers and name not in self._known:
             await self._list(timeout)
         try:
-            return await send(self._known.mirrored(name))
+            return await send(self._known.param_headers(name))
         except HeaderMismatch:
-            if not mirrors:
+            if not sends_param_headers:
                 raise
             # "SHOULD fetch the tools again and retry" (streamable-http).
             self.forget()
             await self._list(timeout)
-            return await send(self._known.mirrored(name))
+            return await send(self._known.param_headers(name))
 
     async def list_page(self, fetch: Callable[[], Awaitable[ListToolsResult]]) -> ListToolsResult:
         """Fetch a page and add it to the snapshot; return it without the tools whose header annotations are invalid."""
@@ -104,7 +104,7 @@ class ToolRequests:
         known = self._known
         page = await fetch()
         session = await self._supervisor.current()
-        return known.learn(page, mirrors=session.link.mirrors(session.revision))
+        return known.learn(page, sends_param_headers=session.link.sends_param_headers(session.revision))
 
     def forget(self) -> None:
         """Discard the snapshot, because the tools may have changed."""

@@ -1,10 +1,11 @@
-"""Containment of author's code: its exceptions become values, and the scopes that it has left open are closed.
+"""Runs code of plugin authors: returns its exceptions as values, and closes the scopes that it has left open.
 
 Used wherever a function of a plugin, or a callback of a client or host, is called. ``trio.Cancelled`` belongs to Trio
 alone: an exception that left a cancel scope together with it would end the nursery, and all other requests in it.
 
-Trio's state belongs to the task, and tasks serve one request after another. A nursery or a cancel scope that one
-function enters by hand and leaves open would cancel the next requests at its deadline, and end the server with itself.
+Trio's state belongs to the task, and tasks serve one request after another. If a function enters
+a nursery or a cancel scope by hand and leaves it open, its deadline would cancel later requests of the task, and its
+end would end the server.
 
 Source: Trio 0.31 to 0.35, ``trio._core._run``, "Cancel scope misnesting", whose own recovery ends the nursery around.
 """
@@ -106,7 +107,7 @@ def _plugin_error(error: BaseException) -> BaseException:
         passing, failed = error.split(_passes)
         if passing is not None:
             if failed is not None:
-                # The cancellation wins, but the failure must not disappear.
+                # The cancellation is raised, and the failure is logged so that it is not lost.
                 _log.error("failed while it was cancelled", exc_info=failed)
             raise passing
     elif _passes(error):
@@ -151,7 +152,7 @@ async def _emptied(left: Sequence[trio.Nursery]) -> None:
 
 
 def _put_back(task: trio.lowlevel.Task, status: Any, left: Sequence[trio.Nursery]) -> None:
-    """Restore the cancel status of the task."""
+    """Restore the cancel status that the task had before the call."""
     for nursery in left:
         task._child_nurseries.remove(nursery)
     inner: Any = task._cancel_status

@@ -17,12 +17,12 @@ class Share:
     """One or several places that are taken."""
 
     owner: Hashable
-    """``None``: it counts only in the total."""
+    """``None`` counts the place only in the total."""
     size: int = 1
 
 
 class Shares:
-    """Places that owners take and give back.
+    """A limited number of places that owners take and give back.
 
     An owner may hold as many places as are free. One busy client thus gets half of all places, two get a third each,
     and some always stay free for the next client.
@@ -34,14 +34,14 @@ class Shares:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.taken = 0
-        self._held: dict[Hashable, int] = {}
+        self._by_owner: dict[Hashable, int] = {}
 
     def take(self, owner: Hashable, size: int = 1) -> Share | None:
         """Take a place; ``None`` if too few places are free or the owner holds its share already."""
-        held = 0 if owner is None else self._held.get(owner, 0)
+        owned = 0 if owner is None else self._by_owner.get(owner, 0)
         free = self.limit - self.taken
-        # The first place of an owner needs one free place only; so a newcomer is served while any is left.
-        if size > free or (held and held + size - 1 > free):
+        # The first place of an owner needs only one free place, so a newcomer is served while any place is free.
+        if size > free or (owned and owned + size - 1 > free):
             return None
         self._count(owner, size)
         return Share(owner, size)
@@ -50,9 +50,9 @@ class Shares:
         """Count a place for another owner. Returns False, and changes nothing, if that one holds its share already."""
         if place.owner == owner:
             return True
-        held = self._held.get(owner, 0)
+        owned = self._by_owner.get(owner, 0)
         # The place itself is free for the new owner.
-        if held > self.limit - self.taken + place.size:
+        if owned > self.limit - self.taken + place.size:
             return False
         self.give_back(place)
         self._count(owner, place.size)
@@ -60,17 +60,17 @@ class Shares:
         return True
 
     def give_back(self, place: Share) -> None:
-        """Call it once for each place."""
+        """Give a place back. Call it once for each place."""
         self.taken -= place.size
         if place.owner is not None:
-            self._held[place.owner] -= place.size
-            if not self._held[place.owner]:
-                del self._held[place.owner]
+            self._by_owner[place.owner] -= place.size
+            if not self._by_owner[place.owner]:
+                del self._by_owner[place.owner]
 
     def _count(self, owner: Hashable, size: int) -> None:
         self.taken += size
         if owner is not None:
-            self._held[owner] = self._held.get(owner, 0) + size
+            self._by_owner[owner] = self._by_owner.get(owner, 0) + size
 
 
 class SharedPlace:
@@ -85,7 +85,7 @@ class SharedPlace:
         self._users += 1
 
     def let_go(self) -> None:
-        """Call it once for each user."""
+        """End one use; the last one gives the place back. Call it once for each user."""
         self._users -= 1
         # A parked handler that is cancelled cleans up for a request that was answered long ago: it becomes a user again
         # of a place that was given back.

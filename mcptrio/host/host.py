@@ -125,7 +125,7 @@ class Host:
                 host.add(name, file.read(name))
             except ConfigError as error:
                 _log.error("%s", error)
-                host._join(name, str(path), [], can_restart=False).give_up(str(error))
+                host._join(name, str(path), [], can_restart=False).mark_failed(str(error))
         return host
 
     async def __aenter__(self) -> Self:

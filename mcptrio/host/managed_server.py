@@ -1,7 +1,7 @@
 """One server of a host: connected, reconnected, watched, and disconnected when it is removed.
 
-The host creates one per server and runs it in its nursery. Errors stay here: in this server's state, or in the
-exception of the caller.
+The host creates one per server and runs it in its nursery. Its errors affect no other server: they are in
+its state, or are raised to the caller.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class ManagedServer(ConnectionWatcher):
         self.known: dict[str, dict[str, Any]] = {}
         """The listed ``tools`` and ``prompts`` by their names in the host; cleared when they change."""
         self.generation = 0
-        """Counts how often ``known`` was cleared."""
+        """How often ``known`` was cleared, so that a late list is recognized as stale."""
         self.listed: dict[str, tuple[Any, ...]] = {}
         """The last list of each kind."""
         self.late: set[str] = set()
@@ -159,7 +159,7 @@ class ManagedServer(ConnectionWatcher):
         """Return whether the last list contains this name and is still current."""
         return name in self.known.get(kind, {})
 
-    def give_up(self, reason: str) -> None:
+    def mark_failed(self, reason: str) -> None:
         """Mark the server as unreachable for good."""
         self._reason, self.is_over = reason, True
         self._move("failed")
@@ -340,7 +340,7 @@ class ManagedServer(ConnectionWatcher):
             self._spoken.version = None
             self._reason = str(outcome.error)
             if not isinstance(outcome.error, MCPTrioError | OSError):
-                # A bug here or in a transport must not affect the other servers either.
+                # A bug here or in a transport must not affect the other servers.
                 _log.error("%s: the client failed", self.name, exc_info=outcome.error)
                 self._reason = f"the client failed: {type(outcome.error).__name__}"
         self._was_down = True

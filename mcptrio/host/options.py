@@ -25,7 +25,7 @@ class HostOptions:
         ready_timeout: seconds that a list waits for each server, from the connection to the last page, and that a call
             waits for a server that is not connected.
         restart: whether a lost or unreachable server is connected again, with increasing pauses.
-        ping_interval: seconds of silence after which a server is pinged, if the revision has pings; 0 for never.
+        ping_interval: seconds without a message after which a server is pinged, if the revision has pings; 0 for never.
         log_level: the level of log messages that servers should send to ``Handlers.log``; by default each server
             decides.
         logs_per_second: log messages of one server that are passed on; further ones are dropped and counted.

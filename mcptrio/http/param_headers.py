@@ -101,17 +101,17 @@ def check_method(headers: Headers, request: Request) -> None:
         raise _mismatch("Mcp-Name", header, expected)
 
 
-def check_parameters(headers: Headers, arguments: Any, mirrored: Mapping[str, tuple[str, ...]]) -> None:
+def check_parameters(headers: Headers, arguments: Any, param_headers: Mapping[str, tuple[str, ...]]) -> None:
     """Compare the ``Mcp-Param-*`` headers of one tool with the arguments of the call.
 
     Args:
         arguments: ``params.arguments``, not validated.
-        mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument.
+        param_headers: header name in lower case, without ``mcp-param-``, to the path of the argument.
 
     Raises:
         HeaderMismatch: missing while the body has a value, repeated, malformed or different.
     """
-    for name, path in mirrored.items():
+    for name, path in param_headers.items():
         full = f"mcp-param-{name}"
         header = headers.routing(full)
         expected = follow(arguments, path)

@@ -31,7 +31,7 @@ def add_access_method(server: Server) -> None:
         if forwarded_caller is None:
             raise MethodNotFound(f"no such method: {ACCESS_METHOD}")
         # After it has read a list, the parent requests the scopes, and whether it has to fetch any decisions.
-        if forwarded_caller.is_own:
+        if forwarded_caller.is_from_parent:
             scopes: dict[str, dict[str, list[str]]] = {}
             for each in _components(server.catalog):
                 if each.scopes:

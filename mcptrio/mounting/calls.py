@@ -1,15 +1,15 @@
 """The calls in flight to a mounted server, and the client to which each question or log message belongs.
 
-The relay enters each request that it forwards. A question or log message goes only to the client that it belongs to;
-in doubt a question is refused, and a log message is written to our own log.
+The relay registers each request that it forwards. A question or log message goes only to the client that it belongs
+to. If that is ambiguous, a question is refused, and a log message is written to our own log.
 
 - A question in a result belongs to the call of that result.
 - A question that arrives on the HTTP stream of a call arrives in the task of that call.
 - Any other question, over a pipe above all, does not name its call. It can belong to every call that the server may be
   working on: those in flight, and those that were abandoned on this connection, since a server may ignore a
-  cancellation. It is asked if all of these are of one client.
+  cancellation. It is passed on only if all of these calls are of one client.
 
-A question is never kept until other calls have ended: a server that has given up its question ends the call too.
+A question is never kept until other calls have ended: a server that no longer waits for the answer ends the call too.
 
 Source: MCP 2025-11-25, client/elicitation and client/sampling ("nested inside other MCP server features"),
 basic/utilities/cancellation.
@@ -44,7 +44,7 @@ __all__ = ["CLIENT", "Call", "CallsInFlight"]
 _log = logging.getLogger("mcptrio.mounting.calls")
 
 CLIENT = "mcptrio/client"
-"""``params._meta`` key: tells the calls of one client from those of others, and nothing else."""
+"""``params._meta`` key with an opaque value that only tells the calls of different clients apart."""
 _SECRET = secrets.token_hex()
 _MAX_URLS = 1000
 """URL elicitations whose completion may still be reported; when full, the oldest is evicted."""
@@ -111,7 +111,7 @@ class Call:
             scope.cancel()
             self._open -= 1
             self._answered.unpark_all()
-        # The nursery was cancelled before the question had an outcome.
+        # The nursery was cancelled before the question was answered.
         if not outcomes:
             raise InternalError("the client of this call has disconnected")
         [outcome] = outcomes
@@ -128,7 +128,7 @@ class Call:
         raise InternalError("the client cannot be asked") from outcome.error
 
     async def until_answered(self) -> None:
-        """Wait for the answers to open questions: another call of the same client may need them."""
+        """Wait until the open questions are answered: another call of the same client may need the answers."""
         while self._open:
             await self._answered.park()
 
@@ -146,7 +146,7 @@ class CallsInFlight:
         """In flight, the oldest first."""
         self._changed = trio.lowlevel.ParkingLot()
         self._abandoned: set[str] = set()
-        """Clients of calls without an answer, two at most: with two, every question is in doubt."""
+        """Clients with abandoned calls, two at most: with two, every question is ambiguous."""
         self._abandoned_on: object = None
         """The connection that these calls were made on."""
         self._urls: OrderedDict[str, Conversation] = OrderedDict()
@@ -172,7 +172,7 @@ class CallsInFlight:
             await self._changed.park()
 
     async def ask(self, method: str, params: Any) -> Result:
-        """Ask the client that a question of the server's is for.
+        """Pass a question of the server on to the client that it is for.
 
         Raises:
             MCPError: no client can be asked, several clients could be meant, or the client did not answer.

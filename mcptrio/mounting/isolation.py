@@ -30,7 +30,7 @@ START_TIMEOUT = 5.0
 """Seconds that the start of the server waits for the plugin. After that the other plugins are served without it."""
 IMPORT_TIMEOUT = 25.0
 """Seconds until the plugin's process has to answer. After that the plugin is quarantined. Below the default of
-``timeouts.start``, so that the fault of a strict server, which waits as long, names the process."""
+``timeouts.start``, so that the failure of a strict server, which waits as long, names the process."""
 
 
 @frozen(kw_only=True)

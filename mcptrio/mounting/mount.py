@@ -47,14 +47,14 @@ class MountStatus:
     """The state of a mounted server.
 
     Args:
-        state: ``closed``: our server is not open; ``starting``; ``ready``; ``disconnected``: it was not reached or was
-            lost, and we try again; ``stopped``: the next call starts it.
+        state: ``closed``: our server is not open; ``starting``; ``ready``; ``disconnected``: connecting failed or the
+            connection was lost, and is retried; ``stopped``: the next call starts it.
         where: the program or the URL, without parts that may be secret.
         reason: the last error, without the program's standard error, which is in the log; ``None``
             if there was none since it was last ready.
         revision: of the current or the last connection.
         info: its own name and version, from its ``serverInfo``.
-        starts: how often we started it; reconnections after it ended by itself do not count.
+        starts: how often this server started it; reconnections after it exited do not count.
         offers: the number of its offered ``tools``, ``prompts``, ``resources`` and ``templates``.
     """
 
@@ -72,7 +72,7 @@ class Mount:
 
     Args:
         target: a target of :func:`mcptrio.connect`.
-        name: the mount's name in names, logs and errors; by default that of the target.
+        name: the prefix of its tools, and its name in logs and errors; by default that of the target.
         options: how it is mounted.
 
     Raises:
@@ -94,7 +94,7 @@ class Mount:
 
     @property
     def name(self) -> str:
-        """Of the mount."""
+        """The name of the mount."""
         return self.__name__
 
     @property
@@ -113,7 +113,7 @@ class Mount:
         return MountStatus(
             state=states.get(status.state, "disconnected"),
             where=self._where,
-            reason=None if status.reason is None else describe_reason(status.reason, is_own=self._forwards_caller),
+            reason=None if status.reason is None else describe_reason(status.reason, is_isolated=self._forwards_caller),
             revision=status.revision,
             info=status.info,
             starts=starts,
@@ -194,7 +194,7 @@ class Mount:
                 nursery.cancel_scope.cancel()
         finally:
             self._open = None
-            # After the entries: a decision that is missing denies, so no entry is shown that must not be.
+            # After the entries: until an access decision arrives it counts as denied, so no entry is shown too early.
             remote_access.end()
 
     def _come_later(self, server: Registrar, upstream: Upstream) -> None:

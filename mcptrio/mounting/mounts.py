@@ -112,7 +112,7 @@ class Mounts:
         if server is None:
             raise ToolError(f"expected one of {', '.join(self._servers) or 'none'}, got {name!r}")
         if server.mount is None:
-            raise ToolError(f"{name} cannot be started: {server.fault}")
+            raise ToolError(f"{name} cannot be started: {server.failure}")
         if server.mount.status.state == "closed":
             raise ToolError(f"{name} is starting with new settings: call {{tool:list_mounts}} to see its state")
         # A restart may take half a minute, and a client without progress would give up earlier.
@@ -185,7 +185,7 @@ class _Mounted:
 
 def _listed(server: MountedServer) -> ListedMount:
     if server.mount is None:
-        return ListedMount(name=server.name, state="broken", reason=server.fault)
+        return ListedMount(name=server.name, state="broken", reason=server.failure)
     status = server.mount.status
     return ListedMount(
         name=server.name,

@@ -137,7 +137,7 @@ class CallRelay:
     # Private
 
     def _describe_error(self, error: MCPTrioError) -> str:
-        text = describe_reason(str(error), is_own=self._forwards_caller)
+        text = describe_reason(str(error), is_isolated=self._forwards_caller)
         # Reasons of the connection begin with the name already.
         return text if text.startswith(self._name) else f"{self._name}: {text}"
 
@@ -188,7 +188,9 @@ class CallRelay:
         questions = asked.input_requests or {}
         # An unfinished result with neither would be sent again unchanged, for ever.
         if not questions and asked.request_state is None:
-            raise RemoteProtocolError(f"{self._name}: expected inputRequests or requestState in an unfinished result")
+            raise RemoteProtocolError(
+                f"{self._name}: expected inputRequests or requestState in an input_required result, got neither"
+            )
         # The round is part of the key: a server may use the same key in every round.
         relayed = [RelayedQuestion.of(question, f"{number}:{key}") for key, question in questions.items()]
         answers = await inputs_of(context).ask(relayed) if relayed else []
@@ -271,14 +273,14 @@ def _without_protocol(result: Any) -> Any:
     return result if len(kept) == len(result.meta) else evolve(result, meta=kept or None)
 
 
-def describe_reason(reason: str, *, is_own: bool) -> str:
+def describe_reason(reason: str, *, is_isolated: bool) -> str:
     """Return a reason for clients: without standard error, where the program may have written secrets.
 
     Args:
-        is_own: whether the mounted server is the process of one of our isolated plugins, and is called that.
+        is_isolated: whether the mounted server is the process of an isolated plugin; the text then names the plugin.
     """
     text = without_last_words(reason)
-    if not is_own:
+    if not is_isolated:
         # A process of ours is a detail of isolation; for a client, the plugin has failed.
         return text
     # Python's own message is empty, and an operator has to know that max_memory_mb was reached.

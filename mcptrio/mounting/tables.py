@@ -118,18 +118,18 @@ class MountedServer:
     Args:
         target: how it is reached. May hold secrets.
         mount: offers its tools, prompts and resources; ``None`` if its entry is wrong.
-        fault: the problem with its entry.
+        failure: the problem with its entry.
     """
 
     name: str
     table: MountTable
     target: Any = field(default=None, repr=False)
     mount: Mount | None = None
-    fault: str | None = None
+    failure: str | None = None
 
     def is_same(self, other: MountedServer) -> bool:
         """Return whether all settings are equal."""
-        return (self.target, self.table, self.fault) == (other.target, other.table, other.fault)
+        return (self.target, self.table, self.failure) == (other.target, other.table, other.failure)
 
 
 def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
@@ -150,12 +150,12 @@ def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
         if table.entry:
             found[own_name] = _mounted(own_name, table, None, f"expected file alone, got {', '.join(table.entry)} too")
         else:
-            for name, target, fault in _of_file(table.file):
+            for name, target, failure in _of_file(table.file):
                 if name in found and found[name].table.file is not None:
                     raise ConfigError(f"expected one server {name!r} in the files, got two")
                 # A table with this name without `file` takes precedence, even if it only disables the server.
                 if name not in tables.servers or tables.servers[name].file is not None:
-                    found[name] = _mounted(name, table, target, fault)
+                    found[name] = _mounted(name, table, target, failure)
     return found
 
 
@@ -168,14 +168,14 @@ def _of_file(path: Path) -> Iterator[tuple[str, Target | None, str | None]]:
             yield name, None, str(error)
 
 
-def _mounted(name: str, table: MountTable, target: Any, fault: str | None = None) -> MountedServer:
-    if fault is None:
+def _mounted(name: str, table: MountTable, target: Any, failure: str | None = None) -> MountedServer:
+    if failure is None:
         try:
             return MountedServer(
                 name=name, table=table, target=target, mount=Mount(target, name=name, options=table.options)
             )
         except ConfigError as error:
-            fault = str(error)
+            failure = str(error)
     # Logged here, since the configuration is read before list_mounts can be called.
-    _log.error("the server %s is left out: %s", name, fault)
-    return MountedServer(name=name, table=table, target=target, fault=fault)
+    _log.error("the server %s is left out: %s", name, failure)
+    return MountedServer(name=name, table=table, target=target, failure=failure)

@@ -105,12 +105,12 @@ class Upstream:
             ConnectionClosed: there is no connection within ``options.ready_timeout`` seconds, or it was lost.
         """
         # One deadline for all three waits below, so that a call waits no longer than the option says.
-        give_up = trio.current_time() + self._options.ready_timeout
+        deadline = trio.current_time() + self._options.ready_timeout
         self._users += 1
         self._was_used = True
         self._moved.unpark_all()
         try:
-            with trio.move_on_at(give_up):
+            with trio.move_on_at(deadline):
                 await self._until(lambda: self.member is not None and not self.is_stopped)
             member = self.member
             if member is None or self.is_stopped:
@@ -118,10 +118,10 @@ class Upstream:
 
             async def reached(client: Client) -> T:
                 # The client learns first that a connection has ended.
-                await client.until_connected(max(give_up - trio.current_time(), 0.0))
+                await client.until_connected(max(deadline - trio.current_time(), 0.0))
                 return await work(client)
 
-            return await member.ask(reached, timeout=max(give_up - trio.current_time(), 0.0))
+            return await member.ask(reached, timeout=max(deadline - trio.current_time(), 0.0))
         finally:
             # The idle timeout does not run meanwhile.
             self._users -= 1

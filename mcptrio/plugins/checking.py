@@ -47,15 +47,17 @@ def check_plugin(plugin: object) -> None:
         if hook not in HOOKS:
             # pluggy ignores unknown hooks, so a misspelt one would silently do nothing.
             near = get_close_matches(hook, HOOKS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(HOOKS)}"
-            raise ValueError(f"there is no hook {hook!r}; {hint}")
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"expected one of the hooks {', '.join(HOOKS)}, got {hook!r}{hint}")
         value = _plain(inspect.getattr_static(plugin, name))
         if inspect.iscoroutinefunction(value) or (hook != "lifespan" and inspect.isasyncgenfunction(value)):
             # pluggy calls hooks synchronously, so a coroutine would never run.
             raise TypeError(f"hook {name!r}: expected a plain function, got an async one")
         _check_parameters(name, hook, value)
         if given := [option for option in _WITHOUT if options[option]]:
-            raise TypeError(f"hook {name!r}: expected @hookimpl without {given[0]}")
+            raise TypeError(
+                f"hook {name!r}: expected @hookimpl without {given[0]}, got it with {given[0]}={options[given[0]]!r}"
+            )
 
 
 def find_plugin(loaded: object) -> object:

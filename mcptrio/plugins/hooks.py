@@ -1,7 +1,7 @@
 """The four hooks of a plugin, and the decorators that mark them.
 
 A plugin whose tools, resources and prompts are marked needs none of them. The server calls the hooks of one plugin at
-a time, so that a fault stays with its plugin.
+a time, so that a failure stays with its plugin.
 """
 
 from __future__ import annotations

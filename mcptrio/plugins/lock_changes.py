@@ -69,7 +69,7 @@ def changes_since(
             if plugin is None:
                 yield LockChange(plugin=name, kind=None, name=None, what="is not installed any more")
             elif plugin.state == "quarantined":
-                yield LockChange(plugin=name, kind=None, name=None, what=f"failed, and is left out: {plugin.fault}")
+                yield LockChange(plugin=name, kind=None, name=None, what=f"failed, and is left out: {plugin.failure}")
             continue
         if was is None:
             yield LockChange(plugin=name, kind=None, name=None, what="is new, and not in the lock file")

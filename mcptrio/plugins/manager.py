@@ -71,7 +71,7 @@ class PluginManager:
 
         Raises:
             TypeError: not a list, or an item that cannot be a plugin.
-            PluginError: any fault, if strict.
+            PluginError: any failure, if strict.
         """
         if isinstance(plugins, str) or not isinstance(plugins, Iterable):
             raise TypeError(f"plugins: expected a list of modules and objects, got {kind_of(plugins)}")
@@ -93,7 +93,7 @@ class PluginManager:
 
         Raises:
             ConfigError: a name in ``only`` or ``without`` is not installed.
-            PluginError: any fault, if strict.
+            PluginError: any failure, if strict.
         """
         excluded = frozenset(without)
         found = offered()
@@ -121,7 +121,7 @@ class PluginManager:
 
         Raises:
             TypeError: a function or a string, which cannot be a plugin.
-            PluginError: any fault, if strict.
+            PluginError: any failure, if strict.
         """
         check_kind(object)
         plugin = Plugin(name=name or getattr(object, "__name__", None) or type(object).__name__, object=object)
@@ -150,7 +150,7 @@ class PluginManager:
         plugin.renew()
         # A taken name stays taken for the life of the process.
         if plugin.refused is not None:
-            self._tolerate(self.fault(plugin, plugin.refused))
+            self._tolerate(self.quarantine(plugin, plugin.refused))
         elif plugin.object is None or self._isolate(plugin):
             self._import(plugin)
         else:
@@ -181,7 +181,7 @@ class PluginManager:
         results: list[Any] = []
         for outcome in self._outcomes(plugin, hook, arguments):
             if isinstance(outcome, Failure):
-                raise self.fault(plugin, f"{hook} failed: {_describe_error(outcome.error, plugin)}", outcome.error)
+                raise self.quarantine(plugin, f"{hook} failed: {_describe_error(outcome.error, plugin)}", outcome.error)
             if outcome.value is not None:
                 results.append(outcome.value)
         return results
@@ -202,7 +202,7 @@ class PluginManager:
 
         outcome = run_guarded_sync(read)
         if isinstance(outcome, Failure):
-            raise self.fault(plugin, _text(outcome.error), outcome.error)
+            raise self.quarantine(plugin, _text(outcome.error), outcome.error)
         # The process of an isolated plugin adds the prefix itself.
         plugin.prefers_no_prefix = plugin.isolated and outcome.value.prefix is None
         # Only installed plugins get a prefix: a user who names a file or registers an object knows the other tools.
@@ -226,7 +226,7 @@ class PluginManager:
 
         outcome = run_guarded_sync(work)
         if isinstance(outcome, Failure):
-            raise self.fault(plugin, f"setup failed: {_describe_error(outcome.error, plugin)}", outcome.error)
+            raise self.quarantine(plugin, f"setup failed: {_describe_error(outcome.error, plugin)}", outcome.error)
 
     def adopt(self, plugin: Plugin, part: object, setup: PluginSetup) -> None:
         """Add the hooks of an object to a plugin, and call the object's ``setup``.
@@ -265,7 +265,7 @@ class PluginManager:
             return False
         taken = run_guarded_sync(lambda: all(take(config.value) for take in plugin.takers))
         if isinstance(taken, Failure):
-            raise self.fault(plugin, f"it failed to take new settings: {_text(taken.error)}", taken.error)
+            raise self.quarantine(plugin, f"it failed to take new settings: {_text(taken.error)}", taken.error)
         if not taken.value:
             return False
         plugin.config = config.value
@@ -294,13 +294,13 @@ class PluginManager:
                     plugin.offers["transports"] = list(own)
         return {name: serve for name, (_, serve) in offered.items()}
 
-    def fault(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> PluginError:
+    def quarantine(self, plugin: Plugin, failure: str, error: BaseException | None = None) -> PluginError:
         """Quarantine a plugin and log the reason. Returns the error, which a strict caller raises."""
-        plugin.quarantine(fault, error)
+        plugin.quarantine(failure, error)
         if not self.strict:
             # A traceback only if it contains the author's frames; others say nothing that the message does not.
             logged = single(error) if error is not None and has_own_frames(error) else None
-            _log.error("%s failed, and is left out: %s", plugin.label, fault, exc_info=logged)
+            _log.error("%s failed, and is left out: %s", plugin.label, failure, exc_info=logged)
         return plugin.problem
 
     def hooks_of(self, plugin: Plugin) -> list[str]:
@@ -347,7 +347,7 @@ class PluginManager:
             self.plugins[plugin.name] = plugin
             return True
         self._enlist(plugin)
-        self._tolerate(self.fault(plugin, plugin.refused or ""))
+        self._tolerate(self.quarantine(plugin, plugin.refused or ""))
         return False
 
     def _import(self, plugin: Plugin) -> None:
@@ -359,7 +359,7 @@ class PluginManager:
         # The import of an isolated plugin happens in its own process.
         plugin.import_seconds = perf_counter() - started if not plugin.isolated else None
         if isinstance(outcome, Failure):
-            self._tolerate(self.fault(plugin, f"import failed: {headline(outcome.error)}", outcome.error))
+            self._tolerate(self.quarantine(plugin, f"import failed: {headline(outcome.error)}", outcome.error))
             return
         if plugin.import_seconds is not None and plugin.import_seconds > SLOW_IMPORT:
             plugin.warnings.append(f"importing it took {plugin.import_seconds:.1f} s")
@@ -380,7 +380,7 @@ class PluginManager:
 
         outcome = run_guarded_sync(check)
         if isinstance(outcome, Failure):
-            self._tolerate(self.fault(plugin, str(outcome.error), outcome.error))
+            self._tolerate(self.quarantine(plugin, str(outcome.error), outcome.error))
 
     def _tolerate(self, error: PluginError) -> None:
         if self.strict:

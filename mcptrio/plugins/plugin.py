@@ -41,7 +41,7 @@ class Plugin(Owner):
     version: str | None = None
     object: Any = None
     state: PluginState = "loaded"
-    fault: str | None = None
+    failure: str | None = None
     error: BaseException | None = None
     hooks: pluggy.PluginManager | None = None
     """The hooks of the plugin and of what it has added; ``None`` before it is set up."""
@@ -110,11 +110,11 @@ class Plugin(Owner):
         """Disable it."""
         self.state = "disabled"
 
-    def quarantine(self, fault: str, error: BaseException | None = None) -> None:
+    def quarantine(self, failure: str, error: BaseException | None = None) -> None:
         """Store its failure, and quarantine it unless it is disabled."""
         if self.state != "disabled":
             self.state = "quarantined"
-        self.fault = fault
+        self.failure = failure
         self.error = error
         self.offers.clear()
         self.withheld.clear()
@@ -122,7 +122,7 @@ class Plugin(Owner):
     @property
     def problem(self) -> PluginError:
         """Its failure as an error, for a strict server."""
-        problem = PluginError(self.fault or "", plugin=self.name, distribution=self.distribution)
+        problem = PluginError(self.failure or "", plugin=self.name, distribution=self.distribution)
         problem.__cause__ = self.error
         return problem
 
@@ -130,7 +130,7 @@ class Plugin(Owner):
         """Reset it for another attempt."""
         assert self.state != "running", "a plugin that runs is stopped first"
         self.state = "loaded"
-        self.fault = self.error = None
+        self.failure = self.error = None
         self.offers.clear()
         self.withheld.clear()
         self.warnings.clear()
@@ -157,7 +157,7 @@ class Plugin(Owner):
             distribution=self.distribution,
             state=self.state,
             isolated=self.isolated,
-            fault=self.fault,
+            failure=self.failure,
             warnings=tuple(self.warnings),
             import_seconds=self.import_seconds,
             withheld=dict(self.withheld),

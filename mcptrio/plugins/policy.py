@@ -90,7 +90,9 @@ class PluginPolicy:
 
     def __attrs_post_init__(self) -> None:
         if self.max_memory_mb is not None and not self.isolate:
-            raise ValueError("max_memory_mb: expected isolate = true too, because it limits a process")
+            raise ValueError(
+                "max_memory_mb: expected isolate = true too, because it limits a process; got isolate = false"
+            )
 
 
 # Checked against the classes of plugins, so that no plugin defines a setting that it would never get.

@@ -115,7 +115,7 @@ class RunningPlugins:
         await self._change(plugin, work)
         return plugin
 
-    def quarantine(self, plugin: Plugin, fault: str, error: BaseException | None = None) -> None:
+    def quarantine(self, plugin: Plugin, failure: str, error: BaseException | None = None) -> None:
         """Withdraw a plugin's entries and log the reason, without waiting.
 
         Its running calls have ``timeouts.shutdown`` seconds, and then its lifespan ends.
@@ -127,7 +127,7 @@ class RunningPlugins:
             self._entering[plugin.name].cancel()
         if plugin.name in self._lifespans and self._nursery is not None:
             self._nursery.start_soon(self._retire, plugin)
-        self._plugins.fault(plugin, fault, error)
+        self._plugins.quarantine(plugin, failure, error)
         self._contributions.withdraw_failed(plugin)
 
     async def renew(self, tables: PluginTables, wanted: Callable[[Plugin], bool]) -> None:

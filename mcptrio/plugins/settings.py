@@ -77,6 +77,8 @@ def _check_class(cls: type[Any]) -> None:
             continue
         # A plugin must start without a configuration, so every setting needs a default.
         if each.default is attrs.NOTHING:
-            raise TypeError(f"configuration: expected a default for {cls.__name__}.{each.name}")
+            raise TypeError(f"configuration: expected a default for {cls.__name__}.{each.name}, got none")
         if each.name in RESERVED:
-            raise TypeError(f"configuration: {each.name} is a setting of the server's own; expected another name")
+            raise TypeError(
+                f"configuration: expected a name that is no setting of the server, got {cls.__name__}.{each.name}"
+            )

@@ -80,7 +80,7 @@ class PluginSetup(CatalogRegistrar):
         """
         plugin = self._plugin
         if plugin.offers.get("tools") or plugin.withheld:
-            raise ValueError("set_tool_prefix: expected to be called before the first tool is added")
+            raise ValueError("set_tool_prefix: expected a call before the first tool is added, got one after it")
         if plugin.policy.prefix is None:
             plugin.prefix = prefix
             plugin.prefers_no_prefix = not prefix

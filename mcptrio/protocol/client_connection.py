@@ -215,7 +215,7 @@ class ClientConnection:
         self.in_flight.pop(request.id, None)
         return _error_response(request.id, error, request.peer.revision)
 
-    def silence(self, request: RequestReceived) -> None:
+    def drop_response(self, request: RequestReceived) -> None:
         """Forget a request that the server has cancelled."""
         self.in_flight.pop(request.id, None)
 

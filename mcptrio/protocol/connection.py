@@ -335,7 +335,7 @@ class Connection:
         self._settle(request, response)
         return response
 
-    def silence(self, request: RequestReceived) -> None:
+    def drop_response(self, request: RequestReceived) -> None:
         """Forget a cancelled request, for which nothing more is sent."""
         # The id may be used again once the request has ended.
         self.in_flight.pop(request.id, None)
@@ -374,11 +374,11 @@ class Connection:
         require_json(params or {}, method)
         self._last_id += 1
         id: RequestId = f"{self._id_prefix}{self._last_id}" if self._id_prefix else self._last_id
-        # Until the response or give_up(); a response to any other id is unexpected.
+        # Until the response or abandon(); a response to any other id is unexpected.
         self.pending[id] = method
         return Request(id, method, params or None)
 
-    def give_up(self, id: RequestId) -> None:
+    def abandon(self, id: RequestId) -> None:
         """Forget a request to the client whose response is no longer awaited."""
         self.pending.pop(id, None)
 

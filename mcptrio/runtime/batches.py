@@ -41,8 +41,8 @@ class BatchOutlet:
         else:
             await self._outlet.send(message)
 
-    def offer(self, message: Notification, key: object) -> None:
-        self._outlet.offer(message, key)
+    def send_latest(self, message: Notification, key: object) -> None:
+        self._outlet.send_latest(message, key)
 
     def close(self) -> None:
         self._open -= 1

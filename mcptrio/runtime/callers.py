@@ -36,7 +36,7 @@ CALLER: Final = "mcptrio/caller"
 PARENT: Final = Principal(subject="the parent of this process", issuer="mcptrio")
 """The principal of the parent's own requests. Every entry is listed for it; it makes no calls."""
 
-_OWN: Final = frozenset(
+_PARENT_METHODS: Final = frozenset(
     {
         "tools/list",
         "prompts/list",
@@ -56,12 +56,12 @@ class ForwardedCaller:
     Args:
         principal: the caller's principal in the parent.
         caller: the caller's string in the parent.
-        is_own: whether this is a request of the parent itself, which reads lists.
+        is_from_parent: whether this is a request of the parent itself, which reads lists.
     """
 
     principal: Principal | None = None
     caller: str = ANONYMOUS
-    is_own: bool = False
+    is_from_parent: bool = False
 
 
 def caller_of_principal(principal: Principal) -> str:
@@ -94,7 +94,7 @@ def decode_caller(method: str, meta: Mapping[str, Any] | None) -> ForwardedCalle
     forwarded = meta.get(CALLER) if meta else None
     if forwarded is None:
         # Reading lists for all clients is the parent's own work; a call always has a caller.
-        return ForwardedCaller(PARENT if method in _OWN else None, is_own=True)
+        return ForwardedCaller(PARENT if method in _PARENT_METHODS else None, is_from_parent=True)
     if not isinstance(forwarded, dict) or not isinstance(forwarded.get("caller"), str):
         # Anonymous and not the parent: an invalid value must not give more rights than none.
         return ForwardedCaller()

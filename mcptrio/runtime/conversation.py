@@ -142,7 +142,7 @@ class Conversation:
             return
         notification = self.connection.notification(method, params, peer=peer)
         if notification is not None:
-            outlet.offer(notification, key)
+            outlet.send_latest(notification, key)
 
     def tell(self, method: str, params: dict[str, Any] | None) -> None:
         """Send a notification in wire form.
@@ -150,7 +150,7 @@ class Conversation:
         Does not block: if the peer does not read and its outlet is full, the notification is lost.
         """
         if self.outlet is not None and self.connection.peer is not None:
-            self.outlet.offer(Notification(method, params), object())
+            self.outlet.send_latest(Notification(method, params), object())
 
     # Settings of the client
 

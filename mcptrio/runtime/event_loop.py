@@ -41,7 +41,7 @@ class EventLoop:
             work()
             return
         try:
-            token.run_sync_soon(_contained, work)
+            token.run_sync_soon(_run_guarded, work)
         except trio.RunFinishedError:
             pass  # a daemon thread can outlive the event loop
 
@@ -64,7 +64,7 @@ class EventLoop:
             return self._token
 
 
-def _contained(work: Callable[[], object]) -> None:
+def _run_guarded(work: Callable[[], object]) -> None:
     # An exception in run_sync_soon() would end all of Trio.
     outcome = run_guarded_sync(work)
     if isinstance(outcome, Failure):

@@ -1,4 +1,4 @@
-"""A limiter whose places clients get in turns, so that many calls of one client do not delay those of another.
+"""A limiter that gives places to clients in turn, so that many calls of one client do not delay those of another.
 
 It limits tools, plugins and threads. :class:`trio.CapacityLimiter` serves in the order of arrival, and cannot be
 subclassed.
@@ -31,7 +31,7 @@ class FairLimiter:
         self.total_tokens = places
         self._spares = spares
         self._borrowers: dict[object, _Client] = {}
-        self._held: dict[_Client, int] = {}
+        self._borrowed: dict[_Client, int] = {}
         self._waiting: dict[_Client, dict[object, Waiter[None]]] = {}
         """Waiting borrowers by client. The first client is next, unless it holds more places than another."""
 
@@ -63,7 +63,7 @@ class FairLimiter:
         self._grant(borrower, client)
 
     async def acquire_on_behalf_of(self, borrower: object) -> None:
-        # As trio.CapacityLimiter: a checkpoint in any case, and a cancelled call holds no place.
+        # As in trio.CapacityLimiter: always a checkpoint, and a cancelled call holds no place.
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             self.acquire_on_behalf_of_nowait(borrower)
@@ -74,15 +74,15 @@ class FairLimiter:
 
     def release_on_behalf_of(self, borrower: object) -> None:
         client = self._borrowers.pop(borrower)
-        self._held[client] -= 1
-        if not self._held[client]:
-            del self._held[client]
+        self._borrowed[client] -= 1
+        if not self._borrowed[client]:
+            del self._borrowed[client]
         while self._waiting:
             ready = [each for each in self._waiting if self._has_room_for(each)]
             if not ready:
                 return
-            # Fewest places first; the dict keeps the order of turns among equals.
-            self._serve(min(ready, key=lambda each: self._held.get(each, 0)))
+            # The client with the fewest places is first; the dict keeps the order of turns among equals.
+            self._serve(min(ready, key=lambda each: self._borrowed.get(each, 0)))
 
     # Private
 
@@ -105,17 +105,17 @@ class FairLimiter:
         if waiting.pop(borrower).set(None):
             self._grant(borrower, client)
         if waiting:
-            # At the end: the other clients come first.
+            # Added at the end, so that the other clients come first.
             self._waiting[client] = waiting
 
     def _grant(self, borrower: object, client: _Client) -> None:
         self._borrowers[borrower] = client
-        self._held[client] = self._held.get(client, 0) + 1
+        self._borrowed[client] = self._borrowed.get(client, 0) + 1
 
     def _has_room_for(self, client: _Client) -> bool:
         free = self.total_tokens - len(self._borrowers)
         is_sharing = client[1] and self._spares
-        return free > 0 and (not is_sharing or self._held.get(client, 0) <= free)
+        return free > 0 and (not is_sharing or self._borrowed.get(client, 0) <= free)
 
 
 def _client() -> _Client:

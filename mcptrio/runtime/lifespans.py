@@ -94,8 +94,8 @@ class Lifespan:
         """Stop the background tasks and end the lifespan. It is cancelled at ``deadline``."""
         self._scope.deadline = deadline
         self._leave.set()
-        with trio.move_on_at(deadline + CLOSE_TIMEOUT) as patience:
+        with trio.move_on_at(deadline + CLOSE_TIMEOUT) as scope:
             await self._left.wait()
-        if patience.cancelled_caught:
+        if scope.cancelled_caught:
             # It shields itself; continue with the lifespans that were entered before it.
             _log.error("%s: its lifespan does not end although it was cancelled", self._label)

@@ -77,7 +77,7 @@ class Outgoing:
         finally:
             del self._waiters[message.id]
             if waiter.answer is None:
-                connection.give_up(message.id)
+                connection.abandon(message.id)
                 # A request that was never sent needs no cancellation, and one with a response is over.
                 if sent and not waiter.arrived.is_set():
                     with trio.move_on_after(CANCEL_NOTICE_TIMEOUT, shield=True):

@@ -21,7 +21,7 @@ _METHOD = "notifications/progress"
 
 
 class ProgressReporter:
-    __slots__ = ("_bucket", "_held", "_last", "_outlet", "_revision", "_token", "latest", "total")
+    __slots__ = ("_bucket", "_last", "_outlet", "_pending", "_revision", "_token", "latest", "total")
 
     def __init__(self, token: str | int, outlet: MessageSink, revision: Revision) -> None:
         self._token = token
@@ -29,7 +29,7 @@ class ProgressReporter:
         self._revision = revision
         self._bucket = TokenBucket(RATE, BURST)
         self._last: float | None = None
-        self._held: Notification | None = None
+        self._pending: Notification | None = None
         self.latest: float | None = None
         self.total: float | None = None
 
@@ -40,13 +40,13 @@ class ProgressReporter:
             return
         self.latest, self.total = progress, total
         params = ProgressParams(progress_token=self._token, progress=progress, total=total, message=message)
-        self._held = Notification(_METHOD, self._revision.unstructure(params))
+        self._pending = Notification(_METHOD, self._revision.unstructure(params))
         if self._bucket.take():
             self.flush()
 
     def flush(self) -> None:
-        """Send the held report; called before the response."""
-        if self._held is not None:
+        """Send the pending report; called before the response."""
+        if self._pending is not None:
             # The key makes a newer report replace a queued one.
-            self._outlet.offer(self._held, (_METHOD, self._token))
-            self._held = None
+            self._outlet.send_latest(self._pending, (_METHOD, self._token))
+            self._pending = None

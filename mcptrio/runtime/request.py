@@ -293,7 +293,7 @@ class RequestScope:
         notification = self.session.connection.notification(method, params, peer=self.request.peer)
         if notification is None or self.is_over:
             return False
-        self.outlet.offer(notification, object() if key is None else key)
+        self.outlet.send_latest(notification, object() if key is None else key)
         return True
 
     async def send(self, notification: Notification) -> None:

@@ -1,12 +1,12 @@
-"""The input channel of 2026-07-28: the response is ``input_required``, and the retry brings the answers.
+"""The input channel of 2026-07-28: the response is ``input_required``, and a retry of the request has the answers.
 
 One :class:`RoundTrips` serves one HTTP (or stdio) request; the handler itself is a :class:`Run`, which may outlive it.
 
     request ──▶ Run started in the supervisor's nursery ── asks ──▶ parked; the reply: input_required, sealed state
     retry ────▶ parked here? resumed with the answers      otherwise ▶ a new Run replays the recorded answers
 
-Replay always works, and parking avoids the second run. For both, a key alone matches a question with its answer: the
-author's key, or a digest of the question with an ordinal for equal ones.
+Replay always works; parking avoids the second run. In both, only the key matches a question with its answer. The key
+is the author's, or a digest of the question with a number that tells equal questions apart.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -62,12 +62,12 @@ class RoundTrips:
             await run.settle()
         except trio.Cancelled:
             if scope.reason is None and scope.error is None:
-                # Neither a deadline nor an error: the HTTP exchange of the request has ended.
+                # Only the HTTP exchange of the request has ended: no deadline has expired, and there is no error.
                 scope.cancel("the client has disconnected")
             run.cancel(scope.reason or "its deadline has passed")
             raise
-        if run.fault is not None:
-            raise run.fault
+        if run.failure is not None:
+            raise run.failure
         if run.open and not run.is_over:
             return self._ask_and_park(run, digest)
         if isinstance(run.outcome, Done):
@@ -128,7 +128,7 @@ class RoundTrips:
         return await self._lifetime.within(once)
 
     def over(self) -> None:
-        """End the channel with its handler."""
+        """Close the channel when its handler has ended."""
         # Breaks the reference cycle between the two.
         self._run = None
         self._lifetime.end(f"request {self.scope.label} has ended")
@@ -147,7 +147,9 @@ class RoundTrips:
         settings = self._runs.settings
         # Before it is decoded and decrypted.
         if len(state) > settings.limits.state_bytes:
-            raise InvalidParams(f"expected at most {settings.limits.state_bytes} characters @ $.requestState")
+            raise InvalidParams(
+                f"expected at most {settings.limits.state_bytes} characters, got {len(state)} @ $.requestState"
+            )
         return open_state(
             self._runs.sealer,
             state,
@@ -162,7 +164,7 @@ class RoundTrips:
         return "" if principal is None else "\0".join([each or "" for each in principal.identity])
 
     def _resume(self, journal: Journal) -> Run | None:
-        """Return the parked handler of this request, resumed with the received answers."""
+        """Resume the parked handler of this request with the received answers, and return it."""
         parking = self._runs.parking
         run = parking.find(journal.ticket) if journal.ticket is not None else None
         if not isinstance(run, Run) or not run.can_resume:
@@ -171,7 +173,7 @@ class RoundTrips:
         # All answers are read first: an invalid one is an error for the client, and the handler stays parked.
         read = {key: self._read(run.open[key].question, given[key]) for key in run.open if key in given}
         parking.remove(run)
-        # The handler uses the channel with which it was started; from now on that channel serves the retry.
+        # The handler still uses the channel that it was started with, so that channel serves the retry from now on.
         run.channel.scope = self.scope
         run.resume(self._work)
         for key, answer in read.items():
@@ -182,7 +184,7 @@ class RoundTrips:
         return run
 
     def _given(self, journal: Journal) -> dict[str, Any]:
-        """Return the received answers to the last questions; in a first request, the answers to future questions."""
+        """Return the answers to the last questions; a first request may have answers to questions not yet asked."""
         responses: dict[str, Any] = self.scope.request.params.input_responses or {}
         if not journal.round:
             return responses

@@ -1,6 +1,7 @@
-"""A handler of a revision with round trips: running, or parked between two requests.
+"""One handler in a revision with multi-round-trip requests: running, or parked between two requests.
 
-Started by :class:`~mcptrio.runtime.round_trips.RoundTrips` in the supervisor's nursery: it may outlive its request.
+Started by :class:`~mcptrio.runtime.round_trips.RoundTrips` in the supervisor's nursery, because it may outlive its
+request.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ class _Effect:
     """A running side effect.
 
     Args:
-        outer: the nurseries that its task had opened before; tasks in later ones belong to the effect.
+        outer: the nurseries that its task had open when the effect began; tasks in later ones belong to the effect.
         finishes: whether a cancellation of the handler waits for it.
         is_claimed: whether other replicas wait for it.
-        asks: its unanswered questions.
+        asks: the number of its unanswered questions.
     """
 
     task: trio.lowlevel.Task
@@ -69,7 +70,7 @@ class _Effect:
 
 
 class Runs:
-    """State that the runs of one server share: their nursery, their parking and the key of their state.
+    """What the runs of one server share: their nursery, the parked handlers, and the key that seals their state.
 
     Args:
         start: starts a task in the nursery of the server.
@@ -103,10 +104,10 @@ class Runs:
 
 
 class Channel(Protocol):
-    """The input channel with which a handler was started."""
+    """The input channel that the handler was started with."""
 
     scope: RequestScope
-    """The present request."""
+    """The request that the handler serves now."""
 
     def over(self) -> None:
         """The handler has ended."""
@@ -117,8 +118,8 @@ class Run:
     """
     Args:
         work: the work of the request that started it.
-        given: answers in the request; they enter the journal when their question is asked.
-        parks: whether it may wait between two requests; otherwise each retry replays it.
+        given: answers in the request; each enters the journal when the handler asks its question.
+        parks: whether it may be parked between two requests; otherwise each retry replays it.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class Run:
         self.is_parked = False
         self.open: dict[str, PendingQuestion] = {}
         self.outcome: Done[Any] | Failure | None = None
-        self.fault: MCPError | None = None
+        self.failure: MCPError | None = None
         self.is_over = False
         self._scope = trio.CancelScope()
         self._task: trio.lowlevel.Task | None = None
@@ -153,7 +154,7 @@ class Run:
         work.begin()
 
     async def run(self, handler: Callable[[], Awaitable[Any]]) -> None:
-        """Run the handler to its end."""
+        """Run the handler until it completes."""
         CURRENT.set(self.channel)
         self._task = trio.lowlevel.current_task()
         try:
@@ -173,7 +174,7 @@ class Run:
             self._wake()
 
     def cancel(self, reason: str) -> None:
-        """Cancel the handler: as soon as its side effects have ended, and at the latest after :data:`MAX_FINISH`."""
+        """Cancel the handler when its side effects have ended, but no later than after :data:`MAX_FINISH`."""
         if self._is_ending or self.is_over:
             return
         _log.debug("%s: %s", self.label, reason)
@@ -184,12 +185,12 @@ class Run:
         self._cut()
 
     def expire(self) -> None:
-        """Cancel the parked handler, because no answer has come in time."""
+        """Cancel the parked handler, because no answer arrived in time."""
         self._runs.parking.remove(self)
         self.cancel("no answer came")
 
     def park(self, seconds: float) -> None:
-        """Park the handler, whose request is answered with its questions, until a request with answers comes."""
+        """Park the handler until a request brings the answers. Its present request is answered with its questions."""
         self.since = trio.current_time()
         self.deadline = self.since + seconds
         self.is_parked = True
@@ -198,18 +199,18 @@ class Run:
         self.work.end()
 
     def resume(self, work: Work) -> None:
-        """Continue, for another request."""
+        """Continue the handler for another request."""
         self._unpark(work)
 
     @property
     def can_resume(self) -> bool:
-        # One that has expired may still be cleaning up.
+        # A handler that has expired may still be cleaning up.
         return self.is_parked and self.outcome is None
 
     async def settle(self) -> None:
         """Wait until the handler has ended, or has asked questions while no side effect is running."""
         # If the state were sealed before an effect has recorded its result, a replay would repeat the effect.
-        while not (self.is_over or self.fault is not None or (self.open and not self._is_working)):
+        while not (self.is_over or self.failure is not None or (self.open and not self._is_working)):
             self._changed = trio.Event()
             await self._changed.wait()
 
@@ -227,8 +228,8 @@ class Run:
         self._wake()
 
     def fail(self, error: MCPError) -> None:
-        """End the round with an error for the client, without the handler's influence."""
-        self.fault = error
+        """End the round with an error for the client, which the handler cannot change."""
+        self.failure = error
         self.cancel("an answer does not fit")
         self._wake()
 
@@ -247,7 +248,7 @@ class Run:
             return self.journal.once[key]
         await self._wait_for_turn()
         task = trio.lowlevel.current_task()
-        # Before the first state of a call was sent, there is no other delivery.
+        # Until the first state of a call is sent, no other delivery of it exists.
         call = self.journal.call if shared else None
         is_claimed = call is not None and self._runs.effects.shared is not None
         under_way = _Effect(task, tuple(task.child_nurseries), finishes=shared, is_claimed=is_claimed)
@@ -271,7 +272,8 @@ class Run:
             # Called in a thread, or in a nursery of the plugin: Lifetime cancels it at the end of the run.
             return False
         deadline = self._scope.deadline
-        # A past deadline shows in the effective deadline exactly if no shield is in between; it is restored at once.
+        # Set a past deadline, and look whether it appears in the effective deadline: a shield in between hides it. The
+        # deadline is restored at once.
         self._scope.deadline = -inf
         try:
             return trio.current_effective_deadline() != -inf
@@ -279,7 +281,7 @@ class Run:
             self._scope.deadline = deadline
 
     def begin_question(self) -> list[_Effect]:
-        """Note that the current task asks, so the side effects around it are waiting and not working.
+        """Note that the current task asks a question, so the side effects around it wait and do not work.
 
         Returns:
             The side effects, for :meth:`end_question`.
@@ -297,7 +299,7 @@ class Run:
     # Private
 
     async def _wait_for_turn(self) -> None:
-        """Wait while the handler is parked: the client's state would not know of a side effect that begins now.
+        """Wait while the handler is parked: the state that the client has would lack a side effect that begins now.
 
         Raises:
             ConnectionClosed: The run has ended.
@@ -314,7 +316,7 @@ class Run:
         return any(not effect.asks for effect in self._effects)
 
     def _cut(self) -> None:
-        # Their results must reach the journal, or the next delivery would repeat them.
+        # The results of these effects must reach the journal, or the next delivery would repeat the effects.
         if any(effect.finishes and not effect.asks for effect in self._effects):
             self._scope.deadline = min(self._scope.deadline, trio.current_time() + MAX_FINISH)
         else:

@@ -355,7 +355,7 @@ class Session(Conversation):
             return
         request = scope.request
         if scope.reply is None:
-            self.connection.silence(request)
+            self.connection.drop_response(request)
         if self.in_flight.get(request.id) is scope:
             del self.in_flight[request.id]
         self.server.gate.close(scope)

@@ -55,7 +55,7 @@ class Supervisor:
         handlers: the capabilities' handlers, by method.
         state: the state that requests share.
         serves: whether a capability is advertised.
-        mirrored: a tool's parameter headers, from header to path.
+        param_headers: a tool's parameter headers, from header to path.
         readiness: the body of ``/readyz``.
         middleware: the plugins' middleware.
     """
@@ -70,7 +70,7 @@ class Supervisor:
         custom: Mapping[str, Method],
         listeners: Mapping[str, Sequence[Listener]],
         serves: Callable[[str], bool],
-        mirrored: Callable[[str], Mapping[str, tuple[str, ...]]],
+        param_headers: Callable[[str], Mapping[str, tuple[str, ...]]],
         missing_scopes: Callable[[Incoming, Principal | None], frozenset[str]],
         route: Callable[[str], ASGIApp | None],
         readiness: Callable[[], Readiness],
@@ -88,7 +88,7 @@ class Supervisor:
         self.gate = Gate(settings, state.deadlines, state.works)
         self.workers = Workers(state.start)
         """Shared by the sessions over HTTP."""
-        self.mirrored_parameters = mirrored
+        self.param_headers = param_headers
         self.missing_scopes = missing_scopes
         self.route = route
         self.readiness = readiness
@@ -267,7 +267,7 @@ class Supervisor:
         session.keep_alive()
         return session
 
-    async def contained(self, task: Callable[[], Awaitable[object]], what: str) -> None:
+    async def run_guarded(self, task: Callable[[], Awaitable[object]], what: str) -> None:
         """Run a task of a transport; its exceptions are logged and do not propagate."""
         outcome = await run_guarded(task)
         if isinstance(outcome, Failure):

@@ -16,7 +16,7 @@ from mcptrio.ground.expected import number
 __all__ = ["CALL_TIMEOUT", "Timeouts", "call_timeout"]
 
 CALL_TIMEOUT = "mcptrio/timeout"
-"""``params._meta`` key: seconds after which the caller gives up; can only shorten."""
+"""``params._meta`` key: seconds after which the caller cancels the request; can only shorten."""
 
 
 @frozen(kw_only=True)

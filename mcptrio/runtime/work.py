@@ -74,7 +74,7 @@ class Work:
     label: str
     owner: str | None
     scope: Ending
-    _held: list[FairLimiter] = field(init=False, factory=list)
+    _limiters: list[FairLimiter] = field(init=False, factory=list)
     _parts: int = field(init=False, default=0)
     _ended: trio.Event | None = field(init=False, default=None)
 
@@ -90,8 +90,8 @@ class Work:
         """Count the end of a task or thread; the last one frees all places."""
         self._parts -= 1
         if self._parts == 0:
-            while self._held:
-                self._held.pop().release_on_behalf_of(self)
+            while self._limiters:
+                self._limiters.pop().release_on_behalf_of(self)
             self._works.discard(self)
             if self.scope.memory is not None:
                 self.scope.memory.let_go()
@@ -115,7 +115,7 @@ class Work:
             limiter.acquire_on_behalf_of_nowait(self)
         except trio.WouldBlock:
             await limiter.acquire_on_behalf_of(self)
-        self._held.append(limiter)
+        self._limiters.append(limiter)
 
     async def wait_ended(self) -> None:
         if self._parts:
@@ -153,9 +153,9 @@ class Works(set[Work]):
         """
         for work in self._of(owner, but):
             work.scope.conclude()
-        with trio.move_on_at(deadline) as patience:
+        with trio.move_on_at(deadline) as scope:
             await self._wait_ended(owner, but)
-        if patience.cancelled_caught:
+        if scope.cancelled_caught:
             for work in self._of(owner, but):
                 work.scope.fail(InternalError(f"{work.label} was ended: {reason}"))
             with trio.move_on_after(CANCEL_TIMEOUT):

@@ -24,7 +24,7 @@ from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.encoding import encode_value
 from mcptrio.schema.inlining import definition_name, references_in
 from mcptrio.schema.pydantic_models import make_model, model_definitions, name_models, no_json_form
-from mcptrio.schema.shapes import CHOICES, Mirror, Misfit, Shapes
+from mcptrio.schema.shapes import CHOICES, GeneratedStruct, Misfit, Shapes
 from mcptrio.schema.validation_messages import describe_mismatch
 
 __all__ = ["Description", "convert", "describe", "restore", "show_default"]
@@ -102,8 +102,8 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
             return {"$ref": f"#/$defs/{names[cls]}"}
         raise no_json_form(cls)
 
-    # Mirrors and enums are described too, because only their own schemas tell the names that msgspec gave them.
-    classes = [*shapes.mirrors, *shapes.enums]
+    # Generated structs and enums are described too, because only their schemas have the names that msgspec gave them.
+    classes = [*shapes.generated, *shapes.enums]
     shown, made = msgspec.json.schema_components([*wires, *classes], schema_hook=describe_foreign)
     # A copy: msgspec may hand out one dict in several places.
     schemas, definitions = _ordered(list(shown)), _ordered(made)
@@ -116,8 +116,8 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
         # msgspec titles each definition with the class's name, which the key of `$defs` says already.
         if definition.get("title") == cls.__name__:
             del definition["title"]
-        if isinstance(mirror := shapes.mirrors.get(cls), Mirror):
-            _complete(mirror, definition)
+        if isinstance(generated := shapes.generated.get(cls), GeneratedStruct):
+            _complete(generated, definition)
         else:
             # msgspec sorts the values of an enum; the order of the author's definition is the one that people expect.
             definition.pop("enum", None)
@@ -166,7 +166,7 @@ def restore(shapes: Shapes, converted: Any, value: Any, schema: Mapping[str, Any
         InvalidParams: A class refused its fields; the message has the place.
     """
     # Most signatures have no classes with fields.
-    if not shapes.mirrors:
+    if not shapes.generated:
         return converted
     try:
         return shapes.restore(converted)
@@ -221,14 +221,14 @@ def _choices_of(cls: type[Enum]) -> dict[str, Any]:
     return _enumeration(values)
 
 
-def _complete(mirror: Mirror, definition: dict[str, Any]) -> None:
+def _complete(generated: GeneratedStruct, definition: dict[str, Any]) -> None:
     """Add the defaults and descriptions of the class behind a struct, which msgspec cannot know."""
     if definition.get("required") == []:
         del definition["required"]
     shown: Any = definition.get("prefixItems") or definition.get("properties", {})
-    for number, field in enumerate(mirror.fields):
+    for number, field in enumerate(generated.fields):
         # Fields with defaults come last in an array, so both sequences are aligned at their ends.
-        place = shown[field.key if isinstance(shown, dict) else number - len(mirror.fields)]
+        place = shown[field.key if isinstance(shown, dict) else number - len(generated.fields)]
         # A factory may make another value each time; only the empty ones are sure to stay.
         if field.default is not None and (not field.is_factory or field.default in _EMPTY):
             show_default(place, field.default())

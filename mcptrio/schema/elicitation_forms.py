@@ -149,8 +149,8 @@ def _of_scalar(annotation: Any) -> ElicitationForm:
 
 def _of_class(cls: Any) -> ElicitationForm:
     description = describe([cls])
-    (mirror,) = [each for each in description.shapes.mirrors.values() if each.cls is cls] or (None,)
-    fields = mirror.fields if mirror is not None else tuple(fields_of(cls) or ())
+    (generated,) = [each for each in description.shapes.generated.values() if each.cls is cls] or (None,)
+    fields = generated.fields if generated is not None else tuple(fields_of(cls) or ())
     document = description.to_document()
     exact = ExactValues.of(document)
     is_row = "prefixItems" in document

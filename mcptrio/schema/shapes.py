@@ -1,9 +1,9 @@
 """Classes with fields as msgspec structs that hold only the fields that a peer may see or set.
 
-Used by annotations. msgspec sets attributes past ``__init__``, so it would set private fields and fields with
-``init=False``, and would run no converters. Here msgspec checks a JSON value against a struct made from the fields of
-the class, and the class is then called with what was given. Schema and conversion read the same struct, so they cannot
-disagree about the fields.
+Used by annotations. msgspec sets attributes without calling ``__init__``. It would set private fields and fields with
+``init=False``, and would not run converters. Here msgspec checks a JSON value against a struct made from the fields of
+the class, and the class is then called with the given values. Schema and conversion read the same struct, so they
+cannot disagree about the fields.
 
 Source: msgspec, "Structs", ``defstruct``.
 """
@@ -27,7 +27,7 @@ import msgspec
 from mcptrio.schema.exact_values import DECIMAL
 from mcptrio.schema.pydantic_models import is_model
 
-__all__ = ["CHOICES", "Field", "Mirror", "Misfit", "Shapes", "fields_of", "sent_names"]
+__all__ = ["CHOICES", "Field", "GeneratedStruct", "Misfit", "Shapes", "fields_of", "sent_names"]
 
 CHOICES = "x-choices"
 """Keyword that carries the choices of a ``Literal`` in their order through msgspec, which sorts them."""
@@ -70,7 +70,7 @@ class Field:
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Mirror:
+class GeneratedStruct:
     """The struct made from the fields of a class."""
 
     cls: Any
@@ -90,8 +90,8 @@ class Shapes:
     def __init__(self, *, output: bool = False) -> None:
         self._output = output
         self._structs: dict[Any, type] = {}
-        self.mirrors: dict[type, Mirror] = {}
-        """By the struct."""
+        self.generated: dict[type, GeneratedStruct] = {}
+        """The generated structs, by the struct itself."""
         self.enums: dict[type[Enum], None] = {}
         self.models: dict[type, None] = {}
 
@@ -101,7 +101,7 @@ class Shapes:
             return _DATE_TIME
         if annotation is Decimal:
             return _DECIMAL
-        if annotation is object:  # dict[str, object] is what strict type checkers ask for in the place of Any
+        if annotation is object:  # strict type checkers require dict[str, object] instead of Any
             return Any
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Literal:
@@ -133,12 +133,12 @@ class Shapes:
             Misfit: a class refused its fields.
         """
         kind = type(value)
-        # The usual leaf: it saves two lookups.
+        # Most values are atoms: returning early saves two lookups.
         if kind in ATOMS:
             return value
-        mirror = self.mirrors.get(kind)
-        if mirror is not None:
-            return self._instance(mirror, value)
+        generated = self.generated.get(kind)
+        if generated is not None:
+            return self._instance(generated, value)
         if kind is dict:
             return {key: item if type(item) in ATOMS else self._at(key, item) for key, item in value.items()}
         if kind in (list, tuple, set, frozenset):
@@ -176,9 +176,9 @@ class Shapes:
 
     def _check_union(self, members: Sequence[Any]) -> None:
         untagged = [
-            self.mirrors[member].cls.__qualname__
+            self.generated[member].cls.__qualname__
             for member in members
-            if isinstance(member, type) and member in self.mirrors and not _is_distinct(member)
+            if isinstance(member, type) and member in self.generated and not _is_distinct(member)
         ]
         if len(untagged) > 1:
             raise TypeError(f"a union may not contain more than one class with fields, got {', '.join(untagged)}")
@@ -206,14 +206,14 @@ class Shapes:
             frozen=True,
             kw_only=True,
             array_like=config.array_like if config is not None else issubclass(cls, tuple),
-            # Tuples refuse surplus items, as their own constructor would.
+            # Tuples refuse surplus items, as the constructor of a tuple class does.
             forbid_unknown_fields=config.forbid_unknown_fields if config is not None else issubclass(cls, tuple),
             tag=config.tag if config is not None else None,
             tag_field=config.tag_field if config is not None else None,
         )
-        # Known before its fields are looked at, for they may lead back to it.
+        # Registered before its fields are resolved, because they may refer to the class itself.
         self._structs[annotation] = struct
-        self.mirrors[struct] = Mirror(
+        self.generated[struct] = GeneratedStruct(
             cls=cls,
             fields=fields,
             steps=tuple((f"f{number}", field.argument, field.key) for number, field in enumerate(fields)),
@@ -223,15 +223,15 @@ class Shapes:
         struct.__annotations__.update({f"f{number}": self.wire(field.hint) for number, field in enumerate(fields)})
         return struct
 
-    def _instance(self, mirror: Mirror, value: Any) -> Any:
+    def _instance(self, generated: GeneratedStruct, value: Any) -> Any:
         given: dict[str, Any] = {}
-        for attribute, argument, key in mirror.steps:
+        for attribute, argument, key in generated.steps:
             item = getattr(value, attribute)
             # A field that was left out is not passed, so that the class applies its own default.
             if item is not msgspec.UNSET:
                 given[argument] = item if type(item) in ATOMS else self._at(key, item)
         try:
-            return mirror.make(**given)
+            return generated.make(**given)
         except (TypeError, ValueError) as error:
             raise Misfit(str(error)) from error
 

@@ -152,7 +152,7 @@ class Arguments:
             given = msgspec.structs.asdict(values)
         else:
             given = {name: getattr(values, name) for name in arguments}
-        if self._shapes.mirrors:
+        if self._shapes.generated:
             restored: dict[str, Any] = restore(self._shapes, given, arguments, self.schema)
             return restored
         return given

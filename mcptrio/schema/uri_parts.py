@@ -109,7 +109,7 @@ def parse(template: str) -> tuple[Part, ...]:
             position = end
     if sum(isinstance(part, Expression) for part in parts) > _MAX_EXPRESSIONS or count > _MAX_VARIABLES:
         raise ValueError(
-            f"URI template: expected at most {_MAX_EXPRESSIONS} expressions with {_MAX_VARIABLES} variables in all"
+            f"URI template: expected at most {_MAX_EXPRESSIONS} expressions and {_MAX_VARIABLES} variables, got more"
         )
     return tuple(_bound(part, parts[index + 1 :]) for index, part in enumerate(parts))
 

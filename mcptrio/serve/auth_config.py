@@ -245,13 +245,15 @@ def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> Re
         _log.warning("auth.scopes is empty: every token that an issuer issues for this audience is accepted")
     verifiers = [*_of_issuers(settings, fetch), *_of_file(settings.tokens)]
     if settings.dpop_nonces and settings.dpop == "off":
-        raise ValueError("dpop_nonces: expected dpop to be accepted or required")
+        raise ValueError("dpop_nonces: expected dpop to be accepted or required, got off")
     certificates = None
     if settings.certificates is not None:
         scopes = frozenset(settings.certificate_scopes)
         certificates = CertificatePrincipals(name=settings.certificates, scopes=scopes)
     elif settings.certificate_scopes:
-        raise ValueError("certificate_scopes: expected certificates too, which selects the name of the client")
+        raise ValueError(
+            "certificate_scopes: expected certificates too, which selects the name of the client; got none"
+        )
     if not verifiers and certificates is None:
         raise ValueError("expected issuers, tokens or certificates, got none; every request would be rejected")
     return ResourceServer(
@@ -292,12 +294,12 @@ def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVe
     if not settings.issuers:
         for name, given in (("jwks", settings.jwks), ("introspection", introspection), ("audience", settings.audience)):
             if given:
-                raise ValueError(f"{name}: expected issuers too, the issuers of the tokens")
+                raise ValueError(f"{name}: expected issuers too, the issuers of the tokens; got none")
         return []
     if not audience:
-        raise ValueError("resource: expected the address of the endpoint, for which clients request tokens")
+        raise ValueError("resource: expected the address of the endpoint, for which clients request tokens; got none")
     if settings.jwks is not None and len(settings.issuers) != 1:
-        raise ValueError("jwks: expected one issuer, whose keys these are")
+        raise ValueError(f"jwks: expected one issuer, whose keys these are, got {len(settings.issuers)}")
     if fetch is None:
         named = [*settings.issuers, settings.jwks, introspection.endpoint if introspection else None]
         # Only configured URLs may be in private networks. Metadata of an issuer may not lead there, unless
@@ -321,11 +323,15 @@ def _of_issuer(
     asked, limits = settings.introspection, settings.limits
     if asked is not None:
         if asked.issuer is None and len(settings.issuers) != 1:
-            raise ValueError("introspection: issuer: expected one of issuers, whose tokens are asked about")
+            raise ValueError(
+                f"introspection: expected issuer, since there are {len(settings.issuers)} issuers, got none"
+            )
         if asked.issuer is not None and asked.issuer not in settings.issuers:
-            raise ValueError("introspection: issuer: expected one of issuers")
+            raise ValueError(f"introspection: issuer: expected one of issuers, got {asked.issuer}")
         if not asked.client_id:
-            raise ValueError("introspection: client_id: expected the id of this server's client at the issuer")
+            raise ValueError(
+                "introspection: client_id: expected the id of this server's client at the issuer, got none"
+            )
         if asked.issuer in (None, issuer):
             return IntrospectedTokens(
                 issuer,

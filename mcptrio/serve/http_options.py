@@ -67,7 +67,9 @@ class HTTPOptions(HTTPLimits):
 
     def __attrs_post_init__(self) -> None:
         if self.legacy_sse and self.path.rstrip("/") in (_SSE, _MESSAGES):
-            raise ValueError(f"path: expected another path than {_SSE} and {_MESSAGES}, or legacy_sse = false")
+            raise ValueError(
+                f"path: expected another path than {_SSE} and {_MESSAGES}, or legacy_sse = false; got {self.path}"
+            )
         if self.forwarded:
             from mcptrio.http.client_address import Proxies
 

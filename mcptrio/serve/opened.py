@@ -34,7 +34,7 @@ class Transport(Protocol):
 
         Args:
             engine: The engine of the open server. ``await engine.serve(channel)`` serves one peer until either side
-                ends it, and closes the channel. Within ``await engine.contained(partial(engine.serve, channel), "a
+                ends it, and closes the channel. Within ``await engine.run_guarded(partial(engine.serve, channel), "a
                 peer")``, errors of one peer are logged and do not affect others.
             stopping: Once set, accept no more peers. Requests of the others have the server's shutdown timeout, and a
                 second later the transport is cancelled.

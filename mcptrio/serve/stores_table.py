@@ -10,7 +10,7 @@ from mcptrio.stores.settings import StoreSettings
 
 __all__ = ["PORTS", "SQLITE_STORE", "StoreName", "StoresTable"]
 
-PORTS = ("sessions", "events", "bus", "effects", "replays", "quotas")
+PORTS = ("sessions", "events", "bus", "effects", "replays", "quotas", "tasks")
 """The kinds of state, which are the fields of :class:`mcptrio.abc.Stores`."""
 SQLITE_STORE = "sqlite:"
 """The prefix that names a store in a file; the path follows."""
@@ -35,7 +35,7 @@ class StoresTable(StoreSettings):
 
     Args:
         url: ``memory``, ``sqlite:PATH``, or the URL of an engine whose distribution is installed.
-        sessions, events, bus, effects, replays, quotas: The URL for one kind of state; ``None`` uses ``url``.
+        sessions, events, bus, effects, replays, quotas, tasks: The URL for one kind of state; ``None`` uses ``url``.
     """
 
     url: StoreName = field(default=StoreName("memory"))
@@ -45,6 +45,7 @@ class StoresTable(StoreSettings):
     effects: StoreName | None = None
     replays: StoreName | None = None
     quotas: StoreName | None = None
+    tasks: StoreName | None = None
 
     @property
     def urls(self) -> dict[str, StoreName]:

@@ -155,7 +155,7 @@ class _Connections:
                 return
             self._open += 1
             try:
-                await self._engine.contained(partial(self._talk, channel), f"connection {name}")
+                await self._engine.run_guarded(partial(self._talk, channel), f"connection {name}")
             finally:
                 self._open -= 1
                 self._is_full = False

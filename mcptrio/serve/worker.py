@@ -130,7 +130,7 @@ class WorkerProcess:
             try:
                 while True:
                     for kind, body in await self._link.receive():
-                        if kind is FrameKind.NEWS:
+                        if kind is FrameKind.MESSAGE:
                             self.bus.arrived(body)
                         elif kind is FrameKind.LOST:
                             self.bus.lost()

@@ -48,9 +48,9 @@ class WorkerBus:
         """Tell all followers that messages of other workers may have been lost."""
         self._followers.lost()
 
-    def arrived(self, news: bytes) -> None:
-        """Deliver the body of a NEWS frame from the parent."""
-        topic, message = _decode(news)
+    def arrived(self, body: bytes) -> None:
+        """Deliver the body of a MESSAGE frame from the parent."""
+        topic, message = _decode(body)
         self._followers.deliver(topic.decode("utf-8", "replace"), message)
 
 
@@ -85,17 +85,17 @@ class BusRelay:
             if link is not sender:
                 link.order(FrameKind.LOST)
 
-    def pass_on(self, sender: WorkerLink, news: bytes) -> None:
-        """Forward the body of a NEWS frame to the other workers with subscribers to its topic."""
-        topic, _ = _decode(news)
+    def pass_on(self, sender: WorkerLink, body: bytes) -> None:
+        """Forward the body of a MESSAGE frame to the other workers with subscribers to its topic."""
+        topic, _ = _decode(body)
         for link in self._followers.get(topic, ()):
             if link is not sender:
-                link.forward(news)
+                link.forward(body)
 
 
-def _decode(news: bytes) -> tuple[bytes, bytes]:
+def _decode(body: bytes) -> tuple[bytes, bytes]:
     """Return topic and message. A truncated body yields what it contains."""
-    if len(news) < 2:
+    if len(body) < 2:
         return b"", b""
-    (size,) = struct.unpack_from("!H", news)
-    return news[2 : 2 + size], news[2 + size :]
+    (size,) = struct.unpack_from("!H", body)
+    return body[2 : 2 + size], body[2 + size :]

@@ -25,7 +25,7 @@ BEAT_INTERVAL: Final = 1.0
 """Seconds between two ALIVE frames."""
 
 # Bus messages in the queue; above it the oldest is dropped.
-_MAX_QUEUED_NEWS: Final = 1000
+_MAX_QUEUED_MESSAGES: Final = 1000
 # Bytes of bus messages in the queue; above it the oldest is dropped.
 _MAX_QUEUED_BYTES: Final = 32 * 1024 * 1024
 _HEAD: Final = struct.Struct("!IB")
@@ -47,7 +47,7 @@ class FrameKind(IntEnum):
     """To the parent: a topic that has a subscriber in the worker."""
     UNFOLLOW = 5
     """To the parent: a topic that has no subscriber in the worker any more."""
-    NEWS = 6
+    MESSAGE = 6
     """A bus message: the length of its topic in two bytes, the topic, the message."""
     ALIVE = 7
     """To the parent, every :data:`BEAT_INTERVAL` seconds: the worker's event loop is responsive. No body."""
@@ -72,8 +72,8 @@ class WorkerLink:
         # The rest of a frame of which a part was written.
         self._half = memoryview(b"")
         self._orders: dict[tuple[FrameKind, bytes], bytes] = {}
-        self._news: deque[bytes] = deque()
-        self._news_bytes = 0
+        self._messages: deque[bytes] = deque()
+        self._message_bytes = 0
         self._waiting = trio.lowlevel.ParkingLot()
         self._closed = False
         # Bus messages that were dropped.
@@ -98,16 +98,16 @@ class WorkerLink:
         """Queue a bus message, or drop it. Does not block."""
         self.forward(struct.pack("!H", len(topic)) + topic + message)
 
-    def forward(self, news: bytes) -> None:
-        """Queue the body of a NEWS frame unchanged."""
-        if len(news) >= MAX_FRAME_BYTES:
+    def forward(self, body: bytes) -> None:
+        """Queue the body of a MESSAGE frame unchanged."""
+        if len(body) >= MAX_FRAME_BYTES:
             self._report_lost()
             return
-        frame = _encode(FrameKind.NEWS, news)
-        self._news.append(frame)
-        self._news_bytes += len(frame)
-        while len(self._news) > _MAX_QUEUED_NEWS or self._news_bytes > _MAX_QUEUED_BYTES:
-            self._news_bytes -= len(self._news.popleft())
+        frame = _encode(FrameKind.MESSAGE, body)
+        self._messages.append(frame)
+        self._message_bytes += len(frame)
+        while len(self._messages) > _MAX_QUEUED_MESSAGES or self._message_bytes > _MAX_QUEUED_BYTES:
+            self._message_bytes -= len(self._messages.popleft())
             self._report_lost()
         self._write()
 
@@ -144,17 +144,17 @@ class WorkerLink:
             except OSError:
                 self._half = memoryview(b"")
                 self._orders.clear()
-                self._news.clear()
-                self._news_bytes = 0
+                self._messages.clear()
+                self._message_bytes = 0
         return False
 
     def _next(self) -> bytes | None:
         if self._orders:
             # Orders first: they must arrive even if bus messages never stop.
             return self._orders.pop(next(iter(self._orders)))
-        if self._news:
-            frame = self._news.popleft()
-            self._news_bytes -= len(frame)
+        if self._messages:
+            frame = self._messages.popleft()
+            self._message_bytes -= len(frame)
             return frame
         return None
 

@@ -237,7 +237,7 @@ class Pool:
                     slot.put(self._start())
                 except OSError as error:
                     failures += 1
-                    self._give_up_after(failures, f"no process can be started: {error.strerror}")
+                    self._fail_after(failures, f"no process can be started: {error.strerror}")
                     _log.error("no process can be started: %s", error.strerror)
                     await slot.until_changed(backoff.draw())
                     continue
@@ -252,12 +252,12 @@ class Pool:
             failures = 0 if worker.is_ready else failures + 1
             if worker.child.returncode == _WRONG_USE and not self._served:
                 raise ConfigError(f"no worker serves: {worker.why()}")
-            self._give_up_after(failures, worker.why())
+            self._fail_after(failures, worker.why())
             pause = backoff.draw()
             _log.error("%s; another one is started in %.1f s", worker.why(), pause)
             await slot.until_changed(pause)
 
-    def _give_up_after(self, failures: int, why: str) -> None:
+    def _fail_after(self, failures: int, why: str) -> None:
         """Stop the pool after repeated failures.
 
         Raises:
@@ -298,9 +298,9 @@ class Pool:
     async def _retire(self, worker: _Worker) -> None:
         """Let a worker finish its requests within the timeouts, then end it."""
         worker.link.order(FrameKind.LEAVE)
-        with trio.move_on_after(self._plan.last_request_timeout + self._plan.shutdown + _EXIT_TIMEOUT) as patience:
+        with trio.move_on_after(self._plan.last_request_timeout + self._plan.shutdown + _EXIT_TIMEOUT) as scope:
             await worker.ended.wait()
-        if patience.cancelled_caught:
+        if scope.cancelled_caught:
             _log.warning("worker %d did not exit in time, killing it", worker.number)
             worker.scope.cancel()
             await worker.ended.wait()
@@ -402,7 +402,7 @@ class Pool:
         try:
             while True:
                 for kind, body in await link.receive():
-                    if kind is FrameKind.NEWS:
+                    if kind is FrameKind.MESSAGE:
                         self._relay.pass_on(link, body)
                     elif kind is FrameKind.LOST:
                         self._relay.lost(link)
@@ -440,9 +440,9 @@ class Pool:
         """End a serving worker whose event loop is blocked: its clients would wait without a limit."""
         await worker.settled.wait()
         worker.heard = trio.current_time()
-        silence = self._plan.worker_timeout + BEAT_INTERVAL
-        while trio.current_time() - worker.heard < silence:
-            await trio.sleep_until(worker.heard + silence)
+        timeout = self._plan.worker_timeout + BEAT_INTERVAL
+        while trio.current_time() - worker.heard < timeout:
+            await trio.sleep_until(worker.heard + timeout)
             # If the parent itself was stopped, read first what the worker has sent in the meantime.
             await trio.sleep(BEAT_INTERVAL)
         _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.worker_timeout)

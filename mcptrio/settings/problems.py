@@ -31,7 +31,7 @@ _WORDS = {
 """The types of msgspec in the words of TOML."""
 
 
-_OWN = re.compile(r"\w+: expected ")
+_MEMBER_ERROR = re.compile(r"\w+: expected ")
 """The beginning of an error in which the class of a setting names one of its members."""
 
 
@@ -39,7 +39,7 @@ def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
     """Return the place in the value, and the problem in the words of TOML."""
     text, _, path = str(error).partition(" - at `$")
     place = tuple(re.findall(r"\.(\w+)", path))
-    if _OWN.match(text):
+    if _MEMBER_ERROR.match(text):
         return place, text
     if text.startswith("Invalid enum value"):
         choices = ", ".join(str(each) for each in _choices(hint))
@@ -58,7 +58,7 @@ def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
 
 def says_all(problem: str) -> bool:
     """Return whether the class of a setting names the invalid member, so that the whole value need not be shown."""
-    return _OWN.match(problem) is not None
+    return _MEMBER_ERROR.match(problem) is not None
 
 
 def _choices(hint: Any) -> Iterator[Any]:

@@ -11,6 +11,12 @@ from mcptrio.ground.lazy_names import lazy_names
 if TYPE_CHECKING:
     from mcptrio.stores.batch_writer import BatchWriter as BatchWriter
     from mcptrio.stores.checks import Check as Check
+    from mcptrio.stores.common_tasks import MAX_TASK_PAGE as MAX_TASK_PAGE
+    from mcptrio.stores.common_tasks import MAX_TASK_PAGE_BYTES as MAX_TASK_PAGE_BYTES
+    from mcptrio.stores.common_tasks import CommonTaskStore as CommonTaskStore
+    from mcptrio.stores.common_tasks import TaskChange as TaskChange
+    from mcptrio.stores.common_tasks import TaskEngine as TaskEngine
+    from mcptrio.stores.common_tasks import check_task_state as check_task_state
     from mcptrio.stores.event_ids import INBOX as INBOX
     from mcptrio.stores.event_ids import event_id as event_id
     from mcptrio.stores.event_ids import position_of as position_of
@@ -52,6 +58,12 @@ _HOMES = {
     # For other engines
     "BatchWriter": "mcptrio.stores.batch_writer",
     "Followers": "mcptrio.stores.followers",
+    "CommonTaskStore": "mcptrio.stores.common_tasks",
+    "TaskChange": "mcptrio.stores.common_tasks",
+    "TaskEngine": "mcptrio.stores.common_tasks",
+    "MAX_TASK_PAGE": "mcptrio.stores.common_tasks",
+    "MAX_TASK_PAGE_BYTES": "mcptrio.stores.common_tasks",
+    "check_task_state": "mcptrio.stores.common_tasks",
     "INBOX": "mcptrio.stores.event_ids",
     "event_id": "mcptrio.stores.event_ids",
     "position_of": "mcptrio.stores.event_ids",

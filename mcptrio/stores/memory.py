@@ -16,11 +16,13 @@ from attrs import define, evolve, field
 
 from mcptrio.abc import INBOX_MESSAGE, Bus, SessionRecord, StoredEvent, Stores, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.stores.common_tasks import CommonTaskStore
 from mcptrio.stores.event_ids import INBOX, event_id, read_event_id
 from mcptrio.stores.followers import Followers
 from mcptrio.stores.memory_effects import MemoryEffectStore
 from mcptrio.stores.memory_quotas import MemoryQuotaStore
 from mcptrio.stores.memory_replays import MemoryReplayStore
+from mcptrio.stores.memory_tasks import MemoryTasks
 from mcptrio.stores.settings import StoreBounds
 
 __all__ = ["MemoryBus", "MemoryEventStore", "MemorySessionStore", "memory_stores"]
@@ -45,6 +47,7 @@ def memory_stores(bounds: StoreBounds | None = None, *, bus: Bus | None = None) 
         effects=MemoryEffectStore(),
         replays=MemoryReplayStore(),
         quotas=MemoryQuotaStore(),
+        tasks=CommonTaskStore(MemoryTasks(bounds), bounds, bus),
     )
 
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final
 
 import trio
@@ -15,9 +16,9 @@ from mcptrio.abc import EffectClaim, EffectState
 __all__ = ["EFFECT_SECONDS", "MemoryEffectStore"]
 
 EFFECT_SECONDS: Final = 3600.0
-"""Seconds for which a result is kept: as long as a sealed ``requestState`` is accepted."""
+"""Seconds for which a result is usually kept: as long as a sealed ``requestState`` is accepted."""
 _MAX_RESULTS: Final = 10_000
-# Bytes of all results. Beyond either bound the oldest result is dropped, but never the newest.
+# Bytes of all results. Beyond either bound the result that expires first is dropped, but never the newest.
 _MAX_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -26,8 +27,11 @@ class MemoryEffectStore:
 
     def __init__(self) -> None:
         self._claimed: set[tuple[str, str]] = set()
-        # Expiry and result, in the order of expiry.
-        self._results: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
+        # The number, expiry and bytes of each result.
+        self._results: dict[tuple[str, str], tuple[int, float, bytes]] = {}
+        # Expiry, number and name; a result that was stored again is here twice.
+        self._expiring: list[tuple[float, int, tuple[str, str]]] = []
+        self._numbers = count()
         self._bytes = 0
 
     async def claim(self, call: str, key: str) -> EffectClaim:
@@ -35,28 +39,33 @@ class MemoryEffectStore:
         if name in self._claimed:
             return EffectClaim(EffectState.RUNNING)
         kept = self._results.get(name)
-        if kept is not None and kept[0] > trio.current_time():
-            return EffectClaim(EffectState.DONE, kept[1])
+        if kept is not None and kept[1] > trio.current_time():
+            return EffectClaim(EffectState.DONE, kept[2])
         self._claimed.add(name)
         return EffectClaim(EffectState.CLAIMED)
 
-    async def finish(self, call: str, key: str, result: bytes) -> None:
+    async def finish(self, call: str, key: str, result: bytes, keep: float = EFFECT_SECONDS) -> None:
         name, now = (call, key), trio.current_time()
         self._claimed.discard(name)
         self._drop(name)
-        self._results[name] = now + EFFECT_SECONDS, result
+        # Before the result is added: the newest one is never dropped.
+        while self._expiring and self._is_too_much(now, len(result)):
+            _, number, oldest = heappop(self._expiring)
+            if oldest in self._results and self._results[oldest][0] == number:
+                self._drop(oldest)
+        number = next(self._numbers)
+        self._results[name] = number, now + keep, result
+        heappush(self._expiring, (now + keep, number, name))
         self._bytes += len(result)
-        while len(self._results) > 1 and self._is_too_much(now):
-            self._drop(next(iter(self._results)))
 
     async def release(self, call: str, key: str) -> None:
         self._claimed.discard((call, key))
 
-    def _is_too_much(self, now: float) -> bool:
-        oldest, _ = next(iter(self._results.values()))
-        return oldest <= now or len(self._results) > _MAX_RESULTS or self._bytes > _MAX_BYTES
+    def _is_too_much(self, now: float, size: int) -> bool:
+        is_over = len(self._results) >= _MAX_RESULTS or self._bytes + size > _MAX_BYTES
+        return is_over or self._expiring[0][0] <= now or len(self._expiring) > 2 * _MAX_RESULTS
 
     def _drop(self, name: tuple[str, str]) -> None:
         kept = self._results.pop(name, None)
         if kept is not None:
-            self._bytes -= len(kept[1])
+            self._bytes -= len(kept[2])

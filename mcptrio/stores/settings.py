@@ -13,9 +13,9 @@ __all__ = ["StoreBounds", "StoreSettings"]
 
 @frozen(kw_only=True)
 class StoreBounds:
-    """The limits of sessions and events.
+    """The limits of sessions, events and tasks.
 
-    Above a limit on events the oldest are dropped; above a limit on sessions a new one is refused.
+    Above a limit on events the oldest are dropped; above a limit on sessions or tasks a new one is refused.
 
     Args:
         idle_timeout: Seconds without use after which a session expires.
@@ -25,6 +25,10 @@ class StoreBounds:
         total_bytes: Bytes of all events; those of the least recently active session are dropped first. Engines with a
             limit of their own (``maxmemory`` of Redis, the disk of PostgreSQL) use that.
         event_timeout: Seconds without a new event after which the events of a stream are dropped.
+        max_tasks: The number of tasks, ended ones included.
+        tasks_per_owner: Tasks of one owner that have not ended.
+        task_bytes: Bytes of the data of one task.
+        task_timeout: Seconds after its creation for which a task is kept that has no expiry of its own.
     """
 
     idle_timeout: float = field(default=1800.0, validator=number(1), metadata=PROGRAM_ONLY)
@@ -33,6 +37,10 @@ class StoreBounds:
     session_bytes: int = field(default=16 * 1024 * 1024, validator=integer(1), metadata=PROGRAM_ONLY)
     total_bytes: int = field(default=256 * 1024 * 1024, validator=integer(1), metadata=PROGRAM_ONLY)
     event_timeout: float = field(default=3600.0, validator=number(1), metadata=PROGRAM_ONLY)
+    max_tasks: int = field(default=10_000, validator=integer(1))
+    tasks_per_owner: int = field(default=1000, validator=integer(1))
+    task_bytes: int = field(default=4 * 1024 * 1024, validator=integer(1))
+    task_timeout: float = field(default=86_400.0, validator=number(1))
 
 
 @frozen(kw_only=True)

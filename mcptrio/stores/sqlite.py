@@ -16,8 +16,9 @@ from typing import Final
 import trio
 from attrs import frozen
 
-from mcptrio.abc import Bus, Stores, StoreStatus
+from mcptrio.abc import TASK_CHANGED, TASK_QUEUED, TASKS_TOPIC, Bus, Stores, StoreStatus, task_topic
 from mcptrio.errors import StoreFailed
+from mcptrio.stores.common_tasks import CommonTaskStore
 from mcptrio.stores.memory_effects import EFFECT_SECONDS
 from mcptrio.stores.process_locks import ProcessRegistry
 from mcptrio.stores.settings import StoreBounds
@@ -29,6 +30,7 @@ from mcptrio.stores.sqlite_file import FileBounds
 from mcptrio.stores.sqlite_quotas import SQLiteQuotaStore
 from mcptrio.stores.sqlite_replays import SQLiteReplayStore
 from mcptrio.stores.sqlite_sessions import SQLiteSessionStore
+from mcptrio.stores.sqlite_tasks import SQLiteTasks, release_tasks
 from mcptrio.stores.wall_clock import WallClock
 
 __all__ = ["SQLiteBounds", "open_sqlite_stores"]
@@ -89,6 +91,7 @@ async def open_sqlite_stores(
             effects=SQLiteEffectStore(opening.database, opening.clock, opening.processes),
             replays=SQLiteReplayStore(opening.database, opening.clock),
             quotas=SQLiteQuotaStore(opening.database, opening.clock),
+            tasks=opening.tasks,
             is_shared=True,
             status=opening.status,
         )
@@ -101,6 +104,8 @@ class _Opening:
     events: SQLiteEventStore
     processes: ProcessRegistry
     messages: SQLiteBus
+    tasks: CommonTaskStore
+    _task_steps: SQLiteTasks
     database: Database
 
     def __init__(self, path: str | Path, bounds: SQLiteBounds, clock: WallClock, bus: Bus | None) -> None:
@@ -157,6 +162,8 @@ class _Opening:
         if gone and self._bus is None:
             # They may have acknowledged a change whose message they had not stored yet.
             self.messages.report_lost()
+        self.tasks.announce_released(await self._task_steps.release_ended())
+        await self.tasks.take_back_doubtful()
         self._replicas = len(writers) - len(gone)
         self.messages.set_alone(self._replicas <= 1, newest)
 
@@ -181,6 +188,9 @@ class _Opening:
         """
         try:
             database.write_now(self.sessions.note)
+            if self._bus is None:
+                # With another bus, which threads cannot use, the other processes find out that this one has ended.
+                database.write_now(self._release_tasks)
             self._settle(database, self.processes.id)
         finally:
             self.processes.leave()
@@ -206,6 +216,15 @@ class _Opening:
             bus=self._bus,
         )
         self.messages = SQLiteBus(database, self.clock, self.processes.id)
+        self._task_steps = SQLiteTasks(database, self.clock, self.processes, bounds=bounds)
+        self.tasks = CommonTaskStore(self._task_steps, bounds, self._bus or self.messages)
+
+    def _release_tasks(self, connection: sqlite3.Connection) -> None:
+        ids = release_tasks(connection, self.processes.id)
+        for id in ids:
+            self.messages.insert(connection, task_topic(id), TASK_CHANGED)
+        if ids:
+            self.messages.insert(connection, TASKS_TOPIC, TASK_QUEUED)
 
     def _settle(self, database: Database, writer: str) -> None:
         def work(connection: sqlite3.Connection) -> bool:
@@ -236,7 +255,6 @@ class _Opening:
             ("sessions", "used", bounds.idle_timeout),
             ("streams", "touched", bounds.event_timeout),
             ("kept", "touched", bounds.event_timeout),
-            ("effects", "touched", EFFECT_SECONDS),
         ):
             oldest = now - lives + min(_RESTART_GRACE_SECONDS, lives)
             connection.execute(
@@ -244,6 +262,11 @@ class _Opening:
                 f" WHERE {column} > :now OR {column} < :oldest",
                 {"now": now, "oldest": oldest},
             )
+        # Results that are kept for longer than usual have a time in the future.
+        oldest = now - EFFECT_SECONDS + _RESTART_GRACE_SECONDS
+        connection.execute("UPDATE effects SET touched = ?1 WHERE touched < ?1", (oldest,))
+        # The expiry of a task is a time that its client knows, so it moves only with a time of creation in the future.
+        connection.execute("UPDATE tasks SET expires = expires - created + ?1, created = ?1 WHERE created > ?1", (now,))
         # A quota is empty at most.
         connection.execute("UPDATE quotas SET arrival = min(arrival, ? + tolerance)", (now,))
 

@@ -76,7 +76,11 @@ class SQLiteBus:
 
     def insert_lost(self, connection: sqlite3.Connection) -> None:
         """As :meth:`report_lost`, for the other processes only."""
-        self._insert(connection, topic=_LOST_TOPIC, message=b"", now=self._clock.now())
+        self.insert(connection, _LOST_TOPIC, b"")
+
+    def insert(self, connection: sqlite3.Connection, topic: str, message: bytes) -> None:
+        """Add a message for the other processes to a transaction. Called in a thread."""
+        self._insert(connection, topic=topic, message=message, now=self._clock.now())
 
     def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
         return self._followers.add(topic, receive)

@@ -39,8 +39,10 @@ class SQLiteEffectStore:
     async def claim(self, call: str, key: str) -> EffectClaim:
         return await self._database.write(partial(self._claim, call=call, key=key, now=self._clock.now()))
 
-    async def finish(self, call: str, key: str, result: bytes) -> None:
-        finish = partial(_finish, call=call, key=key, result=result, writer=self._processes.id, now=self._clock.now())
+    async def finish(self, call: str, key: str, result: bytes, keep: float = EFFECT_SECONDS) -> None:
+        # A row expires an hour after it was touched; so one that is kept for longer is touched in the future.
+        touched = self._clock.now() + keep - EFFECT_SECONDS
+        finish = partial(_finish, call=call, key=key, result=result, writer=self._processes.id, touched=touched)
         await self._database.write(finish)
 
     async def release(self, call: str, key: str) -> None:
@@ -75,10 +77,10 @@ class SQLiteEffectStore:
                 connection.execute("DELETE FROM effects WHERE call = ? AND key = ?", (call, key))
 
 
-def _finish(connection: sqlite3.Connection, *, call: str, key: str, result: bytes, writer: str, now: float) -> None:
+def _finish(connection: sqlite3.Connection, *, call: str, key: str, result: bytes, writer: str, touched: float) -> None:
     connection.execute(
         "UPDATE effects SET result = ?, touched = ? WHERE call = ? AND key = ? AND writer = ?",
-        (result, now, call, key, writer),
+        (result, touched, call, key, writer),
     )
 
 

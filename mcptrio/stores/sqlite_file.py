@@ -115,6 +115,31 @@ _TABLES: Final = (
     "CREATE INDEX quotas_by_arrival ON quotas (arrival)",
 )
 
+# Added to files that were made without them: a process of an older version uses such a file without noticing them.
+_ADDED_TABLES: Final = (
+    # The number is the order of creation; the token names the last creation or claim.
+    """CREATE TABLE IF NOT EXISTS tasks (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        owner TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        state TEXT NOT NULL,
+        created REAL NOT NULL,
+        expires REAL NOT NULL,
+        fence INTEGER NOT NULL,
+        generation INTEGER NOT NULL,
+        holder TEXT NOT NULL,
+        token TEXT NOT NULL,
+        data BLOB NOT NULL
+    )""",
+    "CREATE INDEX IF NOT EXISTS tasks_queued ON tasks (tool, number) WHERE state = 'queued'",
+    "CREATE INDEX IF NOT EXISTS tasks_running ON tasks (tool, holder) WHERE state = 'running'",
+    "CREATE INDEX IF NOT EXISTS tasks_active ON tasks (owner) WHERE state != 'ended'",
+    "CREATE INDEX IF NOT EXISTS tasks_by_owner ON tasks (owner, number)",
+    "CREATE INDEX IF NOT EXISTS tasks_by_expiry ON tasks (expires)",
+    "INSERT OR IGNORE INTO sums VALUES ('tasks', 0), ('task_bytes', 0)",
+)
+
 _log = logging.getLogger("mcptrio.stores")
 
 
@@ -231,6 +256,8 @@ def _set_up(connection: sqlite3.Connection, path: Path, bounds: FileBounds) -> N
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id={_APPLICATION}")
         connection.execute(f"PRAGMA user_version={_SCHEMA}")
+    for statement in _ADDED_TABLES:
+        connection.execute(statement)
     connection.execute("COMMIT")
 
 

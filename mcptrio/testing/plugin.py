@@ -128,11 +128,11 @@ async def _mcp_served(
         async with testing.open_served(parts, mcp_case, recording=_mcp_wire) as served:
             yield served
     except (ConfigError, PluginError) as error:
-        fault = error
+        failure = error
     else:
         return
     # Shows only frames of the plugin's author; those of mcptrio do not help there.
-    pytest.fail("\n".join(filter(None, (str(fault), details_of(fault)))), pytrace=False)
+    pytest.fail("\n".join(filter(None, (str(failure), details_of(failure)))), pytrace=False)
 
 
 @pytest.fixture

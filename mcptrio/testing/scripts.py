@@ -219,14 +219,14 @@ class Script:
         named = _named(kind, message, question)
         if line is None:
             said = f"the server asked what is not in the script: {named}"
-            await self._give_up(f"{said}\n{_listed('left', self.left)}\n{_listed('asked before', self.asked)}")
+            await self._fail(f"{said}\n{_listed('left', self.left)}\n{_listed('asked before', self.asked)}")
             raise AssertionError(said)
         # Each line is used once.
         self._lines.remove(line)
         outcome = run_guarded_sync(line.answer, question)
         if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPError):
             problem = f"the script's {line.text} does not answer the server's {named}: {outcome.error}"
-            await self._give_up(problem, outcome.error)
+            await self._fail(problem, outcome.error)
             raise outcome.error
         # An MCPError is an answer too: fail() scripts it.
         answer = outcome.error if isinstance(outcome, Failure) else outcome.value
@@ -236,7 +236,7 @@ class Script:
             raise answer
         return answer
 
-    async def _give_up(self, problem: str, error: BaseException | None = None) -> None:
+    async def _fail(self, problem: str, error: BaseException | None = None) -> None:
         # Under watched() the question is never answered: that block ends the test.
         self._problems.append((problem, error))
         if self._went_wrong is not None:

@@ -129,12 +129,12 @@ class _OwnStderr:
     async def write(self, piece: bytes) -> None:
         if self._writer is None:
             return
-        patience = _GLANCE
+        timeout = _GLANCE
         if not self._rest:
             self._rest = memoryview(piece)
-            patience = _WRITE_TIMEOUT
+            timeout = _WRITE_TIMEOUT
         try:
-            with trio.move_on_after(patience):
+            with trio.move_on_after(timeout):
                 while self._rest:
                     self._rest = self._rest[await self._writer.write_some(self._rest) :]
         except OSError:

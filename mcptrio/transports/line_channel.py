@@ -94,12 +94,12 @@ class LineChannel:
             if not rest:
                 self._broken = None
                 return
-            with trio.move_on_after(self._write_timeout) as patience:
+            with trio.move_on_after(self._write_timeout) as scope:
                 while rest:
                     rest = rest[await self._writer.write_some(rest) :]
                     # Any progress restarts the timeout: a slow peer is not a disconnected one.
-                    patience.deadline = trio.current_time() + self._write_timeout
-            if patience.cancelled_caught:
+                    scope.deadline = trio.current_time() + self._write_timeout
+            if scope.cancelled_caught:
                 raise ConnectionClosed(f"{self._writes} was not read for {self._write_timeout} seconds")
         except trio.Cancelled:
             with trio.move_on_after(min(FINISH, self._write_timeout), shield=True), suppress(OSError, ConnectionClosed):

@@ -73,9 +73,9 @@ class PipeLink:
         return bool(self._reason)
 
     async def exchange(
-        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
+        self, request: Request, revision: Revision, *, param_headers: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Answer:
-        """Send a request and wait for its answer. ``mirrored`` is ignored."""
+        """Send a request and wait for its answer. ``param_headers`` is ignored."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._reason:
             raise ConnectionClosed(self._reason)
@@ -93,7 +93,7 @@ class PipeLink:
         finally:
             self._waiting.pop(request.id, None)
 
-    def give_up(self, id: RequestId) -> None:
+    def abandon(self, id: RequestId) -> None:
         waiter = self._waiting.pop(id, None)
         if waiter is not None:
             waiter.fail(trio.TooSlowError())
@@ -107,7 +107,7 @@ class PipeLink:
         """Return False: one stream carries all requests, so cancelling needs a message."""
         return False
 
-    def mirrors(self, revision: Revision) -> bool:
+    def sends_param_headers(self, revision: Revision) -> bool:
         """Return False: a pipe has no headers."""
         return False
 
@@ -167,7 +167,7 @@ class PipeLink:
     # Private
 
     async def _queue(self, request: Request) -> None:
-        """Queue a request, waiting for room unless the exchange is given up before."""
+        """Queue a request, waiting for room unless the exchange is abandoned before."""
         # No cancel scope in the common case.
         if not self._outbox.full:
             await self._outbox.send(request)
@@ -178,7 +178,7 @@ class PipeLink:
                 await self._outbox.send(request)
             finally:
                 del self._queueing[request.id]
-        # Also if the request was queued just now: its exchange has been given up.
+        # Also if the request was queued just now: its exchange has been abandoned.
         if scope.cancel_called:
             raise trio.TooSlowError
 

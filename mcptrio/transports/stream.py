@@ -112,7 +112,7 @@ class StreamChannel:
             NotImplementedError: The stream has no half-close, for example TLS.
         """
         if not isinstance(self._stream, trio.abc.HalfCloseableStream):
-            raise NotImplementedError(f"{type(self._stream).__name__} cannot be closed by half")
+            raise NotImplementedError(f"expected a stream with a half-close, got {type(self._stream).__name__}")
         try:
             await self._stream.send_eof()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:

@@ -1,6 +1,7 @@
-"""Helpers of the client's authorization tests: flows as tables, and a world of servers and a user.
+"""Helpers of the client's authorization tests: flows as tables of requests and responses, and servers and a user in
+memory.
 
-The world is strict: it grants only requests that follow the specifications.
+The servers in memory are strict: they grant only requests that follow the specifications.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ def answer(value: Any, status: int = 200, **headers: str) -> FetchResponse:
 
 
 def form(request: FetchRequest) -> dict[str, str]:
-    """A request's parameters, each of which came once."""
+    """Return the parameters of a request; fail if one is repeated."""
     fields = parse_qs(request.body.decode(), keep_blank_values=True, strict_parsing=True)
     assert all(len(values) == 1 for values in fields.values())
     return {name: values[0] for name, values in fields.items()}
 
 
 def play(flow: Flow[T], *table: tuple[str, FetchResponse | RequestFailed]) -> T:
-    """Run a flow against a table of ``METHOD url`` and what comes of it; all is asked for, in this order."""
+    """Run a flow against a table of ``METHOD url`` and responses; the flow must make all requests, in this order."""
     rows = iter(table)
     result: FetchResponse | RequestFailed | None = None
     try:
@@ -65,7 +66,7 @@ def play(flow: Flow[T], *table: tuple[str, FetchResponse | RequestFailed]) -> T:
 
 
 def refused(*challenges: str, **more: str) -> dict[str, str]:
-    """The headers of a server's refusal."""
+    """The headers of a 401 or 403 response."""
     return {"www-authenticate": ", ".join(challenges), **{name.replace("_", "-"): text for name, text in more.items()}}
 
 
@@ -79,7 +80,7 @@ class Clock:
 
 @define
 class Kept:
-    """A token store that can be looked into."""
+    """A token store whose values a test can read."""
 
     values: dict[str, Mapping[str, Any]] = field(factory=dict)
     locks: dict[str, trio.Lock] = field(factory=dict)
@@ -112,7 +113,7 @@ class Issuer:
     lifetime: int | None = 3600
     gives_refresh: bool = True
     grants: Mapping[str, str] | None = None
-    """Scopes asked for to those granted."""
+    """The granted scopes, by the requested scopes."""
     clients: dict[str, dict[str, Any]] = field(factory=dict)
     codes: dict[str, dict[str, str]] = field(factory=dict)
     refresh: dict[str, dict[str, str]] = field(factory=dict)
@@ -160,7 +161,7 @@ class Issuer:
         self.authorizations.append(request.headers.get("authorization"))
         if fields["grant_type"] == "refresh_token":
             granted = self.refresh.get(fields["refresh_token"])
-            # RFC 6749 section 6: bound to the client that it was issued to, and here it is good for one use.
+            # RFC 6749 section 6: bound to the client that it was issued to; this server accepts it once.
             if granted is not None and self._client_of(request, fields) != granted["client_id"]:
                 return answer({"error": "invalid_grant", "error_description": "of another client"}, 400)
             self.refresh.pop(fields["refresh_token"], None)
@@ -192,25 +193,25 @@ class Issuer:
 
 @define
 class World:
-    """A server with its authorization servers, and a person who agrees to everything."""
+    """An MCP server with its authorization servers, and a user who consents to every request."""
 
     url: str = "https://mcp.example.com/mcp"
     resource: dict[str, Any] = field(factory=dict)
-    """Additions to its metadata, or replacements."""
+    """Members that are added to the metadata or replace members of it."""
     issuers: list[Issuer] = field(factory=lambda: [Issuer("https://login.example.com")])
     requests: list[FetchRequest] = field(factory=list)
     clock: Clock = field(factory=Clock)
-    people: int = 0
-    """How often the person was asked."""
+    prompt_count: int = 0
+    """How often the user was asked."""
 
     @property
     def issuer(self) -> Issuer:
-        """The one that the server names."""
+        """The issuer that the server's metadata names first."""
         return self.issuers[0]
 
     @property
     def place(self) -> str:
-        """Where the server's metadata is."""
+        """The URL of the server's metadata."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
 
@@ -234,7 +235,7 @@ class World:
         return NOT_FOUND
 
     async def send(self, url: str) -> str:
-        self.people += 1
+        self.prompt_count += 1
         for issuer in self.issuers:
             if url.startswith(f"{issuer.url}/authorize?"):
                 return issuer.authorize(url)
@@ -252,7 +253,7 @@ class World:
         return (await client.headers("POST", self.url)).get("Authorization")
 
     async def refuse(self, client: OAuthClient, status: int = 401, **parameters: str) -> bool:
-        """Refuse a request, and answer the client's question to the user."""
+        """Let the server refuse a request, and let the user answer the client's question."""
         try:
             return await client.challenged(self.url, status, self.challenge(**parameters))
         except ConsentNeeded as needed:

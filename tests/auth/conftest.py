@@ -1,4 +1,4 @@
-"""The world of a client that logs in: its issuer, its store and its user."""
+"""The ``world`` fixture: an MCP server, its authorization server and its user."""
 
 from __future__ import annotations
 

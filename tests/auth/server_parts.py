@@ -1,6 +1,6 @@
 """Helpers of the resource server's tests: a clock, an issuer in memory, and requests.
 
-The issuer signs and answers like a real one; only the network between is missing.
+The issuer signs tokens and responds like a real one, without a network.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ class Clock:
 
 @define
 class Issuer:
-    """An authorization server: its tokens, and as a Fetch what it says of itself."""
+    """An authorization server: it makes tokens, and as a ``Fetch`` it serves its metadata, keys and introspection."""
 
     clock: Clock = field(factory=Clock)
     keys: list[Key] = field(factory=lambda: [KEY])
     down: bool = False
     answers: dict[str, FetchResponse] = field(factory=dict)
-    """By URL, in place of what it would say."""
+    """Responses that replace the usual ones, by URL."""
     asked: Counter[str] = field(factory=Counter)
     active: dict[str, dict[str, Any]] = field(factory=dict)
-    """What introspection says of tokens."""
+    """Introspection responses, by token."""
     questions: list[tuple[Mapping[str, str], dict[str, list[str]]]] = field(factory=list)
-    """Headers and forms of introspection."""
+    """Headers and form of each introspection request."""
 
     def token(
         self, key: Key = KEY, *, typ: str = "at+jwt", header: Mapping[str, Any] | None = None, **claims: Any
     ) -> str:
-        """A token; a claim of ``None`` is left out."""
+        """Make a token; a claim of ``None`` is omitted."""
         now = int(self.clock())
         usual = {
             "iss": ISSUER,
@@ -99,7 +99,7 @@ def request(
     address: str | None = "203.0.113.7",
     certificate: bytes | None = None,
 ) -> RequestHead:
-    """A request with a token, or with headers of its own."""
+    """A request with a token or with the given headers."""
     own = {"authorization": [f"{scheme} {token}"]} if token is not None else {}
     return RequestHead(
         method=method,

@@ -1,4 +1,4 @@
-"""``[auth]``: the values of a valid file, and errors with file, line and key for others."""
+"""``[auth]``: the settings that a valid file yields, and for invalid ones errors with file, line and key."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def guard(folder: Path, text: str, issuer: Issuer | None = None, **environ: str)
 
 
 def now() -> Issuer:
-    """An issuer with the real time."""
+    """Return an issuer whose clock shows the real time."""
     return Issuer(clock=Clock(time.time()))
 
 
@@ -46,11 +46,11 @@ def answer(document: Any) -> FetchResponse:
     return FetchResponse(status=200, headers={"content-type": "application/json"}, body=orjson.dumps(document))
 
 
-def test_without_a_table_there_is_no_guard(tmp_path: Path) -> None:
+def test_config_without_auth_table_has_no_guard(tmp_path: Path) -> None:
     assert guard_of(read(tmp_path, "[server]\n"), environ={}) is None
 
 
-async def test_tokens_of_a_file_next_to_the_configuration(tmp_path: Path) -> None:
+async def test_token_file_is_found_next_to_the_configuration(tmp_path: Path) -> None:
     token, kept = make_token("ada", subject="ada", scopes=["mcp"], created=0)
     (tmp_path / "tokens.json").write_text(tokens_text([kept]))
 
@@ -60,7 +60,7 @@ async def test_tokens_of_a_file_next_to_the_configuration(tmp_path: Path) -> Non
     assert not made.documents
 
 
-async def test_tokens_of_an_issuer(tmp_path: Path) -> None:
+async def test_issuer_tokens_are_accepted_for_the_configured_audience(tmp_path: Path) -> None:
     issuer = now()
     text = f'[auth]\n{OF_ISSUER}scopes = ["read"]\nname = "Files"\n[auth.includes]\nadmin = ["read", "write"]\n'
 
@@ -77,7 +77,7 @@ async def test_tokens_of_an_issuer(tmp_path: Path) -> None:
     assert document["resource_name"] == "Files"
 
 
-async def test_types_of_tokens_may_be_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_configured_token_types_are_accepted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     issuer = now()
 
     made = guard(tmp_path, f'[auth]\n{OF_ISSUER}types = ["at+jwt"]\n', issuer)
@@ -88,7 +88,7 @@ async def test_types_of_tokens_may_be_named(tmp_path: Path, caplog: pytest.LogCa
         await made.admit(request(issuer.token(typ="JWT")))
 
 
-async def test_audience_and_keys_may_be_named(tmp_path: Path) -> None:
+async def test_configured_audience_and_keys_url_are_used(tmp_path: Path) -> None:
     issuer = now()
 
     made = guard(tmp_path, f'[auth]\n{OF_ISSUER}audience = ["api://mcp"]\njwks = "{JWKS}"\n', issuer)
@@ -99,7 +99,7 @@ async def test_audience_and_keys_may_be_named(tmp_path: Path) -> None:
     assert issuer.asked == {JWKS: 1}
 
 
-async def test_introspected_issuer_sees_no_token_of_another(tmp_path: Path) -> None:
+async def test_introspected_issuer_receives_no_token_of_another_issuer(tmp_path: Path) -> None:
     issuer, other = now(), "https://other.example"
     token, kept = make_token("ada", subject="ada", created=0)
     (tmp_path / "tokens.json").write_text(tokens_text([kept]))
@@ -124,7 +124,7 @@ async def test_introspected_issuer_sees_no_token_of_another(tmp_path: Path) -> N
     assert [form["token"] for _, form in issuer.questions] == [["opaque"]]
 
 
-async def test_introspection_takes_its_secret_from_the_environment(tmp_path: Path) -> None:
+async def test_introspection_secret_is_read_from_the_environment(tmp_path: Path) -> None:
     issuer = now()
     issuer.active["opaque"] = {"active": True, "sub": "ada", "aud": RESOURCE}
     text = (
@@ -140,7 +140,7 @@ async def test_introspection_takes_its_secret_from_the_environment(tmp_path: Pat
     assert "hush" not in repr(read_settings(read(tmp_path, text), {"SECRET": "hush"}))
 
 
-async def test_issuers_then_file(tmp_path: Path) -> None:
+async def test_issuers_and_token_file_are_both_accepted(tmp_path: Path) -> None:
     issuer = now()
     token, kept = make_token("robot", subject="robot", created=0)
     (tmp_path / "tokens.json").write_text(tokens_text([kept]))
@@ -152,7 +152,7 @@ async def test_issuers_then_file(tmp_path: Path) -> None:
     assert not [url for url in issuer.asked if url == INTROSPECTION]
 
 
-async def test_certificates(tmp_path: Path) -> None:
+async def test_certificate_setting_admits_its_subject(tmp_path: Path) -> None:
     made = guard(tmp_path, '[auth]\ncertificates = "uri"\ncertificate_scopes = ["mcp"]\n')
 
     with pytest.raises(AuthorizationError) as refused:
@@ -160,7 +160,7 @@ async def test_certificates(tmp_path: Path) -> None:
     assert refused.value.status == 403
 
 
-def test_environment_wins_and_is_enough(tmp_path: Path) -> None:
+def test_environment_overrides_the_file_and_suffices_alone(tmp_path: Path) -> None:
     (tmp_path / "tokens.json").write_text(tokens_text([]))
     config = read(tmp_path, '[auth]\nscopes = ["one"]\ntokens = "none.json"\n')
     environ = {"MCPTRIO_AUTH_SCOPES": "two, three", "MCPTRIO_AUTH_TOKENS": str(tmp_path / "tokens.json")}
@@ -172,12 +172,12 @@ def test_environment_wins_and_is_enough(tmp_path: Path) -> None:
     assert guard_of(ServeConfig(), environ=environ) is not None
 
 
-def test_misspelt_variable_does_not_leave_the_server_open() -> None:
+def test_misspelt_environment_variable_is_an_error() -> None:
     with pytest.raises(ConfigError, match="AUTH_TOKNES: there is no such setting; did you mean MCPTRIO_AUTH_TOKENS"):
         guard_of(ServeConfig(), environ={"MCPTRIO_AUTH_TOKNES": "tokens.json"})
 
 
-def test_profile_wins(tmp_path: Path) -> None:
+def test_profile_overrides_auth_settings(tmp_path: Path) -> None:
     text = f'[auth]\n{OF_ISSUER}scopes = ["read"]\n[profiles.strict.auth]\ndpop = "required"\n'
 
     settings = read_settings(read(tmp_path, text, "strict"), {})
@@ -227,7 +227,7 @@ def test_profile_wins(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_mistakes_name_file_line_and_key(text: str, problem: str, tmp_path: Path) -> None:
+def test_invalid_setting_error_names_file_line_and_key(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         guard_of(read(tmp_path, text), environ={})
 
@@ -235,7 +235,7 @@ def test_mistakes_name_file_line_and_key(text: str, problem: str, tmp_path: Path
     assert problem in str(refused.value)
 
 
-def test_secret_is_in_no_message(tmp_path: Path) -> None:
+def test_config_error_does_not_contain_the_secret(tmp_path: Path) -> None:
     text = f"[auth]\n{OF_ISSUER}[auth.introspection]\nclient_id = 'a'\nclient_secret = ['hush']\n"
 
     with pytest.raises(ConfigError) as refused:
@@ -246,37 +246,39 @@ def test_secret_is_in_no_message(tmp_path: Path) -> None:
 # Over standard input and output
 
 
-async def who(folder: Path, environ: dict[str, str], issuer: Issuer | None = None, text: str | None = None) -> Any:
+async def environment_principal(
+    folder: Path, environ: dict[str, str], issuer: Issuer | None = None, text: str | None = None
+) -> Any:
     config = read(folder, text or f'[auth]\n{OF_ISSUER}scopes = ["read"]\n')
     return await principal_of_environment(config, fetch=issuer or now(), environ=environ)
 
 
-async def test_token_of_the_environment_names_the_principal_and_is_removed(tmp_path: Path) -> None:
+async def test_environment_token_sets_the_principal_and_is_removed(tmp_path: Path) -> None:
     issuer = now()
     environ = {TOKEN: issuer.token(), "OTHER": "1"}
 
-    principal: Principal = await who(tmp_path, environ, issuer)
+    principal: Principal = await environment_principal(tmp_path, environ, issuer)
 
     assert principal.subject == "ada"
     assert environ == {"OTHER": "1"}
 
 
-async def test_without_a_token_requests_are_anonymous(tmp_path: Path) -> None:
-    assert await who(tmp_path, {}) is None
-    assert await who(tmp_path, {TOKEN: ""}) is None
+async def test_requests_are_anonymous_without_an_environment_token(tmp_path: Path) -> None:
+    assert await environment_principal(tmp_path, {}) is None
+    assert await environment_principal(tmp_path, {TOKEN: ""}) is None
     assert await principal_of_environment(ServeConfig(), environ={TOKEN: "x"}) is None
 
 
-async def test_bad_token_ends_the_start(tmp_path: Path) -> None:
+async def test_invalid_environment_token_prevents_the_start(tmp_path: Path) -> None:
     issuer = now()
     with pytest.raises(ConfigError, match=f"^{TOKEN}: invalid access token") as refused:
-        await who(tmp_path, {TOKEN: issuer.token(aud="https://other.example")}, issuer)
+        await environment_principal(tmp_path, {TOKEN: issuer.token(aud="https://other.example")}, issuer)
     assert "ey" not in str(refused.value)
     with pytest.raises(ConfigError, match="lacks scopes: read"):
-        await who(tmp_path, {TOKEN: issuer.token(scope="other")}, issuer)
+        await environment_principal(tmp_path, {TOKEN: issuer.token(scope="other")}, issuer)
     with pytest.raises(ConfigError, match="bound to no key"):
-        await who(tmp_path, {TOKEN: issuer.token(cnf={"jkt": "x"})}, issuer)
+        await environment_principal(tmp_path, {TOKEN: issuer.token(cnf={"jkt": "x"})}, issuer)
     issuer.down = True
     with pytest.raises(ConfigError, match="cannot be verified now") as refused:
-        await who(tmp_path, {TOKEN: issuer.token()}, issuer)
+        await environment_principal(tmp_path, {TOKEN: issuer.token()}, issuer)
     assert isinstance(refused.value.__cause__, Overloaded)

@@ -1,4 +1,4 @@
-"""Which URLs may be used, and where documents are looked for."""
+"""Allowed URLs, and the URLs of metadata documents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__: list[str] = []
         ("https://mcp.example.com/?tenant=1", "https://mcp.example.com/?tenant=1"),
     ],
 )
-def test_canonical_name_of_a_server(url: str, name: str) -> None:
+def test_server_url_is_canonicalized(url: str, name: str) -> None:
     assert canonical(url) == name
     assert canonical(name) == name
 
@@ -52,7 +52,7 @@ def test_invalid_server_url_is_refused_without_showing_it(url: str) -> None:
         "http://dev.localhost/token",
     ],
 )
-def test_url_that_may_be_used(url: str) -> None:
+def test_valid_endpoint_url_is_accepted(url: str) -> None:
     assert check_url(url, "token_endpoint") == url
 
 
@@ -81,14 +81,14 @@ def test_url_that_may_be_used(url: str) -> None:
         "",
     ],
 )
-def test_url_that_may_not(url: str) -> None:
+def test_unsafe_endpoint_url_is_refused(url: str) -> None:
     with pytest.raises(AuthorizationError, match="authorization_endpoint: ") as caught:
         check_url(url, "authorization_endpoint")
     assert len(str(caught.value)) < 600
     assert str(caught.value).isprintable()
 
 
-def test_query_that_is_not_wanted() -> None:
+def test_url_with_unexpected_query_is_refused() -> None:
     with pytest.raises(AuthorizationError, match="without query") as caught:
         check_url("https://x.example/?secret=1", "issuer", query=False)
     assert "secret" not in str(caught.value)
@@ -106,7 +106,7 @@ def test_query_that_is_not_wanted() -> None:
         "https://mcp.example.com",
     ],
 )
-def test_resource_that_covers_the_server(resource: str) -> None:
+def test_resource_covers_the_server_url(resource: str) -> None:
     assert covers(resource, "https://mcp.example.com/team/mcp")
 
 
@@ -126,7 +126,7 @@ def test_resource_that_covers_the_server(resource: str) -> None:
         "",
     ],
 )
-def test_resource_that_does_not(resource: str) -> None:
+def test_resource_does_not_cover_another_url(resource: str) -> None:
     assert not covers(resource, "https://mcp.example.com/team/mcp")
 
 
@@ -155,7 +155,7 @@ def test_resource_does_not_cover_a_path_with_dot_segments() -> None:
         ),
     ],
 )
-def test_places_of_a_resource(url: str, places: list[str]) -> None:
+def test_resource_metadata_urls(url: str, places: list[str]) -> None:
     assert list(resource_metadata_urls(url)) == places
 
 
@@ -179,7 +179,7 @@ def test_places_of_a_resource(url: str, places: list[str]) -> None:
         ),
     ],
 )
-def test_places_of_an_authorization_server(issuer: str, places: list[str]) -> None:
+def test_authorization_server_metadata_urls(issuer: str, places: list[str]) -> None:
     assert list(server_metadata_urls(issuer)) == places
 
 
@@ -196,7 +196,7 @@ def test_places_of_an_authorization_server(issuer: str, places: list[str]) -> No
         ("10.0.0.1", False),
     ],
 )
-def test_loopback(host: str, here: bool) -> None:
+def test_loopback_host_is_recognized(host: str, here: bool) -> None:
     assert is_loopback(host) is here
 
 

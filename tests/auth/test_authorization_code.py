@@ -1,4 +1,4 @@
-"""The redirect of a user's browser is accepted only for the present attempt. Most of these are attacks."""
+"""A browser redirect is accepted only for the current authorization attempt. Most tests are attacks."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def attempt(**options: Any) -> Attempt:
     return Attempt(**{**usual, **options})
 
 
-def brought(of: Attempt, uri: str = BACK, **parameters: str | None) -> str:
+def redirect_for(of: Attempt, uri: str = BACK, **parameters: str | None) -> str:
     """Return a valid redirect, changed by the arguments."""
     usual = {"code": "c0de", "state": of.state, "iss": ISSUER}
     said = {name: value for name, value in {**usual, **parameters}.items() if value is not None}
     return f"{uri}?{urlencode(said)}"
 
 
-def test_address_for_the_person() -> None:
+def test_authorization_url_contains_pkce_state_and_resource() -> None:
     made = attempt()
     parts = urlsplit(made.url)
     digest = sha256(made.verifier.reveal().encode()).digest()
@@ -69,24 +69,24 @@ def test_address_for_the_person() -> None:
     assert made.verifier.reveal() not in repr(made)
 
 
-def test_attempts_have_nothing_in_common() -> None:
+def test_attempts_have_different_state_and_verifier() -> None:
     one, other = attempt(), attempt()
 
     assert one.state != other.state
     assert one.verifier != other.verifier
 
 
-def test_scope_may_be_left_out() -> None:
+def test_authorization_url_omits_scope_when_none_is_requested() -> None:
     assert "scope=" not in attempt(scopes=None).url
 
 
-def test_code_is_bound_to_the_key() -> None:
+def test_authorization_request_is_bound_to_the_dpop_key() -> None:
     prover = DPoPSigner()
 
     assert parse_qs(urlsplit(attempt(prover=prover).url).query)["dpop_jkt"] == [prover.thumbprint]
 
 
-def test_endpoint_with_a_query() -> None:
+def test_authorization_endpoint_query_is_preserved() -> None:
     made = attempt(by=server(authorization_endpoint=f"{ISSUER}/authorize?tenant=1&state=evil&client_id=evil"))
     fields = parse_qs(urlsplit(made.url).query)
 
@@ -113,10 +113,10 @@ def test_unsuitable_authorization_server_is_refused(members: dict[str, Any], why
         attempt(by=server(**members))
 
 
-def test_code() -> None:
+def test_code_is_read_from_the_redirect() -> None:
     made = attempt()
 
-    assert read_code(made, brought(made)) == Secret("c0de")
+    assert read_code(made, redirect_for(made)) == Secret("c0de")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_code() -> None:
         (False, ISSUER, True),
         (False, None, True),
         *((supported, iss, False) for supported in (True, False) for iss in ("https://evil.example", "")),
-        # Compared as it came: these mean the same and are not the same.
+        # Compared as received: these URLs are equivalent but not equal.
         (True, f"{ISSUER}/", False),
         (True, "https://LOGIN.example.com", False),
         (True, f"{ISSUER}:443", False),
@@ -135,19 +135,19 @@ def test_code() -> None:
         (True, f" {ISSUER}", False),
     ],
 )
-def test_issuer_of_the_redirect(supported: bool, iss: str | None, good: bool) -> None:
+def test_redirect_iss_must_equal_the_issuer_if_sent_or_supported(supported: bool, iss: str | None, good: bool) -> None:
     made = attempt(by=server(authorization_response_iss_parameter_supported=supported))
     if good:
-        assert read_code(made, brought(made, iss=iss)) == Secret("c0de")
+        assert read_code(made, redirect_for(made, iss=iss)) == Secret("c0de")
     else:
         with pytest.raises(AuthorizationError, match=r"^iss: expected "):
-            read_code(made, brought(made, iss=iss))
+            read_code(made, redirect_for(made, iss=iss))
 
 
-def test_foreign_error_is_not_shown() -> None:
+def test_error_of_a_forged_redirect_is_not_shown() -> None:
     made = attempt()
     words = {"code": None, "error": "access_denied", "error_description": "call 555-1234 now"}
-    for other in (brought(made, iss="https://evil.example", **words), brought(made, state="x", **words)):
+    for other in (redirect_for(made, iss="https://evil.example", **words), redirect_for(made, state="x", **words)):
         with pytest.raises(AuthorizationError) as caught:
             read_code(made, other)
         assert "555" not in str(caught.value)
@@ -155,33 +155,35 @@ def test_foreign_error_is_not_shown() -> None:
         assert not isinstance(caught.value, TokenRefused)
 
 
-def test_error_of_the_server() -> None:
+def test_error_of_the_authorization_server_is_raised() -> None:
     made = attempt()
     with pytest.raises(TokenRefused, match=r"access_denied: the person said no.") as caught:
-        read_code(made, brought(made, code=None, error="access_denied", error_description="the person\nsaid no\x07"))
+        read_code(
+            made, redirect_for(made, code=None, error="access_denied", error_description="the person\nsaid no\x07")
+        )
     assert caught.value.code == "access_denied"
     assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("state", [None, "", "other", "\u00fc"])
-def test_state_of_another_attempt(state: str | None) -> None:
+def test_redirect_with_wrong_state_is_refused(state: str | None) -> None:
     made = attempt()
     with pytest.raises(AuthorizationError, match=r"^state: ") as caught:
-        read_code(made, brought(made, state=state))
+        read_code(made, redirect_for(made, state=state))
     assert made.state not in str(caught.value)
 
 
-def test_code_of_another_attempt_is_injected() -> None:
-    """Login CSRF: the attacker's code comes with the attacker's state."""
+def test_redirect_of_another_attempt_is_refused() -> None:
+    """Login CSRF: the redirect contains the attacker's code and state."""
     victim, attacker = attempt(), attempt()
     with pytest.raises(AuthorizationError, match=r"^state: "):
-        read_code(victim, brought(attacker))
+        read_code(victim, redirect_for(attacker))
 
 
-def test_stolen_code_is_good_for_nothing_without_the_verifier() -> None:
-    """Code injection: even with the right state, the verifier that is sent is that of another attempt."""
+def test_stolen_code_is_sent_with_the_wrong_verifier() -> None:
+    """Code injection: the state is right, but the verifier is that of another attempt."""
     victim, thief = attempt(), attempt()
-    flow = exchange(thief, read_code(victim, brought(victim)))
+    flow = exchange(thief, read_code(victim, redirect_for(victim)))
 
     assert form(next(flow))["code_verifier"] == thief.verifier.reveal() != victim.verifier.reveal()
 
@@ -196,17 +198,17 @@ def test_stolen_code_is_good_for_nothing_without_the_verifier() -> None:
         "/callback",
     ],
 )
-def test_redirect_to_somewhere_else(uri: str) -> None:
+def test_redirect_to_another_uri_is_refused(uri: str) -> None:
     made = attempt()
     with pytest.raises(AuthorizationError, match=r"expected a redirect to 'http://127.0.0.1:9/callback', got"):
-        read_code(made, brought(made, uri))
+        read_code(made, redirect_for(made, uri))
 
 
 @pytest.mark.parametrize("extra", ["&state=x", "&code=other", "&iss=https://evil.example", "&error=x&error=y"])
 def test_repeated_redirect_parameter_is_refused(extra: str) -> None:
     made = attempt()
     with pytest.raises(AuthorizationError, match="expected each parameter of the redirect once"):
-        read_code(made, brought(made) + extra)
+        read_code(made, redirect_for(made) + extra)
 
 
 @pytest.mark.parametrize(
@@ -216,20 +218,20 @@ def test_repeated_redirect_parameter_is_refused(extra: str) -> None:
         ("&".join(f"p{number}=1" for number in range(60)), "at most 50 parameters"),
     ],
 )
-def test_redirect_is_bounded(text: str, why: str) -> None:
+def test_oversized_redirect_is_refused(text: str, why: str) -> None:
     made = attempt()
     with pytest.raises(AuthorizationError, match=why):
-        read_code(made, f"{brought(made)}&{text}")
+        read_code(made, f"{redirect_for(made)}&{text}")
 
 
 @pytest.mark.parametrize("code", [None, ""])
-def test_no_code(code: str | None) -> None:
+def test_redirect_without_a_code_is_refused(code: str | None) -> None:
     made = attempt()
     with pytest.raises(AuthorizationError, match=r"^code: expected to be there"):
-        read_code(made, brought(made, code=code))
+        read_code(made, redirect_for(made, code=code))
 
 
-def test_exchange() -> None:
+def test_code_exchange_sends_verifier_and_resource() -> None:
     made = attempt()
     flow = exchange(made, Secret("c0de"))
     request = next(flow)

@@ -1,4 +1,4 @@
-"""The subject of a certificate: the only name of the configured kind; none if there are two."""
+"""The subject of a certificate: its only name of the configured kind, or none if it has several."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ EMAIL = x509.RFC822Name("robot@team.example")
         ("uri", [x509.UniformResourceIdentifier("x:" + "y" * 1100)], None),
     ],
 )
-def test_names(kind: CertificateNames, names: Sequence[x509.GeneralName], subject: str | None) -> None:
+def test_certificate_subject_is_its_only_name_of_the_configured_kind(
+    kind: CertificateNames, names: Sequence[x509.GeneralName], subject: str | None
+) -> None:
     rule = CertificatePrincipals(name=kind, scopes=frozenset({"read"}))
 
     principal = rule.principal(certificate(*names), NOW)
@@ -76,7 +78,7 @@ def test_names(kind: CertificateNames, names: Sequence[x509.GeneralName], subjec
 
 
 @pytest.mark.parametrize("seconds", [-3601, 3600])
-def test_connection_does_not_outlive_its_certificate(seconds: float) -> None:
+def test_connection_ends_when_its_certificate_expires(seconds: float) -> None:
     assert CertificatePrincipals(name="subject").principal(certificate(), NOW + seconds) is None
 
 
@@ -85,12 +87,12 @@ def test_malformed_certificate_has_no_principal(data: bytes) -> None:
     assert CertificatePrincipals(name="subject").principal(data, NOW) is None
 
 
-def test_thumbprint_is_that_of_rfc_8705() -> None:
+def test_thumbprint_matches_the_example_of_rfc_8705() -> None:
     data = certificate()
 
     assert certificate_thumbprint(data) == urlsafe_b64encode(sha256(data).digest()).decode().rstrip("=")
 
 
-def test_name_of_another_kind_is_refused() -> None:
+def test_unknown_kind_of_name_is_refused() -> None:
     with pytest.raises(ValueError, match="expected one of uri, dns, email, subject, got 'serial'"):
         CertificatePrincipals(name="serial")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Any WWW-Authenticate can be read, and ours can be read by every client."""
+"""Any WWW-Authenticate header can be parsed, and every client can parse ours."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def challenge(scheme: str, token68: str = "", **parameters: str) -> Challenge:
         ("Bearer, Basic realm=x", [challenge("bearer"), challenge("basic", realm="x")]),
         ("Negotiate dG9rZW4=, Bearer a=b", [challenge("negotiate", token68="dG9rZW4="), challenge("bearer", a="b")]),
         (", ,Bearer a=b ,, c=d,", [challenge("bearer", a="b", c="d")]),
-        # The first unreadable part ends the list.
+        # Parsing ends at the first invalid part.
         ('Bearer a="1", b="not finished', [challenge("bearer", a="1")]),
         ('Basic realm="x", Be@rer a=b, Bearer c=d', [challenge("basic", realm="x")]),
         ('"quoted"', []),
         ('Bearer a="\x00\xff"', [challenge("bearer", a="\x00\xff")]),
     ],
 )
-def test_header_is_read(header: str, challenges: list[Challenge]) -> None:
+def test_www_authenticate_header_is_parsed(header: str, challenges: list[Challenge]) -> None:
     assert list(parse_challenges(header)) == challenges
 
 
@@ -62,13 +62,13 @@ def test_header_is_read(header: str, challenges: list[Challenge]) -> None:
     ],
     ids=["many", "words", "equals", "escapes", "commas", "schemes"],
 )
-def test_reading_is_bounded(header: str, count: int) -> None:
+def test_number_of_parsed_challenges_is_limited(header: str, count: int) -> None:
     found = parse_challenges(header)
 
     assert len(found) == count
 
 
-def test_parameters_are_bounded() -> None:
+def test_number_of_parsed_parameters_is_limited() -> None:
     [found] = parse_challenges("Bearer " + ", ".join(f"p{number}=1" for number in range(200)))
 
     assert len(found.parameters) == 32
@@ -92,7 +92,7 @@ def test_built_challenges_are_parsed_unchanged(written: list[tuple[str, Mapping[
 
 @settings(max_examples=300)
 @given(st.one_of(st.text(), st.text('aB=", \\\t~'), st.binary().map(lambda data: data.decode("latin-1"))))
-def test_anything_can_be_read(header: str) -> None:
+def test_arbitrary_header_is_parsed_without_error(header: str) -> None:
     for found in parse_challenges(header):
         assert found.scheme == found.scheme.lower() != ""
         assert not (found.token68 and found.parameters)

@@ -27,7 +27,7 @@ __all__: list[str] = []
 @pytest.mark.parametrize(
     "url", ["https://evil.example/mcp", "http://mcp.example.com/mcp", "https://mcp.example.com:8443/"]
 )
-async def test_credentials_are_sent_nowhere_else(world: World, url: str) -> None:
+async def test_credentials_are_sent_only_to_their_origin(world: World, url: str) -> None:
     client = world.client()
     await world.refuse(client)
     with pytest.raises(AuthorizationError, match="are not sent to"):
@@ -36,7 +36,7 @@ async def test_credentials_are_sent_nowhere_else(world: World, url: str) -> None
         await client.challenged(url, 401, world.challenge())
 
 
-async def test_other_server_of_one_value_gets_nothing(world: World) -> None:
+async def test_other_server_receives_no_credentials_of_a_shared_oauth(world: World) -> None:
     oauth = world.oauth()
     await world.refuse(world.client(oauth))
 
@@ -44,14 +44,14 @@ async def test_other_server_of_one_value_gets_nothing(world: World) -> None:
         await oauth.client_auth("https://evil.example/mcp", world.fetch).headers("POST", "https://evil.example/mcp")
         == {}
     )
-    # Nor one that names the same resource and authorization server as the honest one.
+    # Nor does a server whose metadata names the resource and authorization server of the honest one.
     evil = World(url="https://evil.example/mcp", issuers=world.issuers, resource={"resource": world.url})
     with pytest.raises(AuthorizationError, match="resource: expected the server's own URL"):
         await evil.refuse(evil.client(oauth))
 
 
-async def test_mix_up(world: World) -> None:
-    """The attacker's authorization server sends the person on to the honest one, and hopes for its code."""
+async def test_code_of_a_mix_up_attack_is_not_sent(world: World) -> None:
+    """The attacker's authorization server redirects the user to the honest one, to receive its code."""
     honest, attacker = world.issuer, Issuer("https://attacker.example")
     world.issuers.insert(0, attacker)
     attacker.metadata["authorization_endpoint"] = f"{honest.url}/authorize"
@@ -61,7 +61,7 @@ async def test_mix_up(world: World) -> None:
     assert (attacker.tokens, honest.tokens) == ([], [])
 
 
-async def test_server_without_encryption() -> None:
+async def test_server_without_tls_gets_no_authorization() -> None:
     world = World(url="http://mcp.example.com/mcp")
     with pytest.raises(AuthorizationError, match="url: expected an https URL"):
         await world.refuse(world.client())
@@ -71,21 +71,21 @@ async def test_server_without_encryption() -> None:
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "http://login.example.com/"])
-async def test_person_is_sent_to_no_such_address(world: World, url: str) -> None:
+async def test_user_is_not_sent_to_an_unsafe_authorization_endpoint(world: World, url: str) -> None:
     world.issuer.metadata["authorization_endpoint"] = url
     with pytest.raises(AuthorizationError, match="authorization_endpoint"):
         await world.refuse(world.client())
-    assert world.people == 0
+    assert world.prompt_count == 0
 
 
-async def test_no_pkce_no_authorization(world: World) -> None:
+async def test_authorization_server_without_pkce_is_refused(world: World) -> None:
     world.issuer.metadata["code_challenge_methods_supported"] = None
     with pytest.raises(AuthorizationError, match="expected S256"):
         await world.refuse(world.client())
-    assert world.people == 0
+    assert world.prompt_count == 0
 
 
-async def test_secrets_are_not_shown(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_client_secrets_are_not_shown_or_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     oauth = world.oauth(client=PreRegistered(client_id="abc", client_secret="s3cret", issuer=world.issuer.url))
     client = world.client(oauth)
@@ -114,7 +114,7 @@ class Bound(Issuer):
         return FetchResponse(status=response.status, body=response.body.replace(b'"Bearer"', b'"DPoP"'))
 
 
-async def test_bound_tokens() -> None:
+async def test_bound_token_is_sent_with_fresh_proofs_and_renewed() -> None:
     world = World(issuers=[Bound("https://login.example.com")], resource={"dpop_bound_access_tokens_required": True})
     store = Kept()
     client = world.client(store=store)
@@ -130,11 +130,11 @@ async def test_bound_tokens() -> None:
     nonce = refused('DPoP error="use_dpop_nonce"', dpop_nonce="server-1")
     assert await client.challenged(world.url, 401, nonce)
     assert peek((await client.headers("POST", world.url))["dpop"]).claims["nonce"] == "server-1"
-    # A request that was sent before the nonce came is refused with it as well.
+    # A request that was sent before the nonce arrived is refused with the same nonce.
     assert await client.challenged(world.url, 401, nonce)
     assert not await client.challenged(world.url, 401, refused('DPoP error="use_dpop_nonce"'))
-    assert world.people == 1
-    # The key is kept with the tokens.
+    assert world.prompt_count == 1
+    # The key is stored with the tokens.
     later = await world.client(store=store).headers("POST", world.url)
     assert peek(later["dpop"]).header["jwk"] == peek(headers[0]["dpop"]).header["jwk"]
     world.clock.now += 3600
@@ -144,16 +144,18 @@ async def test_bound_tokens() -> None:
 @pytest.mark.parametrize(
     ("mode", "challenges", "metadata", "bound"),
     [
-        ("asked", ["Bearer"], {}, False),
-        ("asked", ["Bearer"], {"dpop_signing_alg_values_supported": ["ES256"]}, False),
-        ("asked", ["DPoP"], {}, True),
-        ("asked", ["Bearer", "DPoP"], {"dpop_signing_alg_values_supported": ["ES256"]}, True),
-        ("asked", ["Bearer", "DPoP"], {}, False),
+        ("auto", ["Bearer"], {}, False),
+        ("auto", ["Bearer"], {"dpop_signing_alg_values_supported": ["ES256"]}, False),
+        ("auto", ["DPoP"], {}, True),
+        ("auto", ["Bearer", "DPoP"], {"dpop_signing_alg_values_supported": ["ES256"]}, True),
+        ("auto", ["Bearer", "DPoP"], {}, False),
         ("always", ["Bearer"], {}, True),
         ("never", ["Bearer", "DPoP"], {"dpop_signing_alg_values_supported": ["ES256"]}, False),
     ],
 )
-async def test_when_tokens_are_bound(mode: Any, challenges: list[str], metadata: dict[str, Any], bound: bool) -> None:
+async def test_tokens_are_bound_according_to_mode_challenge_and_metadata(
+    mode: Any, challenges: list[str], metadata: dict[str, Any], bound: bool
+) -> None:
     made = (Bound if bound else Issuer)("https://login.example.com", metadata)
     world = World(issuers=[made])
     client = world.client(dpop=mode)
@@ -172,7 +174,9 @@ async def test_when_tokens_are_bound(mode: Any, challenges: list[str], metadata:
         ("always", "Bearer", {}, "token_type: expected DPoP, got Bearer"),
     ],
 )
-async def test_tokens_that_cannot_be_bound(mode: Any, challenge: str, metadata: dict[str, Any], why: str) -> None:
+async def test_authorization_fails_when_tokens_cannot_be_bound(
+    mode: Any, challenge: str, metadata: dict[str, Any], why: str
+) -> None:
     world = World(issuers=[Issuer("https://login.example.com", metadata)])
     client = world.client(dpop=mode)
 

@@ -1,4 +1,4 @@
-"""A client's requests are authorized: once for all, with its own credentials, and until they expire."""
+"""A client is authorized once for all requests, with its own credentials, until its tokens expire."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .client_parts import BACK, Issuer, Kept, World, answer, form, refused
 __all__: list[str] = []
 
 
-async def test_whole_flow(world: World) -> None:
+async def test_client_discovers_registers_logs_in_and_sends_the_token(world: World) -> None:
     client = world.client()
     assert await world.sent(client) is None
 
@@ -39,18 +39,18 @@ async def test_whole_flow(world: World) -> None:
     [asked], [granted] = world.issuer.asked, world.issuer.tokens
     assert (asked["resource"], granted["resource"]) == (world.url, world.url)
     assert asked["scope"] == "files:read"
-    assert world.people == 1
+    assert world.prompt_count == 1
 
 
-async def test_person_is_asked_outside_of_the_request(world: World) -> None:
+async def test_user_is_asked_after_the_request_has_failed(world: World) -> None:
     client = world.client()
     with pytest.raises(ConsentNeeded, match=r"'https://mcp.example.com/mcp' requires authorization") as caught:
         await client.challenged(world.url, 401, world.challenge())
-    assert world.people == 0
+    assert world.prompt_count == 0
 
     await caught.value.ask()
 
-    assert world.people == 1
+    assert world.prompt_count == 1
     assert await world.sent(client) is not None
 
 
@@ -63,7 +63,7 @@ async def test_person_is_asked_outside_of_the_request(world: World) -> None:
         ({}, ("x",), "x"),
     ],
 )
-async def test_scopes_without_a_challenge(
+async def test_requested_scopes_without_a_challenge_are_configured_or_supported_ones(
     world: World, resource: dict[str, Any], scopes: tuple[str, ...], expected: str | None
 ) -> None:
     world.resource = resource
@@ -75,7 +75,7 @@ async def test_scopes_without_a_challenge(
 @pytest.mark.parametrize(
     "named", ["https://mcp.example.com", "https://mcp.example.com/mcp/", "https://MCP.example.com/mcp"]
 )
-async def test_resource_has_its_published_name(world: World, named: str) -> None:
+async def test_published_resource_name_is_sent_unchanged(world: World, named: str) -> None:
     world.resource = {"resource": named}
     client = world.client()
     await world.refuse(client)
@@ -84,7 +84,7 @@ async def test_resource_has_its_published_name(world: World, named: str) -> None
     assert await world.sent(client)
 
 
-async def test_log_in_without_a_request(world: World) -> None:
+async def test_log_in_without_a_request_stores_a_token(world: World) -> None:
     client = world.client()
     await client.log_in()
 
@@ -94,7 +94,7 @@ async def test_log_in_without_a_request(world: World) -> None:
 # --- once for all
 
 
-async def test_many_requests_ask_once(world: World) -> None:
+async def test_concurrent_requests_ask_the_user_once(world: World) -> None:
     client = world.client()
     results: list[bool] = []
 
@@ -106,17 +106,17 @@ async def test_many_requests_ask_once(world: World) -> None:
             nursery.start_soon(request)
 
     assert results == [True] * 10
-    assert (world.people, len(world.issuer.tokens), len(world.issuer.clients)) == (1, 1, 1)
+    assert (world.prompt_count, len(world.issuer.tokens), len(world.issuer.clients)) == (1, 1, 1)
 
 
-async def test_two_clients_of_one_server_ask_once(world: World) -> None:
+async def test_two_clients_of_one_server_ask_the_user_once(world: World) -> None:
     oauth = world.oauth()
     one, other = world.client(oauth), oauth.client_auth("HTTPS://MCP.example.com:443/mcp", world.fetch)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.refuse, one)
         nursery.start_soon(world.refuse, other)
 
-    assert world.people == 1
+    assert world.prompt_count == 1
     assert await world.sent(one) == await world.sent(other) != None  # noqa: E711
 
 
@@ -143,7 +143,7 @@ async def test_a_refusal_applies_to_all_waiting_requests(world: World) -> None:
             nursery.start_soon(request)
 
     assert (asked, len(failures)) == (1, 5)
-    # Another request may ask again.
+    # A later request may ask again.
     await request()
     assert asked == 2
 
@@ -172,13 +172,13 @@ async def test_cancelled_request_does_not_affect_others(world: World) -> None:
         leaving.cancel()
 
     assert await world.sent(client)
-    assert world.people == 1
+    assert world.prompt_count == 1
 
 
 # --- refreshing
 
 
-async def test_token_is_renewed_before_it_ends(world: World) -> None:
+async def test_token_is_renewed_before_it_expires(world: World) -> None:
     client = world.client()
     await world.refuse(client)
     first = await world.sent(client)
@@ -199,14 +199,14 @@ async def test_token_is_renewed_before_it_ends(world: World) -> None:
     assert sent[0] != first
     assert [fields["grant_type"] for fields in world.issuer.tokens] == ["authorization_code", "refresh_token"]
     assert world.issuer.tokens[1]["resource"] == world.url
-    assert world.people == 1
+    assert world.prompt_count == 1
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
 async def test_renewal_outlasts_a_cancelled_request(
     world: World, is_answered: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """The response that no task awaits has the only valid refresh token."""
+    """The response that no task awaits contains the only valid refresh token."""
     is_slow = False
 
     async def fetch(request: FetchRequest) -> FetchResponse:
@@ -231,7 +231,7 @@ async def test_renewal_outlasts_a_cancelled_request(
         assert [fields["grant_type"] for fields in world.issuer.tokens] == ["authorization_code", "refresh_token"]
 
 
-async def test_short_life_is_not_spent_on_renewing(world: World) -> None:
+async def test_short_lived_token_is_used_until_shortly_before_its_expiry(world: World) -> None:
     world.issuer.lifetime = 20
     client = world.client()
     await world.refuse(client)
@@ -242,7 +242,7 @@ async def test_short_life_is_not_spent_on_renewing(world: World) -> None:
     assert await world.sent(client) != first
 
 
-async def test_token_that_was_revoked_is_refreshed_once(world: World) -> None:
+async def test_revoked_token_is_refreshed_once(world: World) -> None:
     client = world.client()
     await world.refuse(client)
     world.clock.now += 60
@@ -252,13 +252,13 @@ async def test_token_that_was_revoked_is_refreshed_once(world: World) -> None:
 
     second = await world.sent(client)
     assert second not in (None, first)
-    assert world.people == 1
-    # The new one is refused as well: refreshing does not help.
+    assert world.prompt_count == 1
+    # The server refuses the new token as well: refreshing does not help.
     assert await world.refuse(client, error="invalid_token")
-    assert world.people == 2
+    assert world.prompt_count == 2
 
 
-async def test_refresh_token_that_has_ended(world: World) -> None:
+async def test_expired_refresh_token_leads_to_a_new_login(world: World) -> None:
     client = world.client()
     await world.refuse(client)
     world.issuer.refresh.clear()
@@ -267,12 +267,12 @@ async def test_refresh_token_that_has_ended(world: World) -> None:
     assert await world.sent(client) is None
     assert await world.refuse(client)
 
-    assert world.people == 2
+    assert world.prompt_count == 2
     assert await world.sent(client)
 
 
 @pytest.mark.parametrize("response", [answer(b"<html>", 503), answer({"error": "temporarily_unavailable"}, 400)])
-async def test_server_that_is_out_of_order_does_not_end_a_refresh_token(world: World, response: FetchResponse) -> None:
+async def test_refresh_token_is_kept_when_the_token_endpoint_fails(world: World, response: FetchResponse) -> None:
     broken = False
 
     async def fetch(request: FetchRequest) -> FetchResponse:
@@ -288,10 +288,10 @@ async def test_server_that_is_out_of_order_does_not_end_a_refresh_token(world: W
     broken = False
 
     assert await world.sent(client)
-    assert world.people == 1
+    assert world.prompt_count == 1
 
 
-async def test_without_a_refresh_token_the_person_is_asked(world: World) -> None:
+async def test_expired_token_without_a_refresh_token_leads_to_a_new_login(world: World) -> None:
     world.issuer.gives_refresh = False
     client = world.client()
     await world.refuse(client)
@@ -299,10 +299,10 @@ async def test_without_a_refresh_token_the_person_is_asked(world: World) -> None
 
     assert await world.sent(client) is None
     assert await world.refuse(client)
-    assert world.people == 2
+    assert world.prompt_count == 2
 
 
-async def test_token_without_an_end_is_sent_until_it_is_refused(world: World) -> None:
+async def test_token_without_expiry_is_sent_until_it_is_refused(world: World) -> None:
     world.issuer.lifetime = None
     client = world.client()
     await world.refuse(client)
@@ -311,7 +311,7 @@ async def test_token_without_an_end_is_sent_until_it_is_refused(world: World) ->
     assert await world.sent(client) == "Bearer login.example.com-3"
 
 
-async def test_server_that_is_down_does_not_spoil_a_good_token(world: World) -> None:
+async def test_valid_token_is_used_while_the_authorization_server_is_down(world: World) -> None:
     down = False
 
     async def fetch(request: FetchRequest) -> FetchResponse:
@@ -332,15 +332,15 @@ async def test_server_that_is_down_does_not_spoil_a_good_token(world: World) -> 
     assert await world.sent(client) not in (None, first)
 
 
-async def test_token_that_is_refused_at_once_is_the_end(world: World) -> None:
+async def test_new_token_that_the_server_refuses_is_an_error(world: World) -> None:
     client = world.client()
     await world.refuse(client)
     with pytest.raises(AuthorizationError, match="rejects a token that was issued for it: wrong audience"):
         await world.refuse(client, error="invalid_token", error_description="wrong  audience")
-    assert world.people == 1
+    assert world.prompt_count == 1
 
 
-async def test_person_is_not_asked_for_ever(world: World) -> None:
+async def test_repeated_questions_to_the_user_are_limited(world: World) -> None:
     world.issuer.gives_refresh = False
     client = world.client()
     for _ in range(MAX_STEP_UPS):
@@ -348,17 +348,17 @@ async def test_person_is_not_asked_for_ever(world: World) -> None:
         world.clock.now += 31
     with pytest.raises(AuthorizationError, match="asked 3 times within 300 seconds"):
         await world.refuse(client)
-    assert world.people == MAX_STEP_UPS
+    assert world.prompt_count == MAX_STEP_UPS
 
     world.clock.now += USER_TIMEOUT
     await world.refuse(client)
-    assert world.people == MAX_STEP_UPS + 1
+    assert world.prompt_count == MAX_STEP_UPS + 1
 
 
 # --- step up
 
 
-async def test_step_up_asks_for_all(world: World) -> None:
+async def test_step_up_requests_held_and_missing_scopes(world: World) -> None:
     client = world.client()
     await world.refuse(client, scope="read")
     assert await world.refuse(client, 403, error="insufficient_scope", scope="write")
@@ -367,18 +367,18 @@ async def test_step_up_asks_for_all(world: World) -> None:
     assert len(world.issuer.clients) == 2, "the first registration was for fewer scopes"
 
 
-async def test_step_up_that_was_not_granted_is_not_asked_for_again(world: World) -> None:
+async def test_step_up_fails_after_the_scopes_were_not_granted(world: World) -> None:
     world.issuer.grants = {"read": "read", "read write": "read"}
     client = world.client()
     await world.refuse(client, scope="read")
     await world.refuse(client, 403, error="insufficient_scope", scope="write")
     with pytest.raises(AuthorizationError, match="requires the scopes write, which were requested and not granted"):
         await world.refuse(client, 403, error="insufficient_scope", scope="write")
-    assert world.people == 2
+    assert world.prompt_count == 2
 
     world.clock.now += USER_TIMEOUT
     await world.refuse(client, 403, error="insufficient_scope", scope="write")
-    assert world.people == 3
+    assert world.prompt_count == 3
 
 
 @pytest.mark.parametrize("scope", ["read", ""])
@@ -387,27 +387,27 @@ async def test_step_up_to_already_granted_scopes_is_refused(world: World, scope:
     await world.refuse(client, scope="read")
     with pytest.raises(AuthorizationError, match="the token has all that it names"):
         await world.refuse(client, 403, error="insufficient_scope", scope=scope)
-    assert world.people == 1
+    assert world.prompt_count == 1
 
 
-async def test_other_refusals_are_not_ours(world: World) -> None:
+async def test_refusal_without_a_scope_or_token_error_is_ignored(world: World) -> None:
     client = world.client()
     assert not await client.challenged(world.url, 403, {})
     assert not await client.challenged(world.url, 403, refused('Bearer error="invalid_token"'))
     assert world.requests == []
 
 
-async def test_offline_access_where_it_is_known(world: World) -> None:
+async def test_offline_access_is_requested_if_the_server_supports_it(world: World) -> None:
     world.issuer.metadata["scopes_supported"] = ["read", "offline_access"]
     await world.refuse(world.client(), scope="read")
 
     assert world.issuer.asked[0]["scope"] == "read offline_access"
 
 
-# --- who we are
+# --- the client's identity
 
 
-async def test_registration_is_kept_by_issuer(world: World) -> None:
+async def test_registration_is_stored_by_issuer(world: World) -> None:
     store = Kept()
     await world.refuse(world.client(store=store))
     other = World(url="https://other.example.com/mcp", issuers=world.issuers)
@@ -418,7 +418,7 @@ async def test_registration_is_kept_by_issuer(world: World) -> None:
     assert f"tokens {world.issuer.url} {other.url}" in store.values
 
 
-async def test_server_that_moves_to_another_authorization_server(world: World) -> None:
+async def test_client_registers_again_after_the_server_changes_its_issuer(world: World) -> None:
     store = Kept()
     client = world.client(store=store)
     await world.refuse(client)
@@ -431,13 +431,13 @@ async def test_server_that_moves_to_another_authorization_server(world: World) -
     assert (await world.sent(client) or "").startswith("Bearer new.example.com-")
     assert len(new.clients) == 1
     assert set(new.clients) & set(first.clients) == set() or new.tokens[0]["client_id"] in new.clients
-    # Nothing of the first one has been shown to the new one.
+    # The new issuer has received nothing of the first one.
     [fields] = new.tokens
     assert fields["grant_type"] == "authorization_code"
     assert len(first.tokens) == 1
 
 
-async def test_document_of_ours_needs_no_registration(world: World) -> None:
+async def test_client_metadata_url_needs_no_registration(world: World) -> None:
     world.issuer.metadata["client_id_metadata_document_supported"] = True
     client = world.client(client_metadata_url="https://app.example.com/client.json")
     await world.refuse(client)
@@ -448,12 +448,12 @@ async def test_document_of_ours_needs_no_registration(world: World) -> None:
     assert {fields["client_id"] for fields in world.issuer.tokens} == {"https://app.example.com/client.json"}
 
 
-def test_document_that_is_none() -> None:
+def test_invalid_client_metadata_url_is_refused() -> None:
     with pytest.raises(ConfigError, match="client_metadata_url"):
         OAuth(client_metadata_url="https://app.example.com")
 
 
-async def test_client_that_was_registered_by_hand(world: World) -> None:
+async def test_pre_registered_client_is_not_registered(world: World) -> None:
     own = PreRegistered(client_id="abc", client_secret="s3cret", issuer=world.issuer.url)
     client = world.client(client=own)
     await world.refuse(client)
@@ -465,8 +465,8 @@ async def test_client_that_was_registered_by_hand(world: World) -> None:
 
 
 @pytest.mark.parametrize("secret", [{"client_secret": "s3cret"}, {"key": Key.generate("ES256")}])
-def test_secret_needs_an_issuer(secret: dict[str, Any]) -> None:
-    """Otherwise every server could name the authorization server that is sent it."""
+def test_pre_registered_secret_requires_an_issuer(secret: dict[str, Any]) -> None:
+    """Without an issuer, every server could name the authorization server that receives the secret."""
     own = PreRegistered(client_id="abc", **secret)
 
     for make in (
@@ -482,7 +482,9 @@ def test_secret_needs_an_issuer(secret: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("known", [{"client_secret": "s3cret", "issuer": "https://login.example.com"}, {}])
-async def test_client_is_not_shown_to_another_authorization_server(world: World, known: dict[str, Any]) -> None:
+async def test_client_credentials_are_not_sent_to_another_authorization_server(
+    world: World, known: dict[str, Any]
+) -> None:
     own = PreRegistered(client_id="abc", **known)
     oauth = world.oauth(client=own)
     client = world.client(oauth)
@@ -492,7 +494,7 @@ async def test_client_is_not_shown_to_another_authorization_server(world: World,
     world.issuers.insert(0, evil)
     with pytest.raises(AuthorizationError, match=r"registered at 'https://login.example.com'"):
         await world.refuse(client)
-    # Nor by another server.
+    # Nor for another server.
     other = World(url="https://mcp.evil.example/mcp", issuers=[evil])
     with pytest.raises(AuthorizationError, match=r"registered at 'https://login.example.com'"):
         await other.refuse(other.client(oauth))
@@ -500,7 +502,7 @@ async def test_client_is_not_shown_to_another_authorization_server(world: World,
     assert (evil.asked, evil.tokens) == ([], [])
 
 
-async def test_forgotten_registration_is_repeated(world: World) -> None:
+async def test_deleted_registration_is_repeated(world: World) -> None:
     world.issuer.gives_refresh = False
     forgotten: dict[str, Any] = {}
 
@@ -521,14 +523,14 @@ async def test_forgotten_registration_is_repeated(world: World) -> None:
     assert len(world.issuer.clients) == 2
 
 
-async def test_code_of_another_authorization_server_is_not_taken(world: World) -> None:
-    """A mix-up: the server's login leads to an honest one, which sends no ``iss`` and knows another redirect URI."""
+async def test_code_of_another_authorization_server_is_refused(world: World) -> None:
+    """A mix-up: the login leads to an honest server, which sends no ``iss`` and has registered another redirect URI."""
     uris: list[str] = []
 
     async def send(url: str) -> str:
         uris.append(world.issuer.authorize(url).partition("?")[0])
         state = parse_qs(urlsplit(url).query)["state"][0]
-        # The honest server sends browsers back only to what was registered there.
+        # The honest server redirects browsers only to the registered URI.
         return f"{uris[0]}?{urlencode({'code': 'honest', 'state': state})}"
 
     redirects = OwnRedirects(uri="http://127.0.0.1:9/callback/{issuer}", send=send)

@@ -1,4 +1,4 @@
-"""Where tokens come from, as tables of requests and responses."""
+"""Discovery of the authorization server, as tables of requests and responses."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ Row = tuple[str, FetchResponse | RequestFailed]
         (None, [(PATH, resource()), (SERVER, answer("", 302, location="x")), (OPENID, server())]),
     ],
 )
-def test_documents_are_looked_for_in_order(metadata_url: str | None, rows: list[Row]) -> None:
+def test_metadata_documents_are_requested_in_order(metadata_url: str | None, rows: list[Row]) -> None:
     place = play(discover(URL, metadata_url=metadata_url), *rows)
 
     assert (place.resource, place.server.issuer, place.dpop_required) == (URL, ISSUER, False)
 
 
-def test_localhost_and_its_address_are_two_spellings_of_one_machine() -> None:
-    """Both are compared letter by letter, so the error says which one to write."""
+def test_localhost_mismatch_error_names_the_url_to_use() -> None:
+    """``localhost`` and ``127.0.0.1`` are compared as text, so the error names the spelling to use."""
     known = "http://localhost:8861/.well-known"
     path = f"GET {known}/oauth-protected-resource/mcp"
     login = f"GET {known}/oauth-authorization-server"
@@ -71,7 +71,7 @@ def test_localhost_and_its_address_are_two_spellings_of_one_machine() -> None:
         play(discover_server("http://localhost:8861"), (login, answer({"issuer": "http://127.0.0.1:8861"})))
 
 
-def test_issuer_with_a_path() -> None:
+def test_metadata_of_an_issuer_with_a_path_is_found() -> None:
     tenant = f"{ISSUER}/tenant1"
     found = answer({"issuer": tenant})
     metadata = play(
@@ -91,7 +91,7 @@ def test_published_resource_is_unchanged(named: str) -> None:
     assert place.resource == named
 
 
-def test_authorization_server_that_is_known_is_preferred() -> None:
+def test_known_authorization_server_is_preferred() -> None:
     other = resource(authorization_servers=["https://first.example.com", ISSUER])
 
     assert play(discover(URL, preferred=["https://x.example", ISSUER]), (PATH, other), (SERVER, server())).server
@@ -110,7 +110,7 @@ def test_authorization_server_that_is_known_is_preferred() -> None:
         ([(PATH, answer(b"<html>"))], "expected JSON"),
         ([(PATH, answer(b"{" + b" " * 200_000))], "expected at most 131072 bytes"),
         ([(PATH, answer("", 503)), (ROOT, NOT_FOUND)], "expected metadata of the resource, got HTTP 503"),
-        # An issuer is compared letter by letter.
+        # Issuers are compared character by character.
         (
             [(PATH, resource()), (SERVER, server(issuer="https://honest.example.com"))],
             "issuer: expected 'https://login",
@@ -119,7 +119,7 @@ def test_authorization_server_that_is_known_is_preferred() -> None:
         ([(PATH, resource()), (SERVER, server(issuer="https://LOGIN.example.com"))], "issuer: expected 'https://login"),
         ([(PATH, resource()), (SERVER, server(issuer=f"{ISSUER}:443"))], "issuer: expected 'https://login"),
         ([(PATH, resource()), (SERVER, server(token_endpoint="http://x.example/"))], "expected an https URL"),
-        # A person's browser is not sent to what listens on their machine.
+        # The user's browser is not sent to services on the user's machine.
         (
             [(PATH, resource()), (SERVER, server(authorization_endpoint="http://localhost:8080/admin"))],
             "authorization_endpoint: expected a URL elsewhere",
@@ -131,13 +131,13 @@ def test_authorization_server_that_is_known_is_preferred() -> None:
         ([(PATH, resource()), (SERVER, NOT_FOUND), (OPENID, NOT_FOUND)], r"expected metadata of .* \(HTTP 404\)"),
     ],
 )
-def test_document_that_does_not_count(rows: list[Row], why: str) -> None:
+def test_invalid_metadata_document_is_refused(rows: list[Row], why: str) -> None:
     with pytest.raises(AuthorizationError, match=why):
         play(discover(URL), *rows)
 
 
 @pytest.mark.parametrize("rows", [[(PATH, DOWN)], [(PATH, resource()), (SERVER, DOWN)]])
-def test_no_answer(rows: list[Row]) -> None:
+def test_unreachable_metadata_server_is_an_error(rows: list[Row]) -> None:
     with pytest.raises(RequestFailed, match="nobody answers"):
         play(discover(URL), *rows)
 
@@ -146,13 +146,13 @@ def test_no_answer(rows: list[Row]) -> None:
     "metadata_url",
     ["http://mcp.example.com/x", "javascript:alert(1)", "file:///etc/passwd", "https://a:b@mcp.example.com/x"],
 )
-def test_place_that_is_not_looked_at(metadata_url: str) -> None:
+def test_unsafe_metadata_url_is_not_requested(metadata_url: str) -> None:
     with pytest.raises(AuthorizationError, match="resource_metadata: "):
         play(discover(URL, metadata_url=metadata_url))
 
 
-def test_place_that_was_named_has_to_be_there() -> None:
-    """A server that publishes metadata is not one of those that are their own authorization server."""
+def test_missing_document_at_the_named_url_is_an_error() -> None:
+    """A server that names a metadata URL is not treated as its own authorization server."""
     with pytest.raises(AuthorizationError, match="expected metadata of the resource, got HTTP 404"):
         play(
             discover(URL, metadata_url="https://mcp.example.com/custom"),
@@ -169,7 +169,7 @@ OWN_SERVER = f"GET {OWN}/.well-known/oauth-authorization-server"
 OWN_OPENID = f"GET {OWN}/.well-known/openid-configuration"
 
 
-def test_server_that_is_its_own_authorization_server() -> None:
+def test_server_without_resource_metadata_is_its_own_authorization_server() -> None:
     own = answer({"issuer": OWN, "authorization_endpoint": f"{OWN}/oauth/authorize"})
     place = play(discover(URL), (PATH, NOT_FOUND), (ROOT, NOT_FOUND), (OWN_SERVER, own))
 
@@ -178,7 +178,7 @@ def test_server_that_is_its_own_authorization_server() -> None:
     assert place.server.code_challenge_methods_supported is None
 
 
-def test_server_without_any_document() -> None:
+def test_server_without_metadata_has_the_default_endpoints() -> None:
     absent = [(where, NOT_FOUND) for where in (PATH, ROOT, OWN_SERVER, OWN_OPENID)]
     place = play(discover(URL), *absent)
 
@@ -204,13 +204,13 @@ def test_version_is_sent_only_in_revisions_that_require_it() -> None:
     assert [headers.get("mcp-protocol-version") for headers in seen] == [None, None, "2025-03-26", "2025-03-26"]
 
 
-def test_document_of_another_issuer_at_our_server() -> None:
+def test_default_server_metadata_of_another_issuer_is_refused() -> None:
     own = answer({"issuer": f"{OWN}/oauth"})
     with pytest.raises(AuthorizationError, match=r"issuer: expected 'https://mcp.example.com'"):
         play(discover(URL), (PATH, NOT_FOUND), (ROOT, NOT_FOUND), (OWN_SERVER, own))
 
 
-def test_server_that_is_reached_without_encryption_has_no_authorization() -> None:
+def test_server_without_tls_is_not_its_own_authorization_server() -> None:
     with pytest.raises(AuthorizationError, match="expected an https URL"):
         play(
             discover("http://mcp.example.com/mcp"),

@@ -67,20 +67,20 @@ def test_dpop_proof_is_accepted_once() -> None:
         judging.judge([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
 
 
-def test_each_proof_is_another() -> None:
+def test_each_proof_has_a_new_id() -> None:
     prover = DPoPSigner(KEY)
 
     assert len({peek(prover.prove("POST", URL)).claims["jti"] for _ in range(50)}) == 50
 
 
-def test_the_hash_of_a_token_is_that_of_the_rfc() -> None:
+def test_token_hash_matches_the_example_of_the_rfc() -> None:
     """RFC 9449, section 7.1."""
     token = "Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU"
 
     assert base64url_sha256(token) == "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo"
 
 
-def test_the_proof_of_the_rfc() -> None:
+def test_proof_of_the_rfc_example_is_accepted() -> None:
     """RFC 9449, section 4.1, figure 2."""
     text = (
         "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJo"
@@ -133,7 +133,7 @@ BAD: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize(("proofs", "why"), BAD.values(), ids=BAD)
-def test_a_bad_proof_is_refused_and_not_remembered(proofs: list[str], why: str) -> None:
+def test_invalid_proof_is_refused_and_not_remembered(proofs: list[str], why: str) -> None:
     memory = Memory()
 
     with pytest.raises(BadDPoPProof, match=why) as caught:
@@ -143,7 +143,7 @@ def test_a_bad_proof_is_refused_and_not_remembered(proofs: list[str], why: str) 
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256"])
-def test_a_forgeable_proof_is_refused(algorithm: str) -> None:
+def test_proof_with_a_forgeable_algorithm_is_refused(algorithm: str) -> None:
     _, payload, signature = proof().split(".")
     header = json.dumps({"typ": "dpop+jwt", "alg": algorithm, "jwk": KEY.bare}).encode()
 
@@ -152,21 +152,21 @@ def test_a_forgeable_proof_is_refused(algorithm: str) -> None:
         judge().judge([forged], method="POST", url=URL, token=TOKEN)
 
 
-def test_a_good_proof_of_the_wrong_key() -> None:
+def test_valid_proof_of_another_key_is_refused() -> None:
     """A thief of the token does not have the key."""
     with pytest.raises(BadDPoPProof, match="another key") as caught:
         judge().judge([proof(OTHER)], method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
     assert caught.value.error == "invalid_token"
 
 
-def test_ids_are_each_keys_own() -> None:
+def test_same_proof_id_of_another_key_is_accepted() -> None:
     judging = judge()
 
     for key in (KEY, OTHER):
         judging.judge([proof(key)], method="POST", url=URL, token=TOKEN, bound_to=key.thumbprint)
 
 
-def test_a_full_replay_cache_refuses_requests() -> None:
+def test_full_replay_cache_refuses_requests() -> None:
     def full(name: str, until: float) -> bool:
         raise Overloaded("full")
 
@@ -175,11 +175,11 @@ def test_a_full_replay_cache_refuses_requests() -> None:
 
 
 @pytest.mark.parametrize("off", [-300, 300])
-def test_clocks_may_differ(off: int) -> None:
+def test_proof_within_the_clock_skew_is_accepted(off: int) -> None:
     judge().judge([proof(iat=int(NOW) + off)], method="POST", url=URL, token=TOKEN)
 
 
-def test_algorithms_are_the_judges() -> None:
+def test_proof_algorithm_must_be_configured() -> None:
     rsa = Key.generate("RS256")
 
     assert judge().judge([proof(rsa)], method="POST", url=URL, token=TOKEN).thumbprint == rsa.thumbprint
@@ -190,7 +190,7 @@ def test_algorithms_are_the_judges() -> None:
 # Nonces
 
 
-def test_a_nonce_is_asked_for_given_and_used() -> None:
+def test_proof_without_nonce_is_refused_until_the_signer_uses_it() -> None:
     prover = DPoPSigner(KEY, clock=clock)
     judging = judge(is_current=lambda nonce: nonce == "n1")
 
@@ -203,7 +203,7 @@ def test_a_nonce_is_asked_for_given_and_used() -> None:
     assert not prover.heard(URL, {})
 
 
-def test_nonces_are_each_servers_own() -> None:
+def test_nonces_are_kept_per_origin() -> None:
     prover = DPoPSigner(KEY)
     prover.heard("https://AS.example.com:443/token?x", {"dpop-nonce": "of-as"})
 
@@ -211,7 +211,7 @@ def test_nonces_are_each_servers_own() -> None:
     assert "nonce" not in peek(prover.prove("POST", URL)).claims
 
 
-def test_nonces_of_the_last_servers_are_kept() -> None:
+def test_nonces_of_the_most_recent_origins_are_kept() -> None:
     prover = DPoPSigner(KEY)
     for number in range(100):
         prover.heard(f"https://{number}.example.com", {"dpop-nonce": str(number)})
@@ -242,7 +242,7 @@ def test_malformed_dpop_nonce_is_ignored(nonce: str) -> None:
         ("https://example.com/A//b/", "https://example.com/A//b/"),
     ],
 )
-def test_normal_urls(url: str, normal: str) -> None:
+def test_dpop_url_is_normalized(url: str, normal: str) -> None:
     assert normal_url(url) == normal_url(normal) == normal
 
 

@@ -1,4 +1,4 @@
-"""Clients with many failures have to wait, others never do, and the record of failures is bounded."""
+"""Clients with many failures must wait, other clients never do, and the record of failures is bounded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_failures_after_the_burst_are_rate_limited() -> None:
 
 
 async def attempt(failures: Failures, address: str | None) -> None:
-    """Begin an attempt that does not fail, and end it."""
+    """Begin and end an attempt that does not fail."""
     end = await failures.begin(address)
     end()
 
@@ -47,7 +47,7 @@ async def attempt(failures: Failures, address: str | None) -> None:
         ("somebody", "somebody", True),
     ],
 )
-async def test_addresses_of_one_customer_count_together(one: str, other: str, same: bool) -> None:
+async def test_addresses_of_one_network_are_counted_together(one: str, other: str, same: bool) -> None:
     failures = Failures(FailureLimit(burst=1), Clock())
     failures.count(one)
 
@@ -58,18 +58,18 @@ async def test_addresses_of_one_customer_count_together(one: str, other: str, sa
         await attempt(failures, other)
 
 
-async def test_the_number_of_addresses_is_limited() -> None:
+async def test_number_of_counted_addresses_is_limited() -> None:
     failures = Failures(FailureLimit(burst=1, addresses=100), Clock())
     for number in range(1000):
         failures.count(f"10.0.{number // 250}.{number % 250}")
 
     assert len(failures) == 100
-    await attempt(failures, "10.0.0.0")  # forgotten
+    await attempt(failures, "10.0.0.0")  # evicted
     with pytest.raises(Overloaded):
         await attempt(failures, "10.0.3.249")
 
 
-async def test_nothing_counts_without_a_bound_or_an_address() -> None:
+async def test_failures_are_not_counted_without_a_limit_or_an_address() -> None:
     unbounded = Failures(FailureLimit(per_minute=0, burst=1), Clock())
     bounded = Failures(FailureLimit(burst=1), Clock())
     for _ in range(5):
@@ -81,14 +81,14 @@ async def test_nothing_counts_without_a_bound_or_an_address() -> None:
     assert len(unbounded) == len(bounded) == 0
 
 
-async def test_good_credentials_leave_nothing() -> None:
+async def test_valid_credentials_leave_no_record() -> None:
     failures = Failures(FailureLimit(burst=3), Clock())
 
     await attempt(failures, "192.0.2.1")
     assert len(failures) == 0
 
 
-async def test_attempts_beyond_the_bound_wait_for_those_before_them() -> None:
+async def test_attempts_over_the_limit_wait_for_earlier_ones() -> None:
     failures, began = Failures(FailureLimit(burst=3), Clock()), 0
     go = trio.Event()
 

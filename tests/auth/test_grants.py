@@ -1,4 +1,4 @@
-"""Tokens without a user: for the program itself, for a company's user, for a workload."""
+"""Tokens without a user's login: for the program itself, for a company's user, for a workload."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class World:
 
     server: dict[str, Any] = field(factory=dict)
     metadata: dict[str, Any] = field(factory=dict)
-    """Additions to the authorization server's metadata, or replacements."""
+    """Members that are added to the authorization server's metadata or replace members of it."""
     given: dict[str, Any] = field(factory=dict)
-    """In its answers."""
+    """Members of its token responses."""
     refusal: FetchResponse | RequestFailed | None = None
     exchange: dict[str, Any] = field(factory=dict)
-    """In those of the identity provider."""
+    """Members of the identity provider's token responses."""
     requests: list[FetchRequest] = field(factory=list)
     tokens: list[dict[str, str]] = field(factory=list)
     """Token requests to the authorization server."""
@@ -125,7 +125,7 @@ def company(world: World, **options: Any) -> GrantClient:
 # Client credentials
 
 
-async def test_a_secret(world: World) -> None:
+async def test_client_secret_is_sent_in_basic_authentication(world: World) -> None:
     client = machine(world)
     assert await world.sent(client) is None
 
@@ -142,7 +142,7 @@ async def test_a_secret(world: World) -> None:
     ]
 
 
-async def test_a_secret_in_the_body(world: World) -> None:
+async def test_client_secret_is_sent_in_the_body_if_the_server_requires_it(world: World) -> None:
     world.metadata = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
 
     await world.refuse(machine(world), scope="read")
@@ -157,7 +157,7 @@ async def test_a_secret_in_the_body(world: World) -> None:
     }
 
 
-async def test_a_key(world: World) -> None:
+async def test_client_authenticates_with_a_private_key(world: World) -> None:
     key = Key.generate("ES384")
     world.metadata = {
         "token_endpoint_auth_methods_supported": ["private_key_jwt"],
@@ -190,7 +190,7 @@ async def test_a_key(world: World) -> None:
     ],
     ids=["nothing", "methods", "algorithms", "no endpoint", "plain http", "issuer"],
 )
-async def test_a_server_that_does_not_fit(
+async def test_unsuitable_authorization_server_is_refused(
     world: World, client: PreRegistered, metadata: dict[str, Any], why: str
 ) -> None:
     world.metadata = metadata
@@ -200,7 +200,7 @@ async def test_a_server_that_does_not_fit(
     assert world.tokens == []
 
 
-async def test_a_secret_is_shown_to_its_own_issuer_only(world: World) -> None:
+async def test_client_secret_is_not_sent_to_another_issuer(world: World) -> None:
     world.issuer = "https://evil.example.com"
 
     with pytest.raises(AuthorizationError, match="nothing was sent"):
@@ -208,7 +208,7 @@ async def test_a_secret_is_shown_to_its_own_issuer_only(world: World) -> None:
     assert world.tokens == []
 
 
-async def test_a_token_is_for_one_origin(world: World) -> None:
+async def test_token_is_sent_only_to_its_origin(world: World) -> None:
     client = machine(world)
     await world.refuse(client)
 
@@ -219,7 +219,7 @@ async def test_a_token_is_for_one_origin(world: World) -> None:
             await client.challenged(url, 401, {})
 
 
-async def test_a_token_is_replaced_before_it_ends(world: World) -> None:
+async def test_token_is_replaced_before_it_expires(world: World) -> None:
     client = machine(world)
     await world.refuse(client, scope="a")
     world.clock.now += 3600 - 29
@@ -228,7 +228,7 @@ async def test_a_token_is_replaced_before_it_ends(world: World) -> None:
     assert [asked["scope"] for asked in world.tokens] == ["a", "a"]
 
 
-async def test_a_token_is_used_to_its_end(world: World) -> None:
+async def test_token_is_used_until_it_expires_while_it_cannot_be_renewed(world: World) -> None:
     client = machine(world)
     await world.refuse(client)
     world.refusal = RequestFailed("the authorization server is away")
@@ -241,7 +241,7 @@ async def test_a_token_is_used_to_its_end(world: World) -> None:
     assert await world.sent(client) is None
 
 
-async def test_a_new_token_that_is_refused(world: World) -> None:
+async def test_new_token_that_the_server_refuses_is_an_error(world: World) -> None:
     client = machine(world)
     await world.refuse(client)
     await world.sent(client)
@@ -253,7 +253,7 @@ async def test_a_new_token_that_is_refused(world: World) -> None:
     assert len(world.tokens) == 2
 
 
-async def test_scopes_are_added(world: World) -> None:
+async def test_step_up_requests_additional_scopes(world: World) -> None:
     world.server = {"scopes_supported": ["read", "write"]}
     client = machine(world)
     await world.refuse(client)
@@ -268,7 +268,7 @@ async def test_scopes_are_added(world: World) -> None:
     assert not await world.refuse(client, 403, error="forbidden")
 
 
-async def test_scopes_are_not_added_for_ever(world: World) -> None:
+async def test_number_of_step_ups_is_limited(world: World) -> None:
     client = machine(world)
     await world.refuse(client)
     for number in range(3):
@@ -280,7 +280,7 @@ async def test_scopes_are_not_added_for_ever(world: World) -> None:
         await world.refuse(client, 403, error="insufficient_scope", scope="s3")
 
 
-async def test_requests_at_once_are_authorized_once(world: World, autojump_clock: object) -> None:
+async def test_concurrent_requests_are_authorized_once(world: World, autojump_clock: object) -> None:
     world.slow = True
     method = ClientCredentials(client=SECRET, clock=world.clock)
     sent = []
@@ -299,7 +299,7 @@ async def test_requests_at_once_are_authorized_once(world: World, autojump_clock
     assert len(world.tokens) == 1
 
 
-async def test_a_failure_reaches_all_waiting_requests(world: World, autojump_clock: object) -> None:
+async def test_failure_is_raised_in_all_waiting_requests(world: World, autojump_clock: object) -> None:
     world.slow = True
     world.refusal = answer({"error": "invalid_client", "error_description": "who?"}, 401)
     client = machine(world)
@@ -321,8 +321,7 @@ async def test_a_failure_reaches_all_waiting_requests(world: World, autojump_clo
     }
 
 
-async def test_a_request_that_was_sent_with_an_older_token(world: World, autojump_clock: object) -> None:
-    """Its refusal says nothing of the newer one."""
+async def test_refusal_of_an_older_token_requests_no_new_one(world: World, autojump_clock: object) -> None:
     client = machine(world)
     late = trio.Event()
     results = []
@@ -352,7 +351,7 @@ def test_secrets_are_not_shown() -> None:
 # DPoP
 
 
-async def test_tokens_bound_to_a_key(world: World) -> None:
+async def test_tokens_are_bound_to_a_key(world: World) -> None:
     world.given = {"token_type": "DPoP"}
     world.metadata = {"dpop_signing_alg_values_supported": ["ES256"]}
     client = machine(world)
@@ -368,8 +367,8 @@ async def test_tokens_bound_to_a_key(world: World) -> None:
         judge.judge([each["dpop"]], method="POST", url=URL, token="t1", bound_to=at_token.thumbprint)
 
 
-async def test_nonces_of_both_servers(world: World) -> None:
-    """The authorization server's is answered within the flow; the server's with one more try of the request."""
+async def test_nonces_of_both_servers_are_used(world: World) -> None:
+    """The token request is repeated with the authorization server's nonce, the request with the MCP server's nonce."""
     world.given = {"token_type": "DPoP"}
     world.metadata = {"dpop_signing_alg_values_supported": ["ES256"]}
     client = machine(world)
@@ -400,13 +399,13 @@ async def test_nonces_of_both_servers(world: World) -> None:
     [
         ("never", {"dpop_bound_access_tokens_required": True}, {}, "Bearer", "dpop is .never."),
         ("always", {}, {}, "Bearer", "expected DPoP, got Bearer"),
-        ("asked", {"dpop_bound_access_tokens_required": True}, {}, "Bearer", "expected DPoP, got Bearer"),
+        ("auto", {"dpop_bound_access_tokens_required": True}, {}, "Bearer", "expected DPoP, got Bearer"),
         ("always", {}, {"dpop_signing_alg_values_supported": ["RS256"]}, "DPoP", "expected ES256"),
-        ("asked", {}, {}, "DPoP", "token_type: expected Bearer, got 'DPoP'"),
+        ("auto", {}, {}, "DPoP", "token_type: expected Bearer, got 'DPoP'"),
     ],
     ids=["never", "always", "required", "algorithms", "unasked"],
 )
-async def test_bound_or_not(
+async def test_token_binding_mismatch_is_an_error(
     world: World, mode: str, server: dict[str, Any], metadata: dict[str, Any], given: str, why: str
 ) -> None:
     world.server, world.metadata, world.given = server, metadata, {"token_type": given}
@@ -418,7 +417,7 @@ async def test_bound_or_not(
 # Enterprise-managed
 
 
-async def test_a_person_of_a_company(world: World) -> None:
+async def test_enterprise_user_gets_a_token_by_token_exchange(world: World) -> None:
     world.metadata = {"authorization_grant_profiles_supported": ["urn:ietf:params:oauth:grant-profile:id-jag"]}
     client = company(world, token_endpoint=f"{IDP}/token")
 
@@ -445,7 +444,7 @@ async def test_a_person_of_a_company(world: World) -> None:
     assert at_as == f"Basic {b64encode(b'me%3A1:p%26ss').decode()}"
 
 
-async def test_the_identity_is_shown_to_the_provider_only(world: World) -> None:
+async def test_identity_assertion_is_sent_to_its_provider_only(world: World) -> None:
     client = company(world, kind="saml2")
     await world.refuse(client)
 
@@ -467,7 +466,7 @@ async def test_the_identity_is_shown_to_the_provider_only(world: World) -> None:
     ],
     ids=["another token", "no type", "opaque", "header", "huge", "none", "not supported"],
 )
-async def test_an_exchange_that_goes_wrong(
+async def test_invalid_token_exchange_is_refused(
     world: World, exchange: dict[str, Any], metadata: dict[str, Any], why: str
 ) -> None:
     world.exchange, world.metadata = exchange, metadata
@@ -480,7 +479,7 @@ async def test_an_exchange_that_goes_wrong(
 # Workload identity
 
 
-async def test_a_workload(world: World) -> None:
+async def test_workload_gets_a_token_for_its_assertion(world: World) -> None:
     shown = assertion()
     client = workload(world, shown)
 
@@ -491,8 +490,8 @@ async def test_a_workload(world: World) -> None:
     assert "authorization" not in world.requests[-1].headers
 
 
-async def test_a_rejected_assertion_is_not_shown_again(world: World) -> None:
-    """Not in the same request, not in the next, and nothing is tried in its place."""
+async def test_rejected_assertion_is_not_sent_again(world: World) -> None:
+    """Neither in the same request nor in the next, and no other grant is tried."""
     world.refusal = answer({"error": "invalid_grant", "error_description": "unknown"}, 400)
     client = workload(world, assertion())
 
@@ -503,7 +502,7 @@ async def test_a_rejected_assertion_is_not_shown_again(world: World) -> None:
     assert [asked["grant_type"] for asked in world.tokens] == [BEARER]
 
 
-async def test_another_assertion_may_be_better(world: World) -> None:
+async def test_new_assertion_is_sent_after_a_rejected_one(world: World) -> None:
     world.refusal = answer({"error": "invalid_grant"}, 400)
     client = workload(world, assertion(jti="1"), assertion(jti="2"))
     with pytest.raises(AuthorizationError):
@@ -515,7 +514,7 @@ async def test_another_assertion_may_be_better(world: World) -> None:
 
 
 @pytest.mark.parametrize("audience", [f"{AS}/token", [AS, "https://other"], AS], ids=str)
-async def test_audience_of_an_assertion(world: World, audience: Any) -> None:
+async def test_assertion_for_the_authorization_server_is_sent(world: World, audience: Any) -> None:
     assert await world.refuse(workload(world, assertion(audience)))
 
 
@@ -524,14 +523,14 @@ async def test_audience_of_an_assertion(world: World, audience: Any) -> None:
     [assertion("https://other"), assertion(f"{AS}/"), assertion(None), assertion([1]), Secret("opaque")],
     ids=["other", "almost", "none", "rubbish", "opaque"],
 )
-async def test_an_assertion_for_another_audience_is_not_shown(world: World, shown: Secret) -> None:
-    """A server could name an authorization server of its own, to get it."""
+async def test_assertion_for_another_audience_is_not_sent(world: World, shown: Secret) -> None:
+    """Otherwise a server could name its own authorization server to receive the assertion."""
     with pytest.raises(AuthorizationError, match="assertion: expected"):
         await world.refuse(workload(world, shown))
     assert world.tokens == []
 
 
-async def test_an_assertion_with_an_audience_of_another_name(world: World) -> None:
+async def test_assertion_with_another_audience_is_sent_to_the_configured_issuer_only(world: World) -> None:
     assert await world.refuse(workload(world, assertion("api://exchange"), issuer=AS))
 
     world.issuer = "https://evil.example.com"
@@ -540,8 +539,8 @@ async def test_an_assertion_with_an_audience_of_another_name(world: World) -> No
     assert len(world.tokens) == 1
 
 
-def test_named_servers() -> None:
-    """They may be in a private network."""
+def test_named_servers_are_the_configured_issuers() -> None:
+    """The address policy allows these even in a private network."""
 
     async def source() -> Secret:
         raise AssertionError("not asked")
@@ -553,5 +552,5 @@ def test_named_servers() -> None:
     assert EnterpriseManaged(provider=provider, client=SECRET).named_servers == (AS, IDP)
 
 
-def test_a_prover_makes_its_key_when_it_is_needed() -> None:
+def test_dpop_signer_generates_a_key_on_first_use() -> None:
     assert DPoPSigner().key.algorithm == "ES256"

@@ -1,4 +1,4 @@
-"""Introspected tokens: asked for as rarely as configured, never used after their end, refused without an answer."""
+"""Introspected tokens: results are cached as configured, never used after expiry, and refused without a response."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def verifier(
     )
 
 
-async def test_token_is_asked_about_as_the_client_that_we_are() -> None:
+async def test_introspection_request_authenticates_the_resource_server() -> None:
     issuer = Issuer(active={"opaque": ACTIVE})
 
     principal = await verifier(issuer, endpoint=None).verify("opaque")
@@ -58,7 +58,7 @@ async def test_token_is_asked_about_as_the_client_that_we_are() -> None:
     assert issuer.asked == {METADATA: 1, INTROSPECTION: 1}
 
 
-async def test_client_may_authenticate_in_the_form() -> None:
+async def test_introspection_client_may_authenticate_in_the_form() -> None:
     issuer = Issuer(active={"opaque": ACTIVE})
     client = ClientIdentity(client_id="us", client_secret=Secret("secret"), method="client_secret_post")
 
@@ -72,7 +72,7 @@ NOW = int(Issuer().clock())
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_good"),
+    ("answer", "is_valid"),
     [
         ({}, True),
         ({"exp": None, "nbf": None, "iat": None}, True),
@@ -98,19 +98,21 @@ NOW = int(Issuer().clock())
         ({"token_use": "refresh"}, False),
     ],
 )
-async def test_answers(answer: Mapping[str, Any], is_good: bool) -> None:
+async def test_introspection_response_decides_whether_the_token_is_valid(
+    answer: Mapping[str, Any], is_valid: bool
+) -> None:
     issuer = Issuer(active={"opaque": {**ACTIVE, **answer}})
 
-    assert (await verifier(issuer).verify("opaque") is not None) == is_good
+    assert (await verifier(issuer).verify("opaque") is not None) == is_valid
 
 
-async def test_audience_matters_not_where_the_server_is_the_only_one() -> None:
+async def test_audience_is_not_checked_when_none_is_configured() -> None:
     issuer = Issuer(active={"opaque": {**ACTIVE, "aud": None}})
 
     assert await verifier(issuer, audience=()).verify("opaque") is not None
 
 
-async def test_answer_is_used_for_a_while_and_never_past_the_end() -> None:
+async def test_introspection_result_is_cached_but_not_past_expiry() -> None:
     issuer = Issuer(active={"opaque": {**ACTIVE, "exp": NOW - 40}, "lasting": ACTIVE})
     tokens = verifier(issuer, remember=30)
 
@@ -122,13 +124,13 @@ async def test_answer_is_used_for_a_while_and_never_past_the_end() -> None:
     issuer.clock.now += 19
     assert await tokens.verify("opaque") is not None
     issuer.clock.now += 1
-    assert await tokens.verify("opaque") is None  # expired, and the skew is over
+    assert await tokens.verify("opaque") is None  # expired, beyond the clock skew
     assert await tokens.verify("lasting") is not None
     issuer.clock.now += 10
     assert await tokens.verify("lasting") is None  # revoked
 
 
-async def test_unknown_token_is_asked_about_once_in_a_while() -> None:
+async def test_unknown_token_is_introspected_once_per_cache_lifetime() -> None:
     issuer = Issuer()
     tokens = verifier(issuer, remember_bad=10)
 
@@ -140,7 +142,7 @@ async def test_unknown_token_is_asked_about_once_in_a_while() -> None:
     assert issuer.asked[INTROSPECTION] == 2
 
 
-async def test_the_cache_is_limited() -> None:
+async def test_introspection_cache_is_limited() -> None:
     issuer = Issuer(active={"opaque": ACTIVE})
     tokens = verifier(issuer, remembered=3)
     await tokens.verify("opaque")
@@ -270,10 +272,10 @@ async def test_malformed_response_admits_no_request(answer: FetchResponse, caplo
     assert "cannot be verified" in caplog.text
     assert "s:e cret" not in caplog.text
     issuer.answers.clear()
-    assert await tokens.verify("other") is not None  # it was that one token
+    assert await tokens.verify("other") is not None  # only that token was refused
 
 
-async def test_one_token_that_gets_no_answer_keeps_no_other_waiting() -> None:
+async def test_failed_introspection_does_not_block_other_tokens() -> None:
     issuer = Issuer(active={"opaque": ACTIVE})
 
     async def fetch(request: FetchRequest) -> FetchResponse:
@@ -287,7 +289,7 @@ async def test_one_token_that_gets_no_answer_keeps_no_other_waiting() -> None:
     assert await tokens.verify("opaque") is not None
 
 
-async def test_wall_clock_that_is_set_back_keeps_no_revoked_token() -> None:
+async def test_revoked_token_expires_from_the_cache_when_the_wall_clock_is_set_back() -> None:
     issuer, ticks = Issuer(active={"opaque": ACTIVE}), Clock()
     tokens = verifier(issuer, ticks=ticks, remember=30)
     assert await tokens.verify("opaque") is not None
@@ -309,7 +311,7 @@ async def test_silent_endpoint_times_out(autojump_clock: trio.testing.MockClock)
     assert trio.current_time() - began == pytest.approx(3)
 
 
-async def test_long_token_is_not_asked_about() -> None:
+async def test_oversized_token_is_not_introspected() -> None:
     issuer = Issuer()
 
     assert await verifier(issuer).verify("x" * 16385) is None

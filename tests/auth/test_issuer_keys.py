@@ -1,4 +1,4 @@
-"""Keys are fetched when they are needed, not when an attacker likes; and outlive an issuer that is down for a while."""
+"""Keys are fetched when they are needed, at a limited rate, and are kept while their issuer is down."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def keys_of(issuer: Issuer, jwks: str | None = JWKS) -> IssuerKeys:
     return IssuerKeys(ISSUER, issuer, jwks=jwks, times=TIMES, ticks=issuer.clock)
 
 
-async def test_metadata_says_where_the_keys_are() -> None:
+async def test_keys_url_is_read_from_the_metadata() -> None:
     issuer = Issuer()
 
     assert (await keys_of(issuer, None).for_token(KEY.id)).has(KEY.id or "")
     assert issuer.asked == {METADATA: 1, JWKS: 1}
 
 
-async def test_keys_are_fetched_once_and_again_when_they_are_old() -> None:
+async def test_keys_are_fetched_once_and_again_after_they_expire() -> None:
     issuer = Issuer()
     keys = keys_of(issuer)
 
@@ -57,7 +57,7 @@ async def test_rotated_key_is_fetched_at_once_and_replaces_the_old_one() -> None
     assert issuer.asked[JWKS] == 2
 
 
-async def test_flood_of_unknown_keys_costs_the_issuer_next_to_nothing() -> None:
+async def test_flood_of_unknown_key_ids_causes_few_requests() -> None:
     issuer = Issuer()
     keys = keys_of(issuer)
     for second in range(300):
@@ -68,7 +68,7 @@ async def test_flood_of_unknown_keys_costs_the_issuer_next_to_nothing() -> None:
     assert issuer.asked[JWKS] == 10  # in 300 seconds, one in 30
 
 
-async def test_many_requests_fetch_once() -> None:
+async def test_concurrent_requests_fetch_the_keys_once() -> None:
     issuer = Issuer()
     slow = trio.Event()
 
@@ -140,7 +140,7 @@ async def test_old_keys_are_used_while_the_issuer_is_down(caplog: pytest.LogCapt
     assert (await keys.for_token(KEY.id)).has(KEY.id or "")
 
 
-async def test_without_keys_the_response_reveals_nothing() -> None:
+async def test_verification_without_keys_is_overloaded_and_fetches_once() -> None:
     issuer = Issuer(down=True)
     keys = keys_of(issuer)
 
@@ -163,7 +163,7 @@ async def test_silent_issuer_times_out(autojump_clock: trio.testing.MockClock) -
 
 
 async def test_cancelled_key_fetch_does_not_affect_others() -> None:
-    """An attacker who leaves whenever it is his turn to fetch cannot keep the others from the keys."""
+    """Otherwise an attacker who disconnects during each fetch could keep the other clients from getting the keys."""
     issuer = Issuer()
     asked: list[trio.Event] = []
 
@@ -244,7 +244,7 @@ HUGE = orjson.dumps({"keys": [], "padding": "x" * 300_000})
         ),
     ],
 )
-async def test_bad_answer_brings_no_keys(
+async def test_invalid_key_response_yields_no_keys(
     url: str, answer: FetchResponse, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     issuer = Issuer(answers={url: answer})
@@ -255,7 +255,7 @@ async def test_bad_answer_brings_no_keys(
     assert len(caplog.text) < 2000
 
 
-async def test_bad_answer_takes_no_keys_away() -> None:
+async def test_invalid_key_response_keeps_the_old_keys() -> None:
     issuer = Issuer()
     keys = keys_of(issuer)
     await keys.for_token(KEY.id)
@@ -266,7 +266,7 @@ async def test_bad_answer_takes_no_keys_away() -> None:
 
 
 @pytest.mark.parametrize("issuer", ["http://login.example.com", "ftp://x", "", "https://x/?a=1", "https://u:p@x/"])
-def test_issuer_that_cannot_be_trusted_is_refused(issuer: str) -> None:
+def test_unsafe_issuer_url_is_refused(issuer: str) -> None:
     with pytest.raises(ValueError, match="issuer"):
         IssuerKeys(issuer, Issuer())
 

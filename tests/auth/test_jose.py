@@ -52,7 +52,7 @@ def test_signed_token_is_verified(algorithm: str) -> None:
     assert Key.from_jwk(key.private()).thumbprint == published.keys[1].thumbprint == key.thumbprint
 
 
-def test_the_thumbprint_of_the_rfc() -> None:
+def test_thumbprint_matches_the_example_of_the_rfc() -> None:
     """RFC 7638, section 3.1."""
     modulus = (
         "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3okn"
@@ -121,7 +121,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("token", ATTACKS.values(), ids=ATTACKS)
-def test_a_forged_token_is_refused(token: str) -> None:
+def test_forged_token_is_refused(token: str) -> None:
     keys = KeySet.read({"keys": [key.public for key in KEYS.values()]})
 
     with pytest.raises(BadToken) as caught:
@@ -130,14 +130,14 @@ def test_a_forged_token_is_refused(token: str) -> None:
     assert BODY not in str(caught.value)
 
 
-def test_an_algorithm_that_is_not_allowed_here() -> None:
+def test_disallowed_algorithm_is_refused() -> None:
     with pytest.raises(BadToken, match="alg: expected one of RS256, got 'ES256'"):
         verify(TOKEN, EC, algorithms=["RS256"])
     with pytest.raises(BadToken, match="alg: expected one of , got 'none'"):
-        verify(made({"alg": "none"}), EC, algorithms=["none", "HS256"])  # never among those that can be allowed
+        verify(made({"alg": "none"}), EC, algorithms=["none", "HS256"])  # never allowed
 
 
-def test_a_key_is_good_for_its_own_algorithm_only() -> None:
+def test_key_verifies_only_its_own_algorithm() -> None:
     pss = Key.from_jwk({**RSA.private(), "alg": "PS256"})
 
     with pytest.raises(BadToken, match="no key"):
@@ -145,7 +145,7 @@ def test_a_key_is_good_for_its_own_algorithm_only() -> None:
 
 
 @pytest.mark.parametrize(("typ", "good"), [("JWT", True), ("application/jwt", True), ("at+jwt", False), ("", False)])
-def test_types(typ: str | None, good: bool) -> None:
+def test_token_type_must_be_expected(typ: str | None, good: bool) -> None:
     token = sign(CLAIMS, EC, header={"typ": typ})
 
     if good:
@@ -155,11 +155,11 @@ def test_types(typ: str | None, good: bool) -> None:
             verify(token, EC, algorithms=ALGORITHMS, typ=["jwt"])
 
 
-def test_unknown_header_members_do_not_matter() -> None:
+def test_unknown_header_members_are_ignored() -> None:
     assert verify(sign(CLAIMS, EC, header={"x": 1, "nonce": "y"}), EC, algorithms=ALGORITHMS).claims == CLAIMS
 
 
-def test_keys_without_an_id_are_tried() -> None:
+def test_keys_without_an_id_are_all_tried() -> None:
     def nameless(key: Key) -> dict[str, Any]:
         return {name: value for name, value in key.public.items() if name != "kid"}
 
@@ -170,7 +170,7 @@ def test_keys_without_an_id_are_tried() -> None:
     assert len(KeySet.read({"keys": others * 10}).candidates({"alg": "ES256"})) == 8
 
 
-def test_peeking_believes_nothing() -> None:
+def test_peek_returns_unverified_claims() -> None:
     assert peek(ATTACKS["none"]).claims == CLAIMS
     assert "ann" not in repr(peek(TOKEN))
 
@@ -202,7 +202,7 @@ BAD_KEYS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("jwk", BAD_KEYS.values(), ids=BAD_KEYS)
-def test_a_bad_key_is_refused_and_left_out_of_a_set(jwk: Any) -> None:
+def test_invalid_key_is_refused_and_left_out_of_a_set(jwk: Any) -> None:
     with pytest.raises(BadKey):
         Key.from_jwk(jwk)
     assert [key.id for key in KeySet.read({"keys": [jwk, EC.public]}).keys] == [EC.id]
@@ -217,7 +217,7 @@ def test_published_private_key_is_ignored() -> None:
     [b"", b"[]", b"{}", b'{"keys": {}}', b"x" * 300_000, json.dumps({"keys": [{}] * 101}).encode(), b"[" * 100_000],
     ids=["empty", "list", "no keys", "keys that are no list", "huge", "many", "deep"],
 )
-def test_a_bad_set_is_refused(document: bytes) -> None:
+def test_invalid_key_set_is_refused(document: bytes) -> None:
     with pytest.raises(BadKey):
         KeySet.read(document)
 
@@ -232,7 +232,7 @@ def test_public_form_of_a_private_key_has_no_secret() -> None:
         sign(CLAIMS, Key.from_jwk(EC.public))
 
 
-def test_keys_in_pem() -> None:
+def test_keys_are_read_from_pem() -> None:
     own = ec.generate_private_key(ec.SECP384R1())
     key = Key.from_pem(pem(own), id="mine")
 
@@ -255,18 +255,18 @@ def test_keys_in_pem() -> None:
     ],
     ids=["empty", "rubbish", "encrypted", "other curve", "short", "other algorithm", "symmetric"],
 )
-def test_bad_pem(text: str, algorithm: str | None) -> None:
+def test_invalid_pem_is_refused(text: str, algorithm: str | None) -> None:
     with pytest.raises(BadKey) as caught:
         Key.from_pem(text, algorithm=algorithm)
     assert "AAAA" not in str(caught.value)
 
 
-def test_an_unknown_algorithm_to_generate() -> None:
+def test_unknown_algorithm_is_refused_for_a_new_key() -> None:
     with pytest.raises(BadKey, match="expected one of ES256"):
         Key.generate("HS256")
 
 
-def test_nothing_is_loaded_before_it_is_needed() -> None:
+def test_crypto_libraries_are_not_imported_with_the_modules() -> None:
     code = "import sys, mcptrio.auth.jose, mcptrio.auth.dpop; print({'joserfc', 'cryptography'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
 

@@ -1,4 +1,4 @@
-"""Whose a signed token is: a table of all that may be wrong with one, attacks among it."""
+"""The principal of a signed token, and a table of invalid tokens, including attacks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def verifier(issuer: Issuer, rules: ClaimRules | None = None, ticks: Clock | Non
     return JWTTokens(keys, audience=AUDIENCE, rules=rules, clock=issuer.clock, ticks=ticks or issuer.clock)
 
 
-async def test_token_is_its_subjects() -> None:
+async def test_valid_token_yields_its_principal() -> None:
     issuer = Issuer()
 
     principal = await verifier(issuer).verify(issuer.token(scope="read write", extra={"team": 1}))
@@ -45,7 +45,7 @@ NOW = int(Clock().now)
 
 
 @pytest.mark.parametrize(
-    ("claims", "is_good"),
+    ("claims", "is_valid"),
     [
         ({"aud": "api://mcp"}, True),
         ({"aud": ["https://other.example", RESOURCE]}, True),
@@ -69,7 +69,7 @@ NOW = int(Clock().now)
         ({"nbf": "soon"}, False),
         ({"iat": NOW + 61}, False),
         ({"iat": None}, True),
-        ({"sub": None}, True),  # then it is the client's own
+        ({"sub": None}, True),  # without a subject, the client is the principal
         ({"sub": None, "client_id": None}, False),
         ({"sub": ""}, False),
         ({"sub": 7}, False),
@@ -84,22 +84,22 @@ NOW = int(Clock().now)
         ({"scope": " ".join(map(str, range(1001)))}, False),
     ],
 )
-async def test_claims(claims: Mapping[str, Any], is_good: bool) -> None:
+async def test_token_claims_decide_whether_the_token_is_valid(claims: Mapping[str, Any], is_valid: bool) -> None:
     issuer = Issuer()
 
-    # "typ" among the claims is not the header's.
+    # The ``typ`` claim is not the ``typ`` of the header.
     rest = {name: value for name, value in claims.items() if name != "typ"}
     token = issuer.token(**rest) if "typ" not in claims else _with_claim(issuer, "typ", claims["typ"])
-    assert (await verifier(issuer).verify(token) is not None) == is_good
+    assert (await verifier(issuer).verify(token) is not None) == is_valid
 
 
-@pytest.mark.parametrize(("kind", "is_good"), [(None, False), ("ID", False), ("Bearer", True)])
-async def test_nonce_of_a_login_makes_an_id_token(kind: str | None, is_good: bool) -> None:
+@pytest.mark.parametrize(("kind", "is_valid"), [(None, False), ("ID", False), ("Bearer", True)])
+async def test_token_with_a_nonce_is_an_id_token_unless_typed(kind: str | None, is_valid: bool) -> None:
     issuer = Issuer()
     claims = json.loads(_decode(issuer.token(nonce="x").split(".")[1]))
 
     token = sign({**claims, **({"typ": kind} if kind else {})}, KEY, typ="JWT")
-    assert (await verifier(issuer).verify(token) is not None) == is_good
+    assert (await verifier(issuer).verify(token) is not None) == is_valid
 
 
 def _with_claim(issuer: Issuer, name: str, value: object) -> str:
@@ -118,7 +118,7 @@ def _with_claim(issuer: Issuer, name: str, value: object) -> str:
         ({"scope": None, "roles": ["boss"]}, set()),
     ],
 )
-async def test_scopes_are_found_where_issuers_put_them(claims: Mapping[str, Any], scopes: set[str]) -> None:
+async def test_scopes_are_read_from_the_claims_that_issuers_use(claims: Mapping[str, Any], scopes: set[str]) -> None:
     issuer = Issuer()
 
     principal = await verifier(issuer).verify(issuer.token(**claims))
@@ -127,7 +127,7 @@ async def test_scopes_are_found_where_issuers_put_them(claims: Mapping[str, Any]
     assert principal.scopes == scopes
 
 
-async def test_roles_are_scopes_where_the_operator_says_so() -> None:
+async def test_configured_role_claim_yields_scopes() -> None:
     issuer = Issuer()
 
     rules = ClaimRules(scope_claims=("scope", "roles"))
@@ -138,7 +138,7 @@ async def test_roles_are_scopes_where_the_operator_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typ", "is_good"),
+    ("typ", "is_valid"),
     [
         ("at+jwt", True),
         ("application/at+jwt", True),
@@ -151,10 +151,10 @@ async def test_roles_are_scopes_where_the_operator_says_so() -> None:
         ("secevent+jwt", False),
     ],
 )
-async def test_type_of_the_token(typ: str, is_good: bool) -> None:
+async def test_token_type_of_the_header_is_checked(typ: str, is_valid: bool) -> None:
     issuer = Issuer()
 
-    assert (await verifier(issuer).verify(issuer.token(typ=typ)) is not None) == is_good
+    assert (await verifier(issuer).verify(issuer.token(typ=typ)) is not None) == is_valid
 
 
 def _encode(value: object) -> str:
@@ -170,7 +170,7 @@ def _unsigned(issuer: Issuer, alg: str) -> str:
 
 
 def _confused(issuer: Issuer) -> str:
-    """Signed with the public key, as if it were a shared secret."""
+    """Return a token signed with the public key as a shared secret."""
     head = f"{_encode({'alg': 'HS256', 'typ': 'at+jwt', 'kid': KEY.id})}.{issuer.token().split('.')[1]}"
     code = hmac.digest(json.dumps(KEY.public).encode(), head.encode(), "sha256")
     return f"{head}.{base64.urlsafe_b64encode(code).rstrip(b'=').decode()}"
@@ -209,7 +209,7 @@ def _deep() -> str:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-async def test_attack_is_refused(attack: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_forged_token_is_refused(attack: str, caplog: pytest.LogCaptureFixture) -> None:
     issuer = Issuer()
     tokens = verifier(issuer)
     token = ATTACKS[attack](issuer)
@@ -221,25 +221,25 @@ async def test_attack_is_refused(attack: str, caplog: pytest.LogCaptureFixture) 
     assert await tokens.verify(issuer.token()) is not None
 
 
-async def test_algorithm_that_the_operator_does_not_allow_is_refused() -> None:
+async def test_algorithm_outside_the_configured_ones_is_refused() -> None:
     issuer = Issuer()
 
     assert await verifier(issuer, ClaimRules(algorithms=("RS256",))).verify(issuer.token()) is None
 
 
 @pytest.mark.parametrize("algorithms", [(), ("HS256",), ("none",), ("ES256", "HS512")])
-def test_algorithms_that_are_never_allowed_cannot_be_asked_for(algorithms: tuple[str, ...]) -> None:
+def test_unsafe_algorithm_cannot_be_configured(algorithms: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="algorithms: expected some of"):
         ClaimRules(algorithms=algorithms)
 
 
 @pytest.mark.parametrize("audience", [[], [""], RESOURCE])
-def test_tokens_without_an_audience_cannot_be_requested(audience: Any) -> None:
+def test_empty_audience_cannot_be_configured(audience: Any) -> None:
     with pytest.raises(ValueError, match="audience"):
         JWTTokens(IssuerKeys(ISSUER, Issuer()), audience=audience)
 
 
-async def test_good_token_is_verified_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_valid_token_is_verified_once_per_cache_lifetime(monkeypatch: pytest.MonkeyPatch) -> None:
     issuer, verified = Issuer(), []
     verify = jwt_tokens.verify
 
@@ -257,7 +257,7 @@ async def test_good_token_is_verified_once_in_a_while(monkeypatch: pytest.Monkey
     assert await tokens.verify(token) is not None
     assert len(verified) == 2
     issuer.clock.now += 60
-    assert await tokens.verify(token) is not None  # within the skew
+    assert await tokens.verify(token) is not None  # within the clock skew
     issuer.clock.now += 9
     with pytest.raises(AuthorizationError, match="the access token has expired"):
         await tokens.verify(token)
@@ -272,7 +272,7 @@ async def test_only_a_genuine_token_for_this_server_is_reported_as_expired() -> 
     assert await verifier(issuer).verify(issuer.token(exp=NOW - 60, aud="https://other.example")) is None
 
 
-async def test_token_of_another_issuer_costs_no_request() -> None:
+async def test_token_of_another_issuer_causes_no_request() -> None:
     issuer = Issuer()
 
     assert await verifier(issuer).verify(issuer.token(iss="https://other.example")) is None
@@ -280,14 +280,14 @@ async def test_token_of_another_issuer_costs_no_request() -> None:
 
 
 @pytest.mark.parametrize("name", [None, "key-1"])
-async def test_key_that_has_changed_under_its_name_is_found(name: str | None) -> None:
+async def test_replaced_key_with_the_same_id_is_fetched(name: str | None) -> None:
     one, other = (evolve(Key.generate("ES256"), id=name) for _ in range(2))
     issuer = Issuer(keys=[one])
     tokens = verifier(issuer)
     assert await tokens.verify(issuer.token(one)) is not None
     issuer.keys = [other]
 
-    assert await tokens.verify(issuer.token(other)) is None  # asked a moment ago
+    assert await tokens.verify(issuer.token(other)) is None  # fetched a moment ago
     issuer.clock.now += 30
     assert await tokens.verify(issuer.token(other)) is not None
     for number in range(20):
@@ -296,7 +296,7 @@ async def test_key_that_has_changed_under_its_name_is_found(name: str | None) ->
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "ES384", "RS256", "PS256", "EdDSA", "Ed25519"])
-async def test_algorithms_of_issuers(algorithm: str) -> None:
+async def test_token_is_verified_with_each_algorithm(algorithm: str) -> None:
     key = Key.generate(algorithm)
     issuer = Issuer(keys=[OTHER_KEY, key])
 
@@ -305,7 +305,7 @@ async def test_algorithms_of_issuers(algorithm: str) -> None:
     assert issuer.asked[JWKS] == 1
 
 
-async def test_wall_clock_that_is_set_back_keeps_no_withdrawn_key_and_no_old_answer() -> None:
+async def test_expired_keys_and_results_are_dropped_when_the_wall_clock_is_set_back() -> None:
     issuer, ticks = Issuer(), Clock()
     tokens = verifier(issuer, ticks=ticks)
     issuer.clock.now += 86400  # wrong until it is set

@@ -1,4 +1,4 @@
-"""The logins that a client stores for its next run and for other processes."""
+"""Logins that a client stores for its next run and for other processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .client_parts import Kept, World, form
 __all__: list[str] = []
 
 
-async def test_tokens_are_found_again(world: World) -> None:
+async def test_stored_tokens_are_used_by_the_next_run(world: World) -> None:
     store = Kept()
     await world.refuse(world.client(store=store))
     later = world.client(store=store)
@@ -26,10 +26,10 @@ async def test_tokens_are_found_again(world: World) -> None:
     assert await world.sent(later) == "Bearer login.example.com-3"
     world.clock.now += 3600
     assert await world.sent(later) not in (None, "Bearer login.example.com-3")
-    assert world.people == 1
+    assert world.prompt_count == 1
 
 
-async def test_other_process_has_logged_in_meanwhile(world: World) -> None:
+async def test_login_of_another_process_is_used(world: World) -> None:
     store = Kept()
     one, other = world.client(store=store), world.client(store=store)
     assert await world.sent(one) is None
@@ -37,11 +37,11 @@ async def test_other_process_has_logged_in_meanwhile(world: World) -> None:
 
     assert await one.challenged(world.url, 401, world.challenge())
     assert await world.sent(one) == await world.sent(other)
-    assert world.people == 1
+    assert world.prompt_count == 1
 
 
-async def test_other_process_has_refreshed_meanwhile(world: World) -> None:
-    """A refresh token that is used twice is taken for stolen."""
+async def test_tokens_refreshed_by_another_process_are_used(world: World) -> None:
+    """The authorization server treats a refresh token that is used twice as stolen."""
     store = Kept()
     await world.refuse(world.client(store=store))
     one, other = world.client(store=store), world.client(store=store)
@@ -52,8 +52,8 @@ async def test_other_process_has_refreshed_meanwhile(world: World) -> None:
     assert len(world.issuer.tokens) == 2
 
 
-async def test_processes_take_turns_in_renewing(world: World) -> None:
-    """A refresh token that is used twice is taken for stolen, and ends the login."""
+async def test_only_one_process_refreshes_at_a_time(world: World) -> None:
+    """The authorization server treats a refresh token that is used twice as stolen, and ends the login."""
     store = Kept()
     await world.refuse(world.client(store=store))
     clients = [world.client(store=store) for _ in range(5)]
@@ -74,7 +74,7 @@ async def test_processes_take_turns_in_renewing(world: World) -> None:
     assert None not in sent
 
 
-async def test_processes_take_turns_after_a_refusal(world: World) -> None:
+async def test_only_one_process_refreshes_after_a_refusal(world: World) -> None:
     store = Kept()
     await world.refuse(world.client(store=store))
     clients = [world.client(store=store) for _ in range(5)]
@@ -89,8 +89,8 @@ async def test_processes_take_turns_after_a_refusal(world: World) -> None:
     assert len({await world.sent(client) for client in clients}) == 1
 
 
-async def test_new_registration_leaves_other_logins_alone(world: World) -> None:
-    """A refresh token belongs to the client that it was issued to, whatever client came after that."""
+async def test_new_registration_keeps_other_logins(world: World) -> None:
+    """A refresh token belongs to the client that it was issued to, even after a new registration."""
     store = Kept()
     first = world.client(store=store)
     await world.refuse(first)
@@ -103,11 +103,11 @@ async def test_new_registration_leaves_other_logins_alone(world: World) -> None:
 
     assert await world.sent(world.client(store=store))
     assert await other.sent(other.client(store=store))
-    assert (world.people, other.people) == (1, 1)
+    assert (world.prompt_count, other.prompt_count) == (1, 1)
 
 
 @pytest.mark.parametrize("spoiled", [{}, {"access_token": 1}, {"asked": None, "key": {"kty": "x"}}])
-async def test_store_that_holds_something_else(world: World, spoiled: dict[str, Any]) -> None:
+async def test_invalid_store_content_leads_to_a_new_login(world: World, spoiled: dict[str, Any]) -> None:
     store = Kept()
     await world.refuse(world.client(store=store))
     for key in list(store.values):
@@ -118,7 +118,7 @@ async def test_store_that_holds_something_else(world: World, spoiled: dict[str, 
     assert await world.refuse(client)
 
 
-async def test_log_out(world: World) -> None:
+async def test_log_out_revokes_and_deletes_the_login(world: World) -> None:
     revoked: list[dict[str, str]] = []
     world.issuer.metadata["revocation_endpoint"] = "https://login.example.com/revoke"
 

@@ -1,4 +1,4 @@
-"""The documents of others are read with care, and ours are written so that they can be read."""
+"""Metadata documents of other servers are validated, and our own are valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(**members: Any) -> ServerMetadata:
     return ServerMetadata.read(json.dumps({"issuer": ISSUER, **members}).encode(), WHERE)
 
 
-def test_server_document() -> None:
+def test_server_metadata_is_read() -> None:
     metadata = read(
         token_endpoint=f"{ISSUER}/token",
         scopes_supported=["a", "b"],
@@ -39,7 +39,7 @@ def test_server_document() -> None:
     assert metadata.endpoints() == {"token_endpoint": f"{ISSUER}/token"}
 
 
-def test_resource_document() -> None:
+def test_resource_metadata_is_read_and_written() -> None:
     metadata = ResourceMetadata(
         resource="https://mcp.example.com/mcp",
         authorization_servers=(ISSUER,),
@@ -73,7 +73,7 @@ def test_resource_document() -> None:
         ({"client_id_metadata_document_supported": "true"}, "expected true or false, got str"),
     ],
 )
-def test_wrong_member(members: dict[str, Any], why: str) -> None:
+def test_invalid_metadata_member_is_refused(members: dict[str, Any], why: str) -> None:
     with pytest.raises(AuthorizationError, match=why) as caught:
         read(**members)
     assert "secret" not in str(caught.value)

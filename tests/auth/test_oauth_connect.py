@@ -1,6 +1,6 @@
-"""A client that is authorized during a request: over real sockets, at an mcptrio server, by an authorization server
-in memory. The official suite covers the flow; these tests cover deadlines, step-up, bound tokens, and concurrent
-requests.
+"""A client is authorized during a request, over real sockets, by an authorization server in memory.
+
+The official suite covers the flow; these tests cover deadlines, step-up, bound tokens, and concurrent requests.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Notes:
 
 @define
 class Login(Issuer):
-    """Remembers what its tokens are good for, and the key that each is bound to."""
+    """An issuer that remembers the scopes of its tokens, and the key that each is bound to."""
 
     good: dict[str, Principal] = field(factory=dict)
     nonce: str | None = None
@@ -74,7 +74,7 @@ class Login(Issuer):
         )
         return answer({**given, "token_type": "DPoP" if claims else "Bearer"})
 
-    def is_own(self, token: str, issuer: str | None) -> bool | None:
+    def recognizes(self, token: str, issuer: str | None) -> bool | None:
         return None
 
     async def verify(self, token: str) -> Principal | None:
@@ -99,7 +99,11 @@ class Here:
 async def protected(
     *, metadata: dict[str, Any] | None = None, options: Any = None, whole: bool = False
 ) -> AsyncIterator[Here]:
-    """A server that wants tokens, and who gives them: for its endpoint, or for the whole of it."""
+    """Serve an MCP server that requires tokens, and their issuer.
+
+    Args:
+        whole: whether tokens are required for all paths instead of the endpoint alone.
+    """
     login = Login("", metadata or {})
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -136,32 +140,32 @@ async def protected(
                 nursery.cancel_scope.cancel()
 
 
-def said(result: Any) -> str:
+def text_of(result: Any) -> str:
     text: str = result.content[0].text
     return text
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_token_and_step_up(version: str) -> None:
+async def test_client_gets_a_token_and_steps_up(version: str) -> None:
     async with protected() as here:
         with trio.fail_after(60):
             async with mcptrio.connect(Endpoint(url=here.url, auth=here.oauth()), revision=version) as client:
-                assert said(await client.call_tool("whoami")) == "ada"
-                assert said(await client.call_tool("write")) == "written"
-                assert said(await client.call_tool("whoami")) == "ada"
+                assert text_of(await client.call_tool("whoami")) == "ada"
+                assert text_of(await client.call_tool("write")) == "written"
+                assert text_of(await client.call_tool("whoami")) == "ada"
 
     assert [asked["scope"] for asked in here.login.asked] == ["read", "read write"]
     assert {asked["resource"] for asked in here.login.asked} == {here.url}
 
 
-async def test_calls_at_once_ask_once() -> None:
+async def test_concurrent_calls_ask_the_user_once() -> None:
     async with protected() as here:
         with trio.fail_after(60):
             async with mcptrio.connect(Endpoint(url=here.url, auth=here.oauth())) as client:
                 results: list[str] = []
 
                 async def call() -> None:
-                    results.append(said(await client.call_tool("write")))
+                    results.append(text_of(await client.call_tool("write")))
 
                 async with trio.open_nursery() as nursery:
                     for _ in range(10):
@@ -171,7 +175,7 @@ async def test_calls_at_once_ask_once() -> None:
     assert len(here.login.asked) == 2
 
 
-async def test_token_that_is_revoked_meanwhile_is_refreshed() -> None:
+async def test_revoked_token_is_refreshed_during_a_call() -> None:
     async with protected() as here:
         with trio.fail_after(60):
             oauth = here.oauth(clock=lambda: times.pop(0) if len(times) > 1 else times[0])
@@ -180,19 +184,19 @@ async def test_token_that_is_revoked_meanwhile_is_refreshed() -> None:
                 await client.call_tool("whoami")
                 here.login.good.clear()
                 times[:] = [1_800_000_060.0]
-                assert said(await client.call_tool("whoami")) == "ada"
+                assert text_of(await client.call_tool("whoami")) == "ada"
 
     assert [fields["grant_type"] for fields in here.login.tokens] == ["authorization_code", "refresh_token"]
 
 
 @pytest.fixture
 def patient_clock() -> MockClock:
-    """Jumps when nothing has come for a while, so that only who thinks takes any time."""
+    """A clock that jumps when the event loop is idle for half a second, so only the user's thinking takes time."""
     return MockClock(autojump_threshold=0.5)
 
 
-async def test_no_deadline_runs_while_a_person_thinks(patient_clock: MockClock) -> None:
-    """Neither of connecting, nor of finding out the revision, nor of a call."""
+async def test_deadlines_pause_while_the_user_thinks(patient_clock: MockClock) -> None:
+    """The deadlines of connecting, of probing the revision, and of a call."""
     short = ClientTimeouts(connect=1.0, probe=1.0, idle=1.0)
 
     async def think(url: str) -> str:
@@ -203,27 +207,27 @@ async def test_no_deadline_runs_while_a_person_thinks(patient_clock: MockClock) 
         with trio.fail_after(60):
             endpoint = Endpoint(url=here.url, auth=here.oauth(think))
             async with mcptrio.connect(endpoint, timeouts=short) as client:
-                assert said(await client.call_tool("write")) == "written"
+                assert text_of(await client.call_tool("write")) == "written"
 
     assert len(here.login.asked) == 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_tokens_bound_to_a_key(version: str) -> None:
+async def test_tokens_are_bound_to_a_key(version: str) -> None:
     options = ResourceServerOptions(dpop=DPoPRule(use="required", nonces=60))
     async with protected(metadata={"dpop_signing_alg_values_supported": ["ES256"]}, options=options) as here:
         here.login.nonce = "of-the-login"
         with trio.fail_after(60):
             async with mcptrio.connect(Endpoint(url=here.url, auth=here.oauth()), revision=version) as client:
-                assert said(await client.call_tool("whoami")) == "ada"
-                assert said(await client.call_tool("write")) == "written"
+                assert text_of(await client.call_tool("whoami")) == "ada"
+                assert text_of(await client.call_tool("write")) == "written"
 
     thumbprints = {str(principal.claims["cnf"]) for principal in here.login.good.values()}
     assert (len(here.login.good), len(thumbprints)) == (2, 1)
 
 
-async def test_http_with_sse() -> None:
-    """The POSTs are separate from the stream: each is authorized, and may be refused."""
+async def test_each_post_of_http_with_sse_is_authorized() -> None:
+    """The POSTs are separate from the stream, so the server may refuse each of them."""
     now = [1_800_000_000.0]
     async with protected(whole=True) as here:
         here.login.gives_refresh = False
@@ -231,15 +235,15 @@ async def test_http_with_sse() -> None:
         endpoint = Endpoint(url=here.url.replace("/mcp", "/sse"), auth=oauth, transport="sse")
         with trio.fail_after(60):
             async with mcptrio.connect(endpoint) as client:
-                assert said(await client.call_tool("whoami")) == "ada"
+                assert text_of(await client.call_tool("whoami")) == "ada"
                 here.login.good.clear()
                 now[0] += 60
-                assert said(await client.call_tool("whoami")) == "ada"
+                assert text_of(await client.call_tool("whoami")) == "ada"
 
     assert len(here.login.asked) == 2
 
 
-async def test_person_says_no() -> None:
+async def test_login_denied_by_the_user_is_an_error() -> None:
     async def deny(url: str) -> str:
         await trio.lowlevel.checkpoint()
         raise AuthorizationError("the person said no")
@@ -250,8 +254,8 @@ async def test_person_says_no() -> None:
                 pass
 
 
-async def test_server_that_names_a_private_address_gets_nothing_asked() -> None:
-    """It is not on this machine by its own name, so this machine is none of its business."""
+async def test_public_server_that_names_a_private_address_causes_no_request() -> None:
+    """By the address policy the server is not on this machine, so it may not name a private address."""
     asked: list[str] = []
 
     async def send(url: str) -> str:

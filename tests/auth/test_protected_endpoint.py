@@ -1,4 +1,4 @@
-"""The whole way over real HTTP, in every revision: 401, its header, the documents, a token, 200.
+"""Authorization over real HTTP, in every revision: 401, its header, the documents, a token, 200.
 
 A real issuer on its own socket signs, and the endpoint verifies with the keys that it fetches from there.
 """
@@ -70,11 +70,11 @@ FIRST: Mapping[str, tuple[Mapping[str, str], Mapping[str, Any]]] = {
         for version in ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
     },
 }
-"""How a client of each revision begins: headers and message."""
+"""The first headers and message of a client of each revision."""
 
 
 class Notes:
-    """The plugin behind the endpoint."""
+    """A plugin with an open tool and one that requires a scope."""
 
     @tool
     async def whoami(self, ctx: Context) -> str:
@@ -161,9 +161,9 @@ class Here:
 
 @asynccontextmanager
 async def protected(options: ResourceServerOptions | None = None, times: KeyTimes | None = None) -> AsyncIterator[Here]:
-    """An endpoint that everybody needs the scope ``read`` for, and the issuer of its tokens."""
+    """Serve an endpoint that requires the scope ``read``, and the issuer of its tokens."""
     issuer = OwnIssuer()
-    # The address of the endpoint has to be known before there is a guard.
+    # The guard needs the address of the endpoint.
     with held_port() as port:
         async with trio.open_nursery() as nursery:
             urls = await nursery.start(_serve, Server(plugins=[issuer]), HTTPOptions())
@@ -189,7 +189,7 @@ def _origin(url: str) -> str:
 
 @define
 class Walker:
-    """A client's authorization that goes where the challenge leads, and asks the issuer for what it says."""
+    """A client's authorization that follows the challenge and requests tokens with the challenge's scopes."""
 
     here: Here
     prover: DPoPSigner | None = None
@@ -221,7 +221,7 @@ class Walker:
 
 
 @pytest.mark.parametrize("version", FIRST)
-async def test_stranger_is_shown_the_way(version: str) -> None:
+async def test_unauthorized_client_is_led_to_the_issuer_by_the_challenge(version: str) -> None:
     async with protected() as here:
         refused = await here.begin(version)
         [challenge, _] = parse_challenges(refused.header("www-authenticate"))
@@ -246,7 +246,7 @@ async def test_stranger_is_shown_the_way(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", [version for version in FIRST if version != "2024-11-05"])
-async def test_our_client_goes_that_way_by_itself_and_steps_up(version: str) -> None:
+async def test_client_follows_the_challenge_and_steps_up(version: str) -> None:
     async with protected() as here:
         walker = Walker(here)
         target = mcptrio.Endpoint(url=here.resource, auth=walker)
@@ -259,7 +259,7 @@ async def test_our_client_goes_that_way_by_itself_and_steps_up(version: str) -> 
         assert here.issuer.asked.count("/keys") == 1
 
 
-async def test_client_of_2024_is_admitted_over_sse() -> None:
+async def test_client_of_2024_11_05_is_admitted_over_sse() -> None:
     async with protected() as here:
         refused = await here.ask("GET", "/sse", b"", ("accept", "text/event-stream"))
         assert refused.status == 401
@@ -273,7 +273,7 @@ async def test_client_of_2024_is_admitted_over_sse() -> None:
             assert _text(await client.call_tool("whoami")) == "ada read"
 
 
-async def test_key_of_the_client_is_proven_with_every_request() -> None:
+async def test_bound_token_requires_a_proof_with_each_request() -> None:
     options = ResourceServerOptions(dpop=DPoPRule(use="required", nonces=300))
     async with protected(options) as here:
         walker = Walker(here, prover=DPoPSigner())
@@ -295,7 +295,7 @@ async def test_key_of_the_client_is_proven_with_every_request() -> None:
         assert (replayed.status, "invalid_dpop_proof" in replayed.header("www-authenticate")) == (401, True)
 
 
-async def test_attacks() -> None:
+async def test_forged_tokens_are_refused_without_a_reason() -> None:
     async with protected(ResourceServerOptions(failures=FailureLimit(per_minute=0))) as here:
         make = partial(here.issuer.token, here.resource)
         good, now = ("authorization", f"Bearer {make()}"), int(time.time())
@@ -314,7 +314,7 @@ async def test_attacks() -> None:
             assert refused.status == 401, name
             assert 'error="invalid_token"' in refused.header("www-authenticate"), name
             assert token not in str(refused) or len(token) < 9, name
-            # Only the sender of a genuine token learns more.
+            # Only the sender of a genuine token learns the reason.
             assert ("has expired" in refused.body.decode()) == (name == "expired"), name
         for name, fields, target in (
             ("twice", [good, good], "/mcp"),
@@ -330,7 +330,7 @@ async def test_attacks() -> None:
         assert 'scope="other read"' in weak.header("www-authenticate")
 
 
-async def test_rotated_key_and_issuer_that_is_down() -> None:
+async def test_rotated_key_is_found_and_old_keys_survive_an_unreachable_issuer() -> None:
     async with protected(times=KeyTimes(refetch_after=0.05)) as here:
         make = partial(here.issuer.token, here.resource)
         assert (await here.begin("2026-07-28", ("authorization", f"Bearer {make()}"))).status == 200
@@ -350,7 +350,7 @@ async def test_rotated_key_and_issuer_that_is_down() -> None:
         assert (await here.begin("2026-07-28")).status == 401
 
 
-async def test_address_with_many_failures_has_to_wait() -> None:
+async def test_address_with_many_failures_is_rate_limited() -> None:
     async with protected(ResourceServerOptions(failures=FailureLimit(per_minute=1, burst=3))) as here:
         statuses = [(await here.begin("2026-07-28", ("authorization", "Bearer guess"))).status for _ in range(5)]
 

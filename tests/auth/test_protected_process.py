@@ -42,13 +42,13 @@ def token(folder: Path, *scopes: str) -> str:
     return made
 
 
-def test_token_of_the_environment_names_the_user_of_standard_input(folder: Path) -> None:
+def test_environment_token_sets_the_principal_of_stdio(folder: Path) -> None:
     with serving("--stdio", cwd=folder, env={"MCPTRIO_TOKEN": token(folder, "mcp")}) as server:
         server.greet()
         assert server.call("whoami") == "ada, no token"
 
 
-def test_without_a_token_standard_input_is_anonymous(folder: Path) -> None:
+def test_stdio_is_anonymous_without_an_environment_token(folder: Path) -> None:
     token(folder, "mcp")
     with serving("--stdio", cwd=folder) as server:
         server.greet()
@@ -56,7 +56,7 @@ def test_without_a_token_standard_input_is_anonymous(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("scopes", [("other",), ("mcp",)], ids=["weak", "unknown"])
-def test_bad_token_ends_the_start(folder: Path, scopes: tuple[str, ...]) -> None:
+def test_invalid_environment_token_ends_the_start(folder: Path, scopes: tuple[str, ...]) -> None:
     secret = token(folder, *scopes)
     if scopes == ("mcp",):
         secret += "x"
@@ -77,7 +77,7 @@ def test_bad_token_ends_the_start(folder: Path, scopes: tuple[str, ...]) -> None
     ],
     ids=["nobody", "no file", "no place for a token"],
 )
-def test_server_that_cannot_be_guarded_does_not_start(
+def test_server_with_unusable_auth_settings_does_not_start(
     tmp_path: Path, args: tuple[str, ...], table: str, problem: str
 ) -> None:
     (tmp_path / "mcptrio.toml").write_text(table)
@@ -88,7 +88,7 @@ def test_server_that_cannot_be_guarded_does_not_start(
     assert problem in done.stderr
 
 
-async def test_certificate_of_the_connection_names_the_principal(tmp_path: Path) -> None:
+async def test_client_certificate_sets_the_principal(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "authority")
     (certificate, key), shown = authority.issue("server"), authority.issue("robot")
     (tmp_path / "who.py").write_text(PLUGIN)

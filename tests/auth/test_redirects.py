@@ -1,4 +1,4 @@
-"""The way back from a browser: a real port, and whatever may come to it."""
+"""The redirect of a browser to a real loopback port, and hostile requests to that port."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def get(uri: str, query: str, *, method: str = "GET", host: str | None = N
 
 @define
 class Browsed:
-    """Redirects whose address is remembered instead of printed."""
+    """Redirects whose address is recorded instead of printed."""
 
     shown: list[str] = field(factory=list)
     ready: trio.Event = field(factory=trio.Event)
@@ -51,7 +51,7 @@ class Browsed:
         self.ready.set()
 
 
-async def test_way_back() -> None:
+async def test_redirect_is_received_and_the_port_closed() -> None:
     browser = Browsed()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show, program="<Notes>").open((), None) as redirect:
@@ -108,8 +108,8 @@ async def test_foreign_request_to_the_redirect_is_ignored(query: str, options: d
     assert result == [f"{redirect.uri}?state=st-te&error=access_denied"]
 
 
-async def test_hostile_neighbours_do_not_hold_it_up() -> None:
-    """Connections that say nothing, say rubbish, or say too much, as many as there may be and a few more."""
+async def test_hostile_connections_do_not_block_the_redirect() -> None:
+    """Connections that are idle, send invalid data, or send too much: a few more than the limit."""
     browser = Browsed()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
@@ -137,7 +137,7 @@ async def test_hostile_neighbours_do_not_hold_it_up() -> None:
     assert len(result) == 1
 
 
-async def test_browser_that_leaves_before_the_page() -> None:
+async def test_browser_that_disconnects_before_the_page_is_tolerated() -> None:
     browser = Browsed()
     result: list[str] = []
     async with LoopbackRedirects(show=browser.show).open((), None) as redirect:
@@ -158,13 +158,13 @@ async def test_browser_that_leaves_before_the_page() -> None:
     assert len(result) <= 1
 
 
-async def test_browser_does_not_return() -> None:
+async def test_missing_redirect_times_out() -> None:
     async with LoopbackRedirects(show=lambda url: None, timeout=0.05).open((), None) as redirect:
         with pytest.raises(AuthorizationError, match=r"no redirect .* within 0\.05 s; "):
             await redirect.authorize(URL)
 
 
-async def test_address_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_authorization_url_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     async with LoopbackRedirects(timeout=0.05).open((), None) as redirect:
         with pytest.raises(AuthorizationError):
             await redirect.authorize(URL)
@@ -175,7 +175,7 @@ async def test_address_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "http://login.example.com/?state=a"])
-async def test_address_that_is_not_opened(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_unsafe_authorization_url_is_not_opened(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     async def send(url: str) -> str:
         raise AssertionError("not to be called")
 
@@ -199,7 +199,7 @@ async def uri_of(
         return redirect.uri
 
 
-async def test_port_that_is_registered_is_taken_again() -> None:
+async def test_registered_port_is_used_again() -> None:
     before = await uri_of(LoopbackRedirects())
     rubbish = ("https://app.example.com/callback", "http://10.0.0.1:80/callback", "http://127.0.0.1:1x/callback")
 
@@ -209,7 +209,7 @@ async def test_port_that_is_registered_is_taken_again() -> None:
 
 
 async def test_every_authorization_server_has_a_separate_redirect() -> None:
-    """So that an answer of one is not taken for that of another (RFC 9700 section 4.4.2.2)."""
+    """Otherwise a response of one could be accepted as that of another (RFC 9700 section 4.4.2.2)."""
     paths = [
         urlsplit(await uri_of(LoopbackRedirects(), issuer=issuer)).path
         for issuer in ("https://a.example", "https://b.example", "https://a.example", None)
@@ -221,12 +221,12 @@ async def test_every_authorization_server_has_a_separate_redirect() -> None:
     assert len(paths[0].removeprefix("/callback/")) == 16
 
 
-async def test_port_that_is_registered_may_be_taken() -> None:
+async def test_occupied_registered_port_is_replaced() -> None:
     async with LoopbackRedirects().open((), None) as first, LoopbackRedirects().open((first.uri,), None) as second:
         assert first.uri != second.uri
 
 
-async def test_port_that_was_asked_for() -> None:
+async def test_configured_port_is_used_or_refused_if_occupied() -> None:
     async with LoopbackRedirects().open((), None) as taken:
         port = urlsplit(taken.uri).port or 0
         with socket.socket(socket.AF_INET6) if socket.has_ipv6 else socket.socket() as other:
@@ -234,14 +234,14 @@ async def test_port_that_was_asked_for() -> None:
                 other.bind(("::1", port) if socket.has_ipv6 else ("127.0.0.2", port))
                 other.listen()
             except OSError:
-                pass  # then there is no other address to fall back to
+                pass  # the configured port has no fallback
             with pytest.raises(AuthorizationError, match="expected a free port on the loopback interface"):
                 await uri_of(LoopbackRedirects(port=port))
     assert urlsplit(await uri_of(LoopbackRedirects(port=port))).port == port
 
 
 @pytest.mark.parametrize("options", [{"port": 70000}, {"path": "callback"}, {"path": "/a?b"}, {"timeout": 0}])
-def test_options(options: dict[str, Any]) -> None:
+def test_invalid_redirect_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"'(port|path|timeout)' must"):
         LoopbackRedirects(**options)
 
@@ -251,7 +251,7 @@ def test_options(options: dict[str, Any]) -> None:
 
 @pytest.fixture
 def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program that $BROWSER names; says where it was sent."""
+    """A program that ``$BROWSER`` names; it records the URL."""
     script, said = tmp_path / "browser.py", tmp_path / "said"
     script.write_text(f"import os, sys\nopen({str(said)!r} + '~', 'w').write(sys.argv[1])\n")
     with script.open("a") as file:
@@ -262,7 +262,7 @@ def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("consents", [True, False])
-async def test_browser_is_opened_with_consent_alone(browser: Path, consents: bool) -> None:
+async def test_browser_is_opened_only_with_consent(browser: Path, consents: bool) -> None:
     asked: list[str] = []
 
     async def consent(url: str) -> bool:
@@ -289,7 +289,7 @@ async def authorize_there(redirect: Redirect) -> None:
     await redirect.authorize(URL)
 
 
-async def test_redirect_is_accepted_without_an_answer_to_the_consent() -> None:
+async def test_redirect_is_accepted_before_the_user_answers_the_consent() -> None:
     async def consent(url: str) -> bool:
         await trio.sleep_forever()
         return True
@@ -311,7 +311,7 @@ async def test_redirect_is_accepted_without_an_answer_to_the_consent() -> None:
         ("com.example.app:/back", "native"),
     ],
 )
-def test_kind_of_application(uri: str, kind: str) -> None:
+def test_application_type_follows_from_the_redirect_uri(uri: str, kind: str) -> None:
     async def send(url: str) -> str:
         return url
 

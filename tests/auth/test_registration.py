@@ -1,4 +1,4 @@
-"""Becoming known to an authorization server, as tables of requests and responses."""
+"""Dynamic client registration, as tables of requests and responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server(**members: Any) -> ServerMetadata:
 
 
 def registered(response: FetchResponse, *, by: ServerMetadata | None = None, **options: Any) -> tuple[Any, Registered]:
-    """Return the request and its result."""
+    """Return the registration request and its result."""
     client = options.pop("client", ClientMetadata(name="Notes"))
     flow = register(by or server(), client, [BACK], **options)
     request: FetchRequest = next(flow)
@@ -37,7 +37,7 @@ def registered(response: FetchResponse, *, by: ServerMetadata | None = None, **o
     return json.loads(request.body), done.value.value
 
 
-def test_registration() -> None:
+def test_registration_sends_metadata_and_returns_the_client() -> None:
     wish, known = registered(answer({"client_id": "abc"}, 201), scopes=("a", "b"))
 
     assert wish == {
@@ -55,7 +55,7 @@ def test_registration() -> None:
 
 
 @pytest.mark.parametrize("error", ["invalid_client_metadata", "invalid_scope"])
-def test_registration_without_scopes_where_the_server_knows_them_by_resource_only(error: str) -> None:
+def test_registration_is_repeated_without_scopes_when_they_are_refused(error: str) -> None:
     flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a", "b"))
     first = next(flow)
     second = flow.send(answer({"error": error}, 400))
@@ -66,7 +66,7 @@ def test_registration_without_scopes_where_the_server_knows_them_by_resource_onl
     assert (done.value.value.identity.client_id, done.value.value.scopes) == ("abc", None)
 
 
-def test_a_scope_that_is_not_for_us_does_not_cost_the_others() -> None:
+def test_registration_is_repeated_without_additional_scopes_when_they_are_refused() -> None:
     flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a", "b"), also=("b", "admin"))
     first = next(flow)
     second = flow.send(answer({"error": "invalid_scope"}, 400))
@@ -78,7 +78,7 @@ def test_a_scope_that_is_not_for_us_does_not_cost_the_others() -> None:
     assert done.value.value.scopes == ("a", "b")
 
 
-def test_registration_is_tried_without_scopes_once() -> None:
+def test_registration_is_repeated_without_scopes_only_once() -> None:
     flow = register(server(), ClientMetadata(name="Notes"), [BACK], scopes=("a",))
     next(flow)
     flow.send(answer({"error": "invalid_scope"}, 400))
@@ -86,7 +86,7 @@ def test_registration_is_tried_without_scopes_once() -> None:
         flow.send(answer({"error": "invalid_scope"}, 400))
 
 
-def test_registration_of_a_web_application() -> None:
+def test_web_redirect_registers_a_web_application() -> None:
     client = ClientMetadata(name="Notes", uri="https://app.example.com/", application_type="web")
     wish, _ = registered(answer({"client_id": "abc"}, 201), client=client, bound_tokens=True)
 
@@ -104,13 +104,15 @@ def test_registration_of_a_web_application() -> None:
         (("client_secret_post",), "client_secret_post"),
     ],
 )
-def test_secret_is_wanted_only_where_the_server_insists(supported: tuple[str, ...] | None, method: str) -> None:
+def test_registration_requests_a_secret_only_if_the_server_requires_one(
+    supported: tuple[str, ...] | None, method: str
+) -> None:
     wish, _ = registered(answer({"client_id": "abc"}), by=server(token_endpoint_auth_methods_supported=supported))
 
     assert wish["token_endpoint_auth_method"] == method
 
 
-def test_secret_that_is_given() -> None:
+def test_registered_secret_is_stored_with_scopes_and_expiry() -> None:
     given = {
         "client_id": "abc",
         "client_secret": "s3cret",
@@ -130,13 +132,13 @@ def test_secret_that_is_given() -> None:
     assert not known.suits("http://127.0.0.1:10/callback", ("a",), 999)
 
 
-def test_secret_that_does_not_end() -> None:
+def test_client_secret_without_expiry_never_expires() -> None:
     _, known = registered(answer({"client_id": "abc", "client_secret": "s", "client_secret_expires_at": 0}))
 
     assert known.expires_at is None
 
 
-def test_document_of_ours_is_our_id_where_it_is_understood() -> None:
+def test_metadata_document_is_the_client_id_if_the_server_supports_it() -> None:
     client = ClientMetadata(name="Notes", document=DOCUMENT)
     flow = register(server(client_id_metadata_document_supported=True), client, [BACK])
     with pytest.raises(StopIteration) as done:
@@ -160,7 +162,7 @@ def test_document_of_ours_is_our_id_where_it_is_understood() -> None:
         "https://app.example.com/client.json#x",
     ],
 )
-def test_url_that_is_no_id(document: str) -> None:
+def test_invalid_metadata_document_url_is_refused(document: str) -> None:
     with pytest.raises(ConfigError, match="client_metadata_url: expected"):
         ClientMetadata(name="Notes", document=document)
 
@@ -185,7 +187,7 @@ def test_url_that_is_no_id(document: str) -> None:
         (answer(b"x" * 200_000, 201), "expected at most"),
     ],
 )
-def test_registration_that_fails(response: FetchResponse, why: str) -> None:
+def test_failed_registration_is_an_error(response: FetchResponse, why: str) -> None:
     flow = register(server(), ClientMetadata(name="Notes"), [BACK])
     next(flow)
     with pytest.raises(AuthorizationError, match=why) as caught:
@@ -193,7 +195,7 @@ def test_registration_that_fails(response: FetchResponse, why: str) -> None:
     assert str(caught.value).isprintable()
 
 
-def test_server_that_does_not_register() -> None:
+def test_server_without_registration_endpoint_is_an_error() -> None:
     with pytest.raises(AuthorizationError, match="register a client there and configure its client_id"):
         next(register(server(registration_endpoint=None), ClientMetadata(name="Notes"), [BACK]))
 
@@ -207,7 +209,7 @@ def test_unsupported_token_auth_method_is_refused() -> None:
         )
 
 
-def test_secret_of_a_client_registered_by_hand_is_not_shown() -> None:
+def test_pre_registered_secret_is_not_shown() -> None:
     client = PreRegistered(client_id="abc", client_secret="s3cret")
 
     assert client.client_secret == Secret("s3cret")

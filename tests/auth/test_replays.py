@@ -12,7 +12,7 @@ from tests.auth.server_parts import Clock
 __all__: list[str] = []
 
 
-def test_proof_is_new_once_and_forgotten_when_it_is_of_no_use() -> None:
+def test_proof_is_accepted_once_and_evicted_after_it_expires() -> None:
     clock = Clock()
     replays = ReplayCache(ReplayBounds(), clock, clock)
 
@@ -27,7 +27,7 @@ def test_proof_is_new_once_and_forgotten_when_it_is_of_no_use() -> None:
     assert len(replays) == 1
 
 
-def test_flood_of_one_key_is_refused_and_others_are_not() -> None:
+def test_flood_of_one_key_is_refused_without_affecting_other_keys() -> None:
     clock = Clock()
     replays = ReplayCache(ReplayBounds(proofs=100, proofs_per_key=10), clock, clock)
     for number in range(10):
@@ -42,7 +42,7 @@ def test_flood_of_one_key_is_refused_and_others_are_not() -> None:
     assert replays.is_new("flood:10", clock.now + 300)
 
 
-def test_full_memory_forgets_nothing() -> None:
+def test_full_replay_cache_evicts_no_valid_proof() -> None:
     clock = Clock()
     replays = ReplayCache(ReplayBounds(proofs=50), clock, clock)
     for number in range(50):
@@ -53,7 +53,7 @@ def test_full_memory_forgets_nothing() -> None:
     assert not any(replays.is_new(f"{number}:1", clock.now + 300) for number in range(50))
 
 
-def test_proof_is_remembered_whatever_happens_to_the_wall_clock() -> None:
+def test_proof_is_remembered_when_the_wall_clock_is_set_back() -> None:
     wall, ticks = Clock(), Clock()
     replays = ReplayCache(ReplayBounds(), wall, ticks)
     began = wall.now
@@ -68,7 +68,7 @@ def test_proof_is_remembered_whatever_happens_to_the_wall_clock() -> None:
     assert replays.is_new("key:1", began + 602)
 
 
-def test_nonce_is_taken_for_two_periods_and_only_with_the_key() -> None:
+def test_nonce_is_valid_for_two_periods_with_the_same_key() -> None:
     clock = Clock()
     clock.now = 600.0
     nonces = Nonces(rotate=300, clock=clock, key=b"k" * 32)

@@ -1,4 +1,4 @@
-"""Tokens that are bound to a key: valid with a fresh proof for the same request, and useless to a thief."""
+"""Tokens that are bound to a key: accepted with a fresh proof for the same request, and useless to a thief."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def proven(
     """A request with a proof.
 
     Args:
-        over: the token that the proof is about.
-        at: where the request arrives.
+        over: the token whose hash is in the proof.
+        at: the URL at which the request arrives.
     """
     proof = (prover or DPoPSigner(key, clock=clock)).prove(method, url, token=over or token)
     return request(token, scheme=scheme, url=at, headers={"dpop": [proof]})
@@ -68,7 +68,7 @@ async def refusal(guard: ResourceServer, head: RequestHead) -> tuple[int, str, M
     return refused.value.status, first.scheme, first.parameters
 
 
-async def test_proof_lets_in_and_each_request_needs_its_own() -> None:
+async def test_fresh_proof_is_required_for_each_request() -> None:
     clock = Clock()
     guard, prover = server(clock), DPoPSigner(KEY, clock=clock)
 
@@ -91,7 +91,7 @@ async def test_proof_lets_in_and_each_request_needs_its_own() -> None:
     ],
     ids=["stranger's key", "method", "origin", "path", "scheme of URL", "ath", "as Bearer", "unbound", "unknown"],
 )
-async def test_proof_of_something_else_is_refused(change: Mapping[str, Any], error: str) -> None:
+async def test_proof_of_another_request_is_refused(change: Mapping[str, Any], error: str) -> None:
     clock = Clock()
 
     status, _, said = await refusal(server(clock), proven(clock, **change))
@@ -109,7 +109,7 @@ async def test_proof_for_the_endpoint_is_invalid_for_another_path() -> None:
 
 
 @pytest.mark.parametrize("proofs", [[], [""], ["x"], ["a.b.c"], ["x"] * 2])
-async def test_proof_that_is_none_is_refused(proofs: list[str]) -> None:
+async def test_missing_or_malformed_proof_is_refused(proofs: list[str]) -> None:
     status, scheme, said = await refusal(server(Clock()), request("bound", scheme="DPoP", headers={"dpop": proofs}))
 
     assert (status, scheme, said["error"]) == (401, "dpop", "invalid_dpop_proof")
@@ -125,7 +125,7 @@ async def test_two_proofs_are_refused() -> None:
     assert (status, said["error"]) == (401, "invalid_dpop_proof")
 
 
-async def test_replayed_proof_is_refused_while_it_would_be_good() -> None:
+async def test_replayed_proof_is_refused_until_it_expires() -> None:
     clock = Clock()
     guard, head = server(clock), proven(clock)
     await guard.admit(head)
@@ -137,25 +137,25 @@ async def test_replayed_proof_is_refused_while_it_would_be_good() -> None:
     assert "iat" in (await refusal(guard, head))[2]["error_description"]
 
 
-@pytest.mark.parametrize(("seconds", "is_good"), [(-300, True), (-301, False), (300, True), (301, False)])
-async def test_proof_is_good_around_now(seconds: float, is_good: bool) -> None:
+@pytest.mark.parametrize(("seconds", "is_valid"), [(-300, True), (-301, False), (300, True), (301, False)])
+async def test_proof_is_accepted_within_its_lifetime(seconds: float, is_valid: bool) -> None:
     clock = Clock()
     guard = server(clock)
     head = proven(Clock(clock.now + seconds))
 
-    if is_good:
+    if is_valid:
         await guard.admit(head)
     else:
         assert (await refusal(guard, head))[2]["error"] == "invalid_dpop_proof"
 
 
-async def test_stolen_token_is_worthless_as_bearer() -> None:
+async def test_stolen_bound_token_is_refused_as_bearer_token() -> None:
     status, scheme, said = await refusal(server(Clock()), request("bound"))
 
     assert (status, scheme, said["error"]) == (401, "bearer", "invalid_token")
 
 
-async def test_stolen_token_is_not_looked_at_more_often_than_others() -> None:
+async def test_failed_proofs_count_against_the_failure_limit() -> None:
     clock = Clock()
     guard = ResourceServer(
         RESOURCE,
@@ -172,8 +172,8 @@ async def test_stolen_token_is_not_looked_at_more_often_than_others() -> None:
         await guard.admit(proven(clock, key=STRANGER))
 
 
-async def test_proxy_may_have_changed_scheme_host_and_path() -> None:
-    """Only what is configured counts: never the Host of the request, which an attacker can choose."""
+async def test_proof_is_checked_against_the_configured_url_behind_a_proxy() -> None:
+    """The Host header of the request is ignored, because an attacker can choose it."""
     clock = Clock()
     guard = server(clock)
 
@@ -184,7 +184,7 @@ async def test_proxy_may_have_changed_scheme_host_and_path() -> None:
     assert (await refusal(guard, evil))[2]["error"] == "invalid_dpop_proof"
 
 
-async def test_where_it_is_accepted_both_are_offered() -> None:
+async def test_both_schemes_are_offered_if_dpop_is_accepted() -> None:
     with pytest.raises(AuthorizationError) as refused:
         await server(Clock()).admit(request())
 
@@ -194,7 +194,7 @@ async def test_where_it_is_accepted_both_are_offered() -> None:
     assert (await server(Clock()).admit(request("free"))).subject == "bob"
 
 
-async def test_where_it_is_required_nothing_else_is_taken() -> None:
+async def test_bearer_tokens_are_refused_if_dpop_is_required() -> None:
     clock = Clock()
     guard = server(clock, use="required")
 
@@ -209,7 +209,7 @@ async def test_where_it_is_required_nothing_else_is_taken() -> None:
         await guard.admit_token("free")
 
 
-async def test_step_up_is_asked_for_in_the_scheme_that_was_used() -> None:
+async def test_step_up_challenge_uses_the_scheme_of_the_request() -> None:
     clock = Clock()
 
     error = server(clock).demand(proven(clock), BOUND, frozenset({"write"}))
@@ -218,13 +218,13 @@ async def test_step_up_is_asked_for_in_the_scheme_that_was_used() -> None:
     assert (challenge.scheme, challenge.parameters["scope"]) == ("dpop", "write")
 
 
-async def test_nonce_is_asked_for_given_and_rotated() -> None:
+async def test_required_nonce_is_sent_accepted_and_rotated() -> None:
     clock = Clock()
     clock.now = 1_800_000_000.0
     guard, prover = server(clock, nonces=60), DPoPSigner(KEY, clock=clock)
 
     async def ask() -> str | None:
-        """The error, and the nonce is heard."""
+        """Return the error code; the signer takes over the nonce."""
         with pytest.raises(AuthorizationError) as refused:
             await guard.admit(proven(clock, prover=prover))
         assert refused.value.status == 401
@@ -235,13 +235,13 @@ async def test_nonce_is_asked_for_given_and_rotated() -> None:
     assert await ask() == "use_dpop_nonce"
     await guard.admit(proven(clock, prover=prover))
     clock.now += 60
-    await guard.admit(proven(clock, prover=prover))  # the one before is taken still
+    await guard.admit(proven(clock, prover=prover))  # the previous nonce is still accepted
     clock.now += 60
     assert await ask() == "use_dpop_nonce"
     await guard.admit(proven(clock, prover=prover))
 
 
-async def test_replicas_with_a_key_take_each_others_nonces() -> None:
+async def test_replicas_with_the_same_key_accept_each_others_nonces() -> None:
     clock, prover = Clock(), None
     one, two = (server(clock, nonces=60, nonce_key=b"k" * 32) for _ in range(2))
     prover = DPoPSigner(KEY, clock=clock)
@@ -252,7 +252,7 @@ async def test_replicas_with_a_key_take_each_others_nonces() -> None:
     assert await two.admit(proven(clock, prover=prover)) == BOUND
 
 
-async def test_asking_for_a_nonce_is_no_failure() -> None:
+async def test_nonce_challenge_does_not_count_as_failure() -> None:
     clock = Clock()
     guard = ResourceServer(
         RESOURCE,
@@ -266,7 +266,7 @@ async def test_asking_for_a_nonce_is_no_failure() -> None:
         assert (await refusal(guard, proven(clock)))[2]["error"] == "use_dpop_nonce"
 
 
-async def test_flood_of_proofs_is_refused_and_forgets_nothing() -> None:
+async def test_flood_of_proofs_is_refused_and_evicts_no_proof() -> None:
     clock = Clock()
     guard = server(clock, bounds=ReplayBounds(proofs_per_key=3))
     first = proven(clock)

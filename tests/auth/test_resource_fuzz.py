@@ -1,4 +1,4 @@
-"""Generated requests: each is admitted or refused, and only valid credentials are admitted."""
+"""Generated requests: the server admits or refuses each, and admits only valid credentials."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ proofs = st.lists(
 )
 @example(authorization=["DPoP odd"], proof=[PROOF], url="https://[/mcp", query="", certificate=None, address="[")
 @example(authorization=[], proof=[], url="", query="%", certificate=b"", address="")
-def test_anything_is_refused(
+def test_request_without_valid_credentials_is_refused(
     authorization: list[str],
     proof: list[str],
     url: str,

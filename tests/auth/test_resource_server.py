@@ -1,4 +1,4 @@
-"""Admissions, and the status, challenge and documents of each refusal."""
+"""Admitted requests, and the status, challenge and documents of each refused one."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ NO_DPOP = ResourceServerOptions(dpop=DPoPRule(use="off"))
 
 
 class Tokens:
-    """A verifier that knows these tokens, and cannot tell of others while it is unsure."""
+    """A verifier of the given tokens; while it is ``unsure``, it cannot verify any other token."""
 
     def __init__(self, known: Mapping[str, Principal] | None = None, *, unsure: bool = False) -> None:
         self.known = dict(known or {})
         self.unsure = unsure
         self.asked: list[str] = []
 
-    def is_own(self, token: str, issuer: str | None) -> bool | None:
+    def recognizes(self, token: str, issuer: str | None) -> bool | None:
         return None
 
     async def verify(self, token: str) -> Principal | None:
@@ -78,12 +78,12 @@ async def refusal(guard: ResourceServer, head: RequestHead) -> AuthorizationErro
     return refused.value
 
 
-def told(error: AuthorizationError) -> dict[str, Mapping[str, str]]:
-    """The challenges, by scheme."""
+def challenges_of(error: AuthorizationError) -> dict[str, Mapping[str, str]]:
+    """Return the parameters of the challenges, by scheme."""
     return {each.scheme: each.parameters for each in parse_challenges(error.challenge or "")}
 
 
-async def test_token_lets_its_subject_in() -> None:
+async def test_valid_token_admits_its_subject() -> None:
     assert await server().admit(request("good")) == ADA
 
 
@@ -91,7 +91,7 @@ async def test_token_lets_its_subject_in() -> None:
     "field",
     ["Bearer good", "bearer good", "BEARER good", "bEaReR   good", " Bearer good ", "\tBearer good"],
 )
-async def test_scheme_is_written_as_one_likes(field: str) -> None:
+async def test_scheme_is_case_insensitive(field: str) -> None:
     assert await server().admit(request(headers={"authorization": [field]})) == ADA
 
 
@@ -131,18 +131,20 @@ INVALID_REQUEST, INVALID_TOKEN = "invalid_request", "invalid_token"
         pytest.param(request(query="&".join(["a=1"] * 101)), 400, INVALID_REQUEST, id="query without an end"),
     ],
 )
-async def test_refusals(head: RequestHead, status: int, error: str | None, caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_credentials_are_refused_with_status_and_error(
+    head: RequestHead, status: int, error: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.DEBUG):
         refused = await refusal(server(), head)
 
     assert refused.status == status
-    said = told(refused)["bearer"]
+    said = challenges_of(refused)["bearer"]
     assert said.get("error") == error
     assert ("error_description" in said) == (error is not None)
     assert said["resource_metadata"] == METADATA
-    # A request that is wrong is not mended by other scopes.
+    # Other scopes would not make an invalid request valid.
     assert said.get("scope") == (None if status == 400 else "read")
-    assert list(told(refused)) == ["bearer"]
+    assert list(challenges_of(refused)) == ["bearer"]
     assert "good" not in f"{refused} {refused.challenge} {caplog.text}".replace("not good", "")
 
 
@@ -157,7 +159,7 @@ async def test_refusals(head: RequestHead, status: int, error: str | None, caplo
     ],
     ids=["empty", "unknown"],
 )
-async def test_refusal_explains_the_fix(head: RequestHead, said: str) -> None:
+async def test_error_description_explains_the_fix(head: RequestHead, said: str) -> None:
     assert re.search(said, str(await refusal(server(), head)))
 
 
@@ -165,7 +167,7 @@ async def test_unrelated_query_parameters_are_accepted() -> None:
     assert await server().admit(request("good", query="sessionId=1&tokens=2")) == ADA
 
 
-async def test_first_verifier_that_knows_has_the_say() -> None:
+async def test_verifiers_are_tried_in_order_until_one_knows_the_token() -> None:
     one, two = Tokens({"good": ADA}), Tokens({"static": Principal(subject="bob", scopes=frozenset({"read"}))})
     guard = server(one, two)
 
@@ -190,20 +192,20 @@ async def test_token_of_a_reachable_issuer_is_accepted_while_another_is_down() -
 INCLUDES = {"admin": ["write"], "write": ["read"]}
 
 
-async def test_broad_scope_suffices_and_lists_the_included_ones() -> None:
+async def test_broad_scope_suffices_and_adds_the_included_scopes() -> None:
     boss = Principal(subject="boss", scopes=frozenset({"admin"}))
     guard = server(Tokens({"good": boss}), options=ResourceServerOptions(includes=INCLUDES))
 
     assert (await guard.admit(request("good"))).scopes == {"admin", "write", "read"}
 
 
-async def test_token_without_the_required_scopes_gets_their_names() -> None:
+async def test_token_without_the_required_scopes_gets_a_scope_challenge() -> None:
     weak = Principal(subject="weak", scopes=frozenset({"profile"}))
 
     refused = await refusal(server(Tokens({"good": weak}), scopes=("read", "list")), request("good"))
 
     assert refused.status == 403
-    assert told(refused)["bearer"] == {
+    assert challenges_of(refused)["bearer"] == {
         "error": "insufficient_scope",
         "error_description": "this needs more scopes: list read",
         "scope": "list profile read",
@@ -229,19 +231,19 @@ def test_step_up_challenge_lists_held_and_needed_scopes(held: set[str], needed: 
     error = guard.demand(request("good"), principal, frozenset(needed))
 
     assert error.status == 403
-    assert list(told(error)) == ["bearer"]
-    assert told(error)["bearer"]["error"] == "insufficient_scope"
-    assert told(error)["bearer"]["scope"] == asked
-    assert told(error)["bearer"]["resource_metadata"] == METADATA
+    assert list(challenges_of(error)) == ["bearer"]
+    assert challenges_of(error)["bearer"]["error"] == "insufficient_scope"
+    assert challenges_of(error)["bearer"]["scope"] == asked
+    assert challenges_of(error)["bearer"]["resource_metadata"] == METADATA
 
 
-async def test_prefix_is_written_where_scopes_are_asked_for_and_nowhere_else() -> None:
+async def test_scope_prefix_is_added_only_in_challenges_and_metadata() -> None:
     guard = server(options=ResourceServerOptions(scope_prefix="api://1/", scopes_supported=["read", "write"]))
 
     assert (await guard.admit(request("good"))).scopes == {"read"}
-    assert told(await refusal(guard, request()))["bearer"]["scope"] == "api://1/read"
+    assert challenges_of(await refusal(guard, request()))["bearer"]["scope"] == "api://1/read"
     error = guard.demand(request("good"), ADA, frozenset({"write"}))
-    assert told(error)["bearer"]["scope"] == "api://1/read api://1/write"
+    assert challenges_of(error)["bearer"]["scope"] == "api://1/read api://1/write"
     document = orjson.loads(guard.documents["/.well-known/oauth-protected-resource"])
     assert document["scopes_supported"] == ["api://1/read", "api://1/write"]
 
@@ -249,7 +251,7 @@ async def test_prefix_is_written_where_scopes_are_asked_for_and_nowhere_else() -
 # Documents
 
 
-def test_metadata_is_at_the_endpoint_and_at_the_root() -> None:
+def test_metadata_is_served_at_the_endpoint_and_at_the_root() -> None:
     options = ResourceServerOptions(
         name="Files", documentation="https://example.com/files", scopes_supported=["read", "write", "offline_access"]
     )
@@ -282,9 +284,11 @@ async def test_each_mount_has_its_own_metadata_and_challenge() -> None:
         f"{root}/ws": resources[2],
     }
     for resource in resources:
-        said = told(await refusal(guard, request(url=resource.replace("https://mcp.example.com", "http://10.0.0.1"))))
+        said = challenges_of(
+            await refusal(guard, request(url=resource.replace("https://mcp.example.com", "http://10.0.0.1")))
+        )
         assert said["bearer"]["resource_metadata"] == resource.replace(".com/", f".com{root}/")
-    elsewhere = told(await refusal(guard, request(url="https://mcp.example.com/messages")))
+    elsewhere = challenges_of(await refusal(guard, request(url="https://mcp.example.com/messages")))
     assert elsewhere["bearer"]["resource_metadata"] == METADATA
 
 
@@ -294,13 +298,13 @@ def test_resource_at_the_root_has_one_document() -> None:
     assert list(documents) == ["/.well-known/oauth-protected-resource"]
 
 
-async def test_without_an_issuer_nothing_is_published() -> None:
-    """MCP has a document name one authorization server at least."""
+async def test_no_metadata_is_published_without_an_issuer() -> None:
+    """MCP requires a document to name at least one authorization server."""
     guard = ResourceServer(tokens=[Tokens({"good": ADA})])
 
     assert not guard.documents
     assert (await guard.admit(request("good"))).subject == "ada"
-    assert told(await refusal(guard, request())) == {"bearer": {}}
+    assert challenges_of(await refusal(guard, request())) == {"bearer": {}}
 
 
 # Certificates
@@ -310,7 +314,7 @@ URI = x509.UniformResourceIdentifier("spiffe://team.example/robot")
 BY_URI = CertificatePrincipals(name="uri", scopes=frozenset({"read"}))
 
 
-async def test_certificate_lets_in_without_a_token_and_a_token_wins() -> None:
+async def test_certificate_admits_without_a_token_and_a_token_overrides_it() -> None:
     guard = server(options=ResourceServerOptions(certificates=BY_URI))
 
     assert (await guard.admit(request(certificate=certificate(URI)))).subject == "spiffe://team.example/robot"
@@ -320,7 +324,7 @@ async def test_certificate_lets_in_without_a_token_and_a_token_wins() -> None:
     assert (await refusal(server(), request(certificate=certificate(URI)))).status == 401
 
 
-async def test_certificates_alone_leave_nothing_to_ask_for() -> None:
+async def test_certificate_only_server_sends_no_challenge() -> None:
     options = ResourceServerOptions(certificates=CertificatePrincipals(name="uri"))
     guard = ResourceServer(options=options, clock=Clock())
 
@@ -331,25 +335,25 @@ async def test_certificates_alone_leave_nothing_to_ask_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound_to", "shown", "is_good"),
+    ("bound_to", "shown", "is_valid"),
     [
-        (certificate(URI), certificate(URI), False),  # signed again: another certificate
+        (certificate(URI), certificate(URI), False),  # a new signature: another certificate
         (b"same", b"same", True),
         (b"same", b"other", False),
         (b"same", None, False),
     ],
 )
 async def test_certificate_bound_token_requires_its_certificate(
-    bound_to: bytes, shown: bytes | None, is_good: bool
+    bound_to: bytes, shown: bytes | None, is_valid: bool
 ) -> None:
     claims = {"cnf": {"x5t#S256": certificate_thumbprint(bound_to)}}
     guard = server(Tokens({"good": Principal(subject="ada", scopes=frozenset({"read"}), claims=claims)}))
 
-    if is_good:
+    if is_valid:
         assert (await guard.admit(request("good", certificate=shown))).subject == "ada"
     else:
         refused = await refusal(guard, request("good", certificate=shown))
-        assert (refused.status, told(refused)["bearer"]["error"]) == (401, INVALID_TOKEN)
+        assert (refused.status, challenges_of(refused)["bearer"]["error"]) == (401, INVALID_TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +371,7 @@ async def test_certificate_bound_token_requires_its_certificate(
         {"jkt": None},
     ],
 )
-async def test_token_bound_in_another_way_is_refused(cnf: object) -> None:
+async def test_token_bound_by_an_unsupported_method_is_refused(cnf: object) -> None:
     principal = Principal(subject="ada", scopes=frozenset({"read"}), claims={"cnf": cnf})
 
     assert (await refusal(server(Tokens({"good": principal})), request("good"))).status == 401
@@ -376,7 +380,7 @@ async def test_token_bound_in_another_way_is_refused(cnf: object) -> None:
 # Connections that stay open
 
 
-async def test_connection_is_worth_no_more_than_its_token() -> None:
+async def test_connection_is_rechecked_when_its_token_expires() -> None:
     clock = Clock()
     brief = evolve(ADA, claims={"exp": clock.now + 30})
     tokens = Tokens({"brief": brief, "good": ADA})
@@ -394,7 +398,7 @@ async def test_connection_is_worth_no_more_than_its_token() -> None:
         await guard.recheck(request("good"), ADA)
 
 
-async def test_connection_is_worth_no_more_than_its_certificate() -> None:
+async def test_connection_is_rechecked_when_its_certificate_expires() -> None:
     options = ResourceServerOptions(certificates=CertificatePrincipals(name="uri"))
     clock = Clock()
     guard = ResourceServer(options=options, clock=clock, ticks=clock)
@@ -410,7 +414,7 @@ async def test_connection_is_worth_no_more_than_its_certificate() -> None:
 # Limits
 
 
-async def test_address_with_many_failures_has_to_wait_and_others_do_not() -> None:
+async def test_address_with_many_failures_is_rate_limited_and_others_are_not() -> None:
     tokens = Tokens({"good": ADA, "new": ADA})
     guard = server(tokens, options=ResourceServerOptions(failures=FailureLimit(per_minute=6, burst=5)))
     await guard.admit(request("good"))
@@ -424,9 +428,9 @@ async def test_address_with_many_failures_has_to_wait_and_others_do_not() -> Non
     with pytest.raises(Overloaded):
         await guard.admit(request("new"))
     assert len(tokens.asked) == asked  # no request was made
-    assert await guard.admit(request("good")) == ADA  # has been let in before
+    assert await guard.admit(request("good")) == ADA  # admitted before
     assert await guard.admit(request("new", address="203.0.113.8")) == ADA
-    # To ask without a token is how clients begin.
+    # Clients start with a request without a token.
     assert (await refusal(guard, request())).status == 401
 
 
@@ -442,7 +446,7 @@ async def test_concurrent_guesses_count_against_the_failure_limit() -> None:
     tokens = Slow({f"good{number}": ADA for number in range(20)})
     guard = server(tokens, options=ResourceServerOptions(failures=FailureLimit(per_minute=6, burst=5)))
 
-    async def come(token: str, address: str) -> None:
+    async def attempt(token: str, address: str) -> None:
         try:
             await guard.admit(request(token, address=address))
             outcomes["let in"] += 1
@@ -451,15 +455,15 @@ async def test_concurrent_guesses_count_against_the_failure_limit() -> None:
 
     async with trio.open_nursery() as nursery:
         for number in range(20):
-            nursery.start_soon(come, f"guess{number}", "203.0.113.7")
-            nursery.start_soon(come, f"good{number}", "203.0.113.8")
+            nursery.start_soon(attempt, f"guess{number}", "203.0.113.7")
+            nursery.start_soon(attempt, f"good{number}", "203.0.113.8")
         await trio.testing.wait_all_tasks_blocked()
         answered.set()
     assert outcomes == {"let in": 20, "AuthorizationError": 5, "RateLimited": 15}
     assert sum(token.startswith("guess") for token in tokens.asked) == 5
 
 
-async def test_asking_without_a_token_is_no_failure() -> None:
+async def test_request_without_a_token_does_not_count_as_failure() -> None:
     guard = server(options=ResourceServerOptions(failures=FailureLimit(burst=1)))
     for _ in range(10):
         await refusal(guard, request())
@@ -486,7 +490,7 @@ async def test_refusal_is_logged_without_the_token(caplog: pytest.LogCaptureFixt
         (Principal(subject="ada"), "lacks scopes: read"),
     ],
 )
-async def test_token_of_the_environment_is_judged_as_well(principal: Principal | None, problem: str) -> None:
+async def test_environment_token_is_checked_like_others(principal: Principal | None, problem: str) -> None:
     guard = server(Tokens({"bad": principal} if principal else {}))
 
     with pytest.raises(AuthorizationError, match=problem):
@@ -494,7 +498,7 @@ async def test_token_of_the_environment_is_judged_as_well(principal: Principal |
     assert await server().admit_token("good") == ADA
 
 
-# Mistakes of the operator
+# Configuration errors
 
 
 @pytest.mark.parametrize(
@@ -532,7 +536,7 @@ def test_invalid_settings_fail_at_the_start(arguments: Mapping[str, Any], proble
         ResourceServer(**{**usual, **arguments})
 
 
-async def test_tokens_of_an_issuer_end_to_end() -> None:
+async def test_issuer_tokens_are_verified_end_to_end() -> None:
     issuer = Issuer()
     tokens = JWTTokens(
         IssuerKeys(ISSUER, issuer, ticks=issuer.clock), audience=[RESOURCE], clock=issuer.clock, ticks=issuer.clock

@@ -1,4 +1,4 @@
-"""Which scopes are asked for."""
+"""The scopes that a client requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ Scopes = tuple[str, ...]
         ((), None, ("b",), ("b",)),
     ],
 )
-def test_first_choice(challenged: Scopes, supported: Scopes | None, wanted: Scopes, chosen: Scopes | None) -> None:
+def test_first_request_uses_challenged_or_configured_or_supported_scopes(
+    challenged: Scopes, supported: Scopes | None, wanted: Scopes, chosen: Scopes | None
+) -> None:
     assert first_scopes(challenged=challenged, supported=supported, wanted=wanted) == chosen
 
 
@@ -39,13 +41,13 @@ def test_first_choice(challenged: Scopes, supported: Scopes | None, wanted: Scop
         (None, ("offline_access",), None),
     ],
 )
-def test_refresh_token_is_asked_for_only_where_that_is_known(
+def test_offline_access_is_requested_only_if_the_server_supports_it(
     scopes: Scopes | None, supported: Scopes | None, chosen: Scopes | None
 ) -> None:
     assert with_offline(scopes, ServerMetadata(issuer="https://x.example", scopes_supported=supported)) == chosen
 
 
-def test_union_keeps_the_order() -> None:
+def test_union_of_scopes_keeps_their_order() -> None:
     assert union(("b", "a"), ("a", "c"), ("b",)) == ("b", "a", "c")
 
 
@@ -59,9 +61,9 @@ def test_union_keeps_the_order() -> None:
         ("a" * 10 + " \u00fc", ("a" * 10,)),
     ],
 )
-def test_list_is_read(value: str | None, scopes: Scopes) -> None:
+def test_scope_list_is_parsed(value: str | None, scopes: Scopes) -> None:
     assert read_scope(value) == scopes
 
 
-def test_list_is_bounded() -> None:
+def test_scope_list_is_limited() -> None:
     assert len(read_scope(" ".join(map(str, range(10_000))))) == 500

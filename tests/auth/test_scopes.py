@@ -36,7 +36,7 @@ def test_scope_includes_the_configured_scopes(scopes: Sequence[str], expanded: S
         (("other", "write", "read"), ("other", "write")),
     ],
 )
-def test_no_more_is_asked_for_than_is_needed(scopes: Sequence[str], reduced: Sequence[str]) -> None:
+def test_challenge_omits_scopes_that_others_include(scopes: Sequence[str], reduced: Sequence[str]) -> None:
     assert ScopeHierarchy(INCLUDES).reduced(scopes) == frozenset(reduced)
 
 

@@ -1,4 +1,7 @@
-"""DPoP proofs over several replicas: the stores of the server remember them. If these fail, no proof is accepted."""
+"""DPoP proofs over several replicas: the stores of the server remember them.
+
+While the stores fail, no proof is accepted.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ __all__: list[str] = []
 
 @define
 class Faulty:
-    """Used names in a store that fails while ``is_away``."""
+    """A replay store that fails while ``is_away``."""
 
     replays: ReplayStore
     is_away: bool = False
@@ -57,7 +60,7 @@ def replicas(clock: Clock, stores: Stores) -> list[ResourceServer]:
     return found
 
 
-async def test_a_proof_is_used_once_over_all_replicas() -> None:
+async def test_proof_is_accepted_once_by_all_replicas() -> None:
     clock = Clock()
     stores, replays = faulty()
     one, two = replicas(clock, stores)
@@ -66,7 +69,7 @@ async def test_a_proof_is_used_once_over_all_replicas() -> None:
     status, scheme, parameters = await refusal(two, head)
     assert (status, scheme, parameters["error"]) == (401, "dpop", "invalid_dpop_proof")
     assert await two.admit(proven(clock)) == BOUND
-    # A process that has seen a proof does not ask the store.
+    # A process that has accepted a proof refuses it without a store request.
     assert replays.asked == 3
     await refusal(one, head)
     await refusal(two, head)
@@ -81,7 +84,7 @@ async def test_invalid_proofs_are_not_remembered() -> None:
     assert replays.asked == 0
 
 
-async def test_without_the_store_no_proof_is_accepted() -> None:
+async def test_proofs_are_refused_while_the_store_fails() -> None:
     clock = Clock()
     stores, replays = faulty()
     one, two = replicas(clock, stores)
@@ -91,13 +94,13 @@ async def test_without_the_store_no_proof_is_accepted() -> None:
         await one.admit(head)
     assert refused.value.retry_after == 1.0
     replays.is_away = False
-    # This process has seen the proof. The client makes a new one for each request.
+    # This process remembers the failed attempt. The client makes a new proof for each request.
     assert (await refusal(one, head))[0] == 401
     assert await one.admit(proven(clock)) == BOUND
     assert await two.admit(proven(clock)) == BOUND
 
 
-async def test_a_proof_is_remembered_while_another_replica_would_accept_it(mock_clock: Any) -> None:
+async def test_proof_is_remembered_while_a_replica_with_another_clock_would_accept_it(mock_clock: Any) -> None:
     """The clocks of replicas differ by some seconds."""
     clock, late = Clock(), Clock()
     stores = memory_stores()
@@ -111,7 +114,7 @@ async def test_a_proof_is_remembered_while_another_replica_would_accept_it(mock_
     assert (await refusal(two, head))[2]["error"] == "invalid_dpop_proof"
 
 
-async def test_a_restart_forgets_no_proof(tmp_path: Path) -> None:
+async def test_proof_is_remembered_after_a_restart(tmp_path: Path) -> None:
     clock = Clock()
     head = proven(clock)
     for is_new in (True, False):
@@ -145,7 +148,7 @@ async def ask(app: HTTPApp, proof: str) -> tuple[int, Mapping[str, str]]:
     return reply.status, reply.headers
 
 
-async def test_the_guard_of_an_endpoint_uses_the_stores_of_its_server() -> None:
+async def test_guard_of_an_endpoint_uses_the_stores_of_its_server() -> None:
     clock = Clock()
     prover = DPoPSigner(KEY, clock=clock)
     stores, replays = faulty()
@@ -158,7 +161,7 @@ async def test_the_guard_of_an_endpoint_uses_the_stores_of_its_server() -> None:
         assert (status, headers["retry-after"]) == (503, "1")
 
 
-async def test_without_stores_each_process_accepts_a_proof() -> None:
+async def test_proof_is_accepted_once_per_process_without_stores() -> None:
     clock = Clock()
     async with endpoints(clock, None) as [one, two]:
         proof = DPoPSigner(KEY, clock=clock).prove("POST", RESOURCE, token="bound")

@@ -1,4 +1,4 @@
-"""Tokens in a file: found by their hash, gone a second after they were revoked, and never in the file themselves."""
+"""Tokens in a file: found by their hash, and invalid within a second of revocation. The file contains only hashes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(path: Path, *tokens: StaticToken) -> None:
     os.replace(beside, path)
 
 
-async def test_token_is_its_subjects_until_it_expires(tmp_path: Path) -> None:
+async def test_static_token_yields_its_principal_until_it_expires(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "tokens.json"
     token, kept = make_token("ada-laptop", subject="ada", scopes=["read"], created=clock(), expires=clock() + 60)
     lasting, kept_too = make_token("robot", subject="robot", created=clock())
@@ -76,15 +76,15 @@ async def test_unknown_static_token_has_no_principal(token: str, tmp_path: Path)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
-@pytest.mark.parametrize(("mode", "is_good"), [(0o600, True), (0o644, True), (0o664, False), (0o666, False)])
-async def test_token_file_writable_by_others_admits_no_request(mode: int, is_good: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "is_valid"), [(0o600, True), (0o644, True), (0o664, False), (0o666, False)])
+async def test_token_file_writable_by_others_admits_no_request(mode: int, is_valid: bool, tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     token, kept = make_token("ada", subject="ada", created=0)
     write(path, kept)
     path.chmod(mode)
     tokens = StaticTokens(path)
 
-    if is_good:
+    if is_valid:
         assert await tokens.verify(token) is not None
         return
     with pytest.raises(ConfigError, match=r"only its owner may write.*chmod go-w"):
@@ -93,8 +93,8 @@ async def test_token_file_writable_by_others_admits_no_request(mode: int, is_goo
         await tokens.verify(token)
 
 
-async def test_hash_is_compared_without_telling_how_much_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The token is looked up by its SHA-256, which an attacker cannot steer, and then compared by compare_digest."""
+async def test_token_hash_is_compared_in_constant_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token is looked up by its SHA-256, which an attacker cannot choose, and compared by compare_digest."""
     path = tmp_path / "tokens.json"
     token, kept = make_token("ada", subject="ada", created=0)
     write(path, kept)
@@ -111,7 +111,7 @@ async def test_hash_is_compared_without_telling_how_much_fits(tmp_path: Path, mo
     assert token not in repr(kept) + repr(compared)
 
 
-async def test_token_is_not_in_the_file(tmp_path: Path) -> None:
+async def test_token_file_does_not_contain_the_token(tmp_path: Path) -> None:
     token, kept = make_token("ada", subject="ada", created=0)
     write(tmp_path / "tokens.json", kept)
 
@@ -120,7 +120,7 @@ async def test_token_is_not_in_the_file(tmp_path: Path) -> None:
     assert kept.hash not in repr(kept)
 
 
-async def test_file_is_read_again_when_it_has_changed(
+async def test_changed_token_file_is_read_again(
     tmp_path: Path, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "tokens.json"
@@ -130,7 +130,7 @@ async def test_file_is_read_again_when_it_has_changed(
     assert await tokens.verify(one) is not None
 
     write(path, kept_too)
-    assert await tokens.verify(one) is not None  # not looked at more than once a second
+    assert await tokens.verify(one) is not None  # checked at most once a second
     autojump_clock.jump(1)
     assert await tokens.verify(one) is None
     assert await tokens.verify(two) is not None
@@ -151,7 +151,7 @@ async def test_file_is_read_again_when_it_has_changed(
     assert await tokens.verify(one) is not None
 
 
-async def test_many_requests_read_the_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_requests_read_the_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "tokens.json"
     token, kept = make_token("ada", subject="ada", created=0)
     write(path, kept)
@@ -199,7 +199,7 @@ ENTRY = {"name": "ada", "hash": "0" * 64, "subject": "ada", "scopes": ["read"], 
         ),
     ],
 )
-def test_file_that_is_not_understood_is_an_error(document: object, problem: str, tmp_path: Path) -> None:
+def test_invalid_token_file_is_an_error(document: object, problem: str, tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     path.write_text(document if isinstance(document, str) else json.dumps(document))
 
@@ -209,7 +209,7 @@ def test_file_that_is_not_understood_is_an_error(document: object, problem: str,
     assert "0" * 63 not in str(refused.value)
 
 
-def test_file_that_is_huge_or_not_there_is_an_error(tmp_path: Path) -> None:
+def test_missing_or_oversized_token_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         read_tokens(tmp_path / "none.json")
     (tmp_path / "huge.json").write_bytes(b" " * (4 * 1024 * 1024 + 1))
@@ -217,7 +217,7 @@ def test_file_that_is_huge_or_not_there_is_an_error(tmp_path: Path) -> None:
         read_tokens(tmp_path / "huge.json")
 
 
-def test_no_file_is_written_that_could_not_be_read() -> None:
+def test_token_file_that_could_not_be_read_again_is_not_written() -> None:
     with pytest.raises(ConfigError, match="at most 5000 tokens"):
         tokens_text([StaticToken(**{**ENTRY, "scopes": ()})] * 5001)
     with pytest.raises(ConfigError, match="bytes"):

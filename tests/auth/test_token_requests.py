@@ -50,7 +50,7 @@ def asked(flow: Flow[Tokens], *responses: FetchResponse) -> tuple[list[FetchRequ
     raise AssertionError("expected an end")
 
 
-def test_answer() -> None:
+def test_token_response_is_read() -> None:
     [request], tokens = asked(request_tokens(server(), None, GRANT, clock=Clock(1000)), answer(GIVEN))
 
     assert (request.method, request.url) == ("POST", ENDPOINT)
@@ -77,13 +77,15 @@ def test_answer() -> None:
         ),
     ],
 )
-def test_authentication(client: ClientIdentity, supported: tuple[str, ...] | None, method: str) -> None:
+def test_client_authenticates_with_the_supported_method(
+    client: ClientIdentity, supported: tuple[str, ...] | None, method: str
+) -> None:
     flow = request_tokens(server(token_endpoint_auth_methods_supported=supported), client, GRANT)
     [request], _ = asked(flow, answer(GIVEN))
     fields, header = form(request), request.headers.get("authorization", "")
 
     if method == "client_secret_basic":
-        # Form-urlencoded first, so that a colon in it is none between the two.
+        # The parts are form-urlencoded first, so that a colon in one of them does not separate the two.
         assert b64decode(header.removeprefix("Basic ")) == b"my%20id:s3%3Acret%2B"
     else:
         assert header == ""
@@ -91,7 +93,7 @@ def test_authentication(client: ClientIdentity, supported: tuple[str, ...] | Non
     assert fields.get("client_secret") == ("s3:cret+" if method == "client_secret_post" else None)
 
 
-def test_private_key() -> None:
+def test_private_key_jwt_authenticates_the_client() -> None:
     key = Key.generate("ES256")
     client = ClientIdentity(client_id="abc", key=key)
     flow = request_tokens(
@@ -111,7 +113,7 @@ def test_private_key() -> None:
 
 
 @pytest.mark.parametrize("secret", [True, False])
-def test_server_that_takes_nothing_we_have(secret: bool) -> None:
+def test_unsupported_auth_methods_of_the_server_are_an_error(secret: bool) -> None:
     with pytest.raises(AuthorizationError, match=r"expected one of .*, got tls_client_auth"):
         choose_method(server(token_endpoint_auth_methods_supported=("tls_client_auth",)), secret=secret, key=False)
 
@@ -136,7 +138,7 @@ def test_token_auth_method_without_its_credential_is_refused(method: Any) -> Non
         ({"refresh_token": ""}, "refresh_token: expected a text"),
     ],
 )
-def test_answer_that_is_not_believed(members: dict[str, Any], why: str) -> None:
+def test_invalid_token_response_is_refused(members: dict[str, Any], why: str) -> None:
     with pytest.raises(AuthorizationError, match=why) as caught:
         asked(request_tokens(server(), None, GRANT), answer({**GIVEN, **members}))
     assert "t0ken" not in str(caught.value)
@@ -146,7 +148,7 @@ def test_answer_that_is_not_believed(members: dict[str, Any], why: str) -> None:
     ("expires_in", "expires_at"),
     [(None, None), (True, None), ("3600", 4600), ("soon", None), (-5, 1000), (1e300, 1000 + 315360000), (0, 1000)],
 )
-def test_time_that_a_token_has(expires_in: object, expires_at: float | None) -> None:
+def test_token_expiry_is_computed_from_expires_in(expires_in: object, expires_at: float | None) -> None:
     given = {**GIVEN, "expires_in": expires_in}
     _, tokens = asked(request_tokens(server(), None, GRANT, clock=Clock(1000)), answer(given))
 
@@ -164,7 +166,7 @@ def test_time_that_a_token_has(expires_in: object, expires_at: float | None) -> 
         (answer(GIVEN, 302, location="https://evil.example/"), "", "HTTP 302"),
     ],
 )
-def test_refusal(response: FetchResponse, code: str, why: str) -> None:
+def test_error_response_is_raised_with_its_code(response: FetchResponse, code: str, why: str) -> None:
     with pytest.raises(TokenRefused) as caught:
         asked(request_tokens(server(), None, GRANT), response)
     assert caught.value.code == code
@@ -172,14 +174,14 @@ def test_refusal(response: FetchResponse, code: str, why: str) -> None:
     assert len(str(caught.value)) < 800
 
 
-def test_request_is_repeated_only_for_a_nonce() -> None:
+def test_token_request_is_repeated_only_for_a_nonce() -> None:
     flow = request_tokens(server(), SECRET, GRANT)
     next(flow)
     with pytest.raises(RequestFailed, match="down"):
         flow.throw(RequestFailed("down"))
 
 
-def test_no_token_endpoint() -> None:
+def test_missing_token_endpoint_is_an_error() -> None:
     with pytest.raises(AuthorizationError, match="token_endpoint: expected to be there"):
         next(request_tokens(ServerMetadata(issuer=ISSUER), None, GRANT))
 
@@ -191,7 +193,7 @@ def claims_of(request: FetchRequest) -> dict[str, Any]:
     return dict(peek(request.headers["dpop"]).claims)
 
 
-def test_proof_and_nonce() -> None:
+def test_token_request_has_a_proof_and_the_servers_nonce() -> None:
     prover = DPoPSigner(clock=Clock(1000))
     wanted = answer({"error": "use_dpop_nonce"}, 400, dpop_nonce="n1")
     given = answer({**GIVEN, "token_type": "DPoP"}, dpop_nonce="n2")
@@ -203,7 +205,7 @@ def test_proof_and_nonce() -> None:
     assert claims_of(second)["nonce"] == "n1"
     assert claims_of(first)["jti"] != claims_of(second)["jti"]
     assert first.body == second.body
-    # The last one is used the next time.
+    # The last nonce is used in the next request.
     [third], _ = asked(request_tokens(server(), None, GRANT, prover=prover), given)
     assert claims_of(third)["nonce"] == "n2"
 
@@ -216,7 +218,7 @@ def test_proof_and_nonce() -> None:
         answer({"error": "use_dpop_nonce"}, 400),
     ],
 )
-def test_nonce_is_answered_once(again: FetchResponse) -> None:
+def test_token_request_is_repeated_once_for_a_nonce(again: FetchResponse) -> None:
     prover = DPoPSigner()
     wanted = answer({"error": "use_dpop_nonce"}, 400, dpop_nonce="n1")
     with pytest.raises(TokenRefused):
@@ -229,7 +231,7 @@ def test_nonce_with_another_refusal_causes_no_retry() -> None:
         asked(request_tokens(server(), None, GRANT, prover=DPoPSigner()), refusal)
 
 
-def test_server_may_ignore_the_proof() -> None:
+def test_bearer_token_is_accepted_although_a_proof_was_sent() -> None:
     _, tokens = asked(request_tokens(server(), None, GRANT, prover=DPoPSigner()), answer(GIVEN))
 
     assert tokens.scheme == "Bearer"
@@ -255,20 +257,20 @@ def test_refresh_keeps_omitted_members() -> None:
     assert tokens == Tokens(access_token=Secret("new"), refresh_token=Secret("r1"), scopes=("a",))
 
 
-def test_refresh_rotates() -> None:
+def test_refresh_replaces_the_refresh_token() -> None:
     _, tokens = asked(refresh_tokens(server(), SECRET, OLD, resource="x"), answer({**GIVEN, "refresh_token": "r2"}))
 
     assert tokens.refresh_token == Secret("r2")
     assert tokens.scopes == ("a", "b")
 
 
-def test_refresh_without_a_token() -> None:
+def test_refresh_without_a_refresh_token_is_an_error() -> None:
     with pytest.raises(AuthorizationError, match="expected a refresh token"):
         next(refresh_tokens(server(), SECRET, Tokens(access_token=Secret("x")), resource="x"))
 
 
 @pytest.mark.parametrize(("status", "done"), [(200, True), (503, False)])
-def test_revocation(status: int, done: bool) -> None:
+def test_revocation_returns_whether_the_server_accepted_it(status: int, done: bool) -> None:
     flow = revoke_token(server(revocation_endpoint=f"{ISSUER}/revoke"), ClientIdentity(client_id="abc"), Secret("r1"))
     request = next(flow)
 
@@ -279,7 +281,7 @@ def test_revocation(status: int, done: bool) -> None:
     assert end.value.value is done
 
 
-def test_revocation_that_is_not_possible() -> None:
+def test_failed_or_unsupported_revocation_returns_false() -> None:
     with pytest.raises(StopIteration) as end:
         next(revoke_token(server(), SECRET, Secret("r1")))
     assert end.value.value is False

@@ -1,4 +1,4 @@
-"""A browser without scripts, with a user who knows what to type and which button to press.
+"""A browser without scripts, with a user who knows what to type and which buttons to press.
 
 The tests with a login and a consent page use it. It follows redirects, keeps cookies, and sends every field of a form
 unchanged, and only the pressed button. It knows nothing about OAuth.
@@ -47,11 +47,11 @@ class Browser:
     back: str
     ticked: frozenset[str] | None = None
     pages: list[str] = field(factory=list)
-    """The pages that it has shown."""
+    """The pages shown so far."""
     _cookies: httpx2.Cookies = field(factory=httpx2.Cookies)
 
     async def visit(self, url: str) -> str:
-        """Where the way leads back."""
+        """Return the redirect URI, with its query, at which the browser arrives."""
         async with plain_http() as http:
             http.cookies = self._cookies
             response = await http.get(url)

@@ -1,4 +1,4 @@
-"""Other people's authorization servers: installed, started as their users start them, ended before the run ends."""
+"""Third-party authorization servers: installed, started as their users start them, and stopped after the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.fixture(scope="session")
 def django(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DjangoPeer]:
-    """Django OAuth Toolkit; one for all tests, since it takes a second and a half to start."""
+    """Django OAuth Toolkit, once for all tests, because it takes 1.5 seconds to start."""
     python = install(HERE / "django.txt", ("django", "oauthlib.openid", "jwcrypto.jwt", "requests"))
     peer = DjangoPeer.planned()
     folder = tmp_path_factory.mktemp("django")
@@ -40,7 +40,7 @@ def django(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DjangoPeer]:
 
 @pytest.fixture(scope="session")
 def sdk_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """A server of the official Python SDK, by whether it says that it is a resource: ``resource``, ``alone``."""
+    """Servers of the official Python SDK: ``resource`` publishes resource metadata, ``alone`` does not."""
     folder = tmp_path_factory.mktemp("sdk")
     command = (sys.executable, str(HERE / "python_sdk_guarded.py"))
     with serving(command=command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as served:
@@ -53,7 +53,7 @@ def sdk_guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[st
 
 @pytest.fixture(scope="session")
 def oidc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OIDCPeer]:
-    """panva's oidc-provider; one for all tests."""
+    """panva's oidc-provider, once for all tests."""
     node = find_node()
     packages = node.install(HERE)
     peer = OIDCPeer()

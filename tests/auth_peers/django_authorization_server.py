@@ -41,9 +41,9 @@ def configure(database: Path) -> None:
         DATABASES={
             "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": database, "OPTIONS": {"timeout": 20}},
         },
-        # Its tables are made as its models say; to run its migrations takes four seconds.
+        # Tables are created from the models; running the migrations takes four seconds.
         MIGRATION_MODULES={"auth": None, "contenttypes": None, "oauth2_provider": None, "sessions": None},
-        # As Django's page on testing has it: the usual one takes half a second a request.
+        # As Django's page on testing recommends: the default hasher takes half a second a request.
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
         INSTALLED_APPS=[
             "django.contrib.auth",
@@ -179,7 +179,7 @@ def main() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """What Django calls when it needs its routes, which is after it was configured."""
+    """Load the routes on demand: Django requires them after it is configured."""
     if name != "urlpatterns":
         raise AttributeError(name)
     from django.contrib.auth.views import LoginView

@@ -15,12 +15,12 @@ from tests.auth_peers.guarded import plain_http
 __all__ = ["BACK", "DjangoPeer", "Robot"]
 
 BACK = "http://127.0.0.1:9/callback"
-"""Where browsers are sent back to: the tests' browser never goes there."""
+"""The redirect URI; the tests' browser does not request it."""
 
 
 @frozen
 class Robot:
-    """A client that acts for itself."""
+    """A client without a user."""
 
     id: str
     secret: str = field(factory=secrets.token_urlsafe, repr=False)
@@ -35,9 +35,9 @@ class DjangoPeer:
     passwords: dict[str, str]
     robot: Robot
     guard: Robot
-    """As which a resource server asks about tokens."""
+    """The client with which a resource server introspects tokens."""
     reader: Robot
-    """A program for people, registered by hand."""
+    """A client for users, registered in advance."""
     url: str = ""
 
     @classmethod
@@ -47,7 +47,7 @@ class DjangoPeer:
 
     @property
     def given(self) -> dict[str, Any]:
-        """For its command line."""
+        """The command-line argument of the server."""
         robots = [
             {"id": each.id, "secret": each.secret, "grant": "client-credentials"} for each in (self.robot, self.guard)
         ]
@@ -60,7 +60,7 @@ class DjangoPeer:
         return {"users": self.passwords, "clients": [*robots, reader]}
 
     async def token(self, resource: str | None, scope: str = "read") -> str:
-        """One of the robot's."""
+        """Return an access token of the robot."""
         form = {"grant_type": "client_credentials", "scope": scope, **({"resource": resource} if resource else {})}
         response = await self._post("/token/", form, self.robot)
         assert response.status_code == 200, response.text
@@ -72,7 +72,7 @@ class DjangoPeer:
         assert response.status_code == 200, response.text
 
     async def rotate(self, *, keep: bool) -> None:
-        """Change to a new signing key; keep publishing the old one or not."""
+        """Switch to a new signing key. If ``keep``, continue to publish the old one."""
         async with plain_http() as http:
             await http.get(f"{self.url}/control/rotate", params={"keep": "yes"} if keep else {})
 

@@ -37,10 +37,10 @@ __all__ = [
     "Guarded",
     "Notes",
     "guarded",
+    "last_message",
     "loopback_fetch",
     "modern",
     "plain_http",
-    "saying",
 ]
 
 WAIT_TIMEOUT = 60.0
@@ -50,11 +50,11 @@ CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"n
 
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""All is http here; to read the system's certificates for each client takes a tenth of a second."""
+"""All servers here use http; reading the system's certificates for each client takes a tenth of a second."""
 
 
 class Notes:
-    """A plugin that knows who asks."""
+    """A plugin that returns the caller."""
 
     @tool
     def who(self, ctx: Context) -> str:
@@ -65,17 +65,13 @@ class Notes:
 
     @tool(scopes=["write"])
     def write(self) -> str:
-        """Only with the scope ``write``."""
+        """Require the scope ``write``."""
         return "written"
 
 
 @frozen(kw_only=True)
 class Guarded:
-    """
-    Args:
-        url: of the endpoint.
-        guard: of it.
-    """
+    """Args: ;; url: of the endpoint. ;; guard: of the endpoint."""
 
     url: str
     guard: Guard
@@ -94,7 +90,7 @@ class Guarded:
         auth: AuthMethod | ClientAuth | None = None,
         handlers: Handlers | None = None,
     ) -> AsyncIterator[mcptrio.Client]:
-        """A client of ours, with a token or what gets one."""
+        """Connect our client with a token or an authorization method."""
         headers = {"authorization": f"Bearer {token}"} if token is not None else {}
         endpoint = mcptrio.Endpoint(url=self.url, headers=headers, auth=auth, transport="http")
         with trio.fail_after(WAIT_TIMEOUT):
@@ -105,7 +101,7 @@ class Guarded:
     async def stream(
         self, message: Any = None, *, token: str, method: str = "POST", headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[Answer]:
-        """One request, and its answer while it comes."""
+        """Send one request, and yield its response while it arrives."""
         body = b"" if message is None else json.dumps(message).encode()
         url = httpx2.URL(self.url)
         given = {"host": url.netloc.decode(), "accept": ACCEPT, "authorization": f"Bearer {token}", **(headers or {})}
@@ -121,7 +117,7 @@ class Guarded:
             yield answer
 
     async def begin(self, token: str, revision: str = "2025-11-25") -> dict[str, str]:
-        """Open a session. Returns the headers of its requests."""
+        """Open a session. Return the headers of its requests."""
         hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {**CLIENT, "protocolVersion": revision}}
         opened = await self.send(hello, token=token)
         assert opened.status_code == 200, opened.text
@@ -139,7 +135,7 @@ class Guarded:
         query: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """Send one request exactly as given; for a stream, return everything up to its end."""
+        """Send one request exactly as given, and return the whole response, including a stream up to its end."""
         given = {"accept": ACCEPT, **({"authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
         if message is not None:
             given["content-type"] = "application/json"
@@ -150,7 +146,7 @@ class Guarded:
 
 @define(eq=False)
 class Answer:
-    """The result of a request, line by line."""
+    """A response that is read line by line."""
 
     stream: trio.SocketStream
     connection: h11.Connection
@@ -164,7 +160,7 @@ class Answer:
             self.status = getattr(event, "status_code", 0)
 
     async def first(self, field: str, text: str = "") -> str:
-        """The value of the first field of an event stream that has this name, and this text in it; empty at the end."""
+        """Return the value of the next stream field with this name and text, or an empty string at the end."""
         while True:
             while "\n" in self._text:
                 line, _, self._text = self._text.partition("\n")
@@ -183,7 +179,7 @@ class Answer:
 
 
 def modern(method: str, /, *, id: Any = 1, meta: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
-    """A request of 2026-07-28: what :meth:`Guarded.send` is given. With headers that say the same as the body."""
+    """Return the arguments of :meth:`Guarded.send` for a 2026-07-28 request whose headers match its body."""
     said = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
@@ -197,8 +193,8 @@ def modern(method: str, /, *, id: Any = 1, meta: Mapping[str, Any] | None = None
     return {"message": message, "headers": headers}
 
 
-def saying(response: httpx2.Response) -> dict[str, Any]:
-    """The last message of a response, be it JSON or a stream."""
+def last_message(response: httpx2.Response) -> dict[str, Any]:
+    """Return the last message of a response, which is JSON or a stream."""
     text = response.text
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         data = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
@@ -215,13 +211,13 @@ async def guarded(
     options: Mapping[str, Any] | None = None,
     **server: Any,
 ) -> AsyncIterator[Guarded]:
-    """A server on a port of its own.
+    """Start a server on a free port.
 
     Args:
-        make: the guard, of the address of the endpoint.
-        plugins: instead of :class:`Notes`; made after the guard.
-        options: more of :class:`mcptrio.serving.HTTPOptions`.
-        server: more of :class:`mcptrio.Server`.
+        make: makes the guard from the URL of the endpoint.
+        plugins: makes the plugins instead of :class:`Notes`; called after ``make``.
+        options: additional options of :class:`mcptrio.serving.HTTPOptions`.
+        server: additional options of :class:`mcptrio.Server`.
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
@@ -245,5 +241,5 @@ def plain_http() -> httpx2.AsyncClient:
 
 
 def loopback_fetch() -> Fetcher:
-    """As the operator of a server has it whose authorization server is on the same machine."""
+    """Return the ``Fetch`` of an operator whose authorization server is on the same machine."""
     return Fetcher(AddressPolicy(loopback=True), trust_env=False)

@@ -1,7 +1,7 @@
 """A server that gives the responses of a test, and records the requests.
 
-The tests in which the servers are the attackers use it. It is a plugin of our server, which only listens; the plugin
-writes the responses itself.
+The tests in which the servers are the attackers use it. It is a plugin of our server; the plugin writes the responses
+itself.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from attrs import define, field, frozen
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.http.engine.server import serve_asgi as serve
 
-__all__ = ["Asked", "Hostile", "Said", "endless", "hostile"]
+__all__ = ["CannedResponse", "Hostile", "ReceivedRequest", "endless", "hostile"]
 
 
 Writer: TypeAlias = Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[None]]
 
 
 @frozen
-class Asked:
+class ReceivedRequest:
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
 
     @property
-    def everything(self) -> str:
+    def text(self) -> str:
         return f"{self.path} {self.headers} {self.body.decode('latin-1')}"
 
 
 @frozen
-class Said:
+class CannedResponse:
     status: int = 200
     body: Any = b""
-    """Bytes, or what becomes JSON."""
+    """Bytes, or a value that is sent as JSON."""
     headers: Mapping[str, str] = field(factory=dict)
     writer: Writer | None = None
-    """Writes the body instead, and may never end."""
+    """Writes the body instead; it may be endless."""
 
 
 @define(eq=False)
 class Hostile:
     url: str = ""
-    says: dict[str, Said | Callable[[Asked], Said]] = field(factory=dict)
+    responses: dict[str, CannedResponse | Callable[[ReceivedRequest], CannedResponse]] = field(factory=dict)
     """Responses by path; others are 404."""
-    asked: list[Asked] = field(factory=list)
+    requests: list[ReceivedRequest] = field(factory=list)
     written: int = 0
-    """Bytes of bodies without end that were taken."""
+    """Bytes of endless bodies that were sent."""
 
     def paths(self) -> list[str]:
-        return [each.path for each in self.asked]
+        return [each.path for each in self.requests]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -69,26 +69,26 @@ class Hostile:
                 break
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
         query = scope["query_string"].decode()
-        asked = Asked(scope["method"], scope["path"] + (f"?{query}" if query else ""), headers, body)
-        self.asked.append(asked)
-        said = self.says.get(scope["path"], Said(404))
-        said = said if isinstance(said, Said) else said(asked)
-        fields = {"content-type": "application/json", **said.headers}
+        request = ReceivedRequest(scope["method"], scope["path"] + (f"?{query}" if query else ""), headers, body)
+        self.requests.append(request)
+        canned = self.responses.get(scope["path"], CannedResponse(404))
+        canned = canned if isinstance(canned, CannedResponse) else canned(request)
+        fields = {"content-type": "application/json", **canned.headers}
         await send(
             {
                 "type": "http.response.start",
-                "status": said.status,
+                "status": canned.status,
                 "headers": [(name.encode(), value.encode()) for name, value in fields.items()],
             }
         )
-        if said.writer is not None:
+        if canned.writer is not None:
 
             async def write(data: bytes) -> None:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
                 self.written += len(data)
 
-            await said.writer(write)
-        body = said.body if isinstance(said.body, bytes) else orjson.dumps(said.body)
+            await canned.writer(write)
+        body = canned.body if isinstance(canned.body, bytes) else orjson.dumps(canned.body)
         await send({"type": "http.response.body", "body": body})
 
 

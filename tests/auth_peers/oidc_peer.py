@@ -23,7 +23,7 @@ class OIDCPeer:
 
     @property
     def given(self) -> dict[str, Any]:
-        """For its command line."""
+        """The command-line argument of the server."""
         usual = {
             "grant_types": ["client_credentials"],
             "redirect_uris": [],
@@ -48,7 +48,7 @@ class OIDCPeer:
         }
 
     def registered(self, id: str) -> PreRegistered:
-        """One of the clients, which authenticates as its id says."""
+        """Return a registered client; its id names its authentication method."""
         if id == "key":
             return PreRegistered(client_id=id, issuer=self.url, key=self.key)
         method: Any = "client_secret_post" if id == "post" else "client_secret_basic"

@@ -1,7 +1,7 @@
 """Our server and our authorization server on one port, like those of a small team.
 
-The tests with logins of other clients and those of attacks use it. The two know each other only by their published
-metadata, keys and tokens.
+The tests with logins of other clients and those of attacks use it. The two servers know each other only by their
+published metadata, keys and tokens.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tests.auth_peers.guarded import Guarded, Notes, guarded, loopback_fetch
 __all__ = ["BACK", "PASSWORD", "SCOPES", "browser_of", "own_authorization"]
 
 BACK = "http://127.0.0.1:9/callback"
-"""Where browsers are sent back to: the tests' browser never goes there."""
+"""The redirect URI; the tests' browser does not request it."""
 PASSWORD = "correct horse battery"
 SCOPES = {"read": "Read your notes", "write": "Write your notes"}
 
 _HASH = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1).hash(PASSWORD)
-"""A cheap hash: the plugin's default takes a tenth of a second and 64 MiB for each login."""
+"""A cheap hash: the plugin's default takes 0.1 s and 64 MiB for each login."""
 
 
 def browser_of(name: str, answer: str = "Allow") -> Browser:

@@ -43,7 +43,7 @@ LIFE = 600
 
 
 def asked_for(client: OAuthClientInformationFull, params: AuthorizationParams) -> list[str]:
-    """Who names no scope gets those that the SDK has given it when it registered."""
+    """Use the registered scopes if the client requests none, as the SDK does."""
     return params.scopes if params.scopes is not None else (client.scope or "").split()
 
 
@@ -69,7 +69,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         return f"{self.origin}/consent?asked={asked}"
 
     async def consent(self, request: Request) -> Response:
-        """Serve the consent page, and its buttons."""
+        """Serve the consent page and handle its buttons."""
         if request.method == "GET":
             asked = request.query_params["asked"]
             client, params = self.asked[asked]

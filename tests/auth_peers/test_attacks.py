@@ -26,7 +26,7 @@ from mcptrio import Context, tool
 from mcptrio.auth import DPoPRule, FailureLimit, OAuth, OwnRedirects, ResourceServerOptions
 from mcptrio.auth.dpop import DPoPSigner
 from mcptrio.auth.jose import Key, sign
-from tests.auth_peers.guarded import ACCEPT, WAIT_TIMEOUT, Guarded, loopback_fetch, modern, plain_http, saying
+from tests.auth_peers.guarded import ACCEPT, WAIT_TIMEOUT, Guarded, last_message, loopback_fetch, modern, plain_http
 from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
 
 __all__: list[str] = []
@@ -38,7 +38,7 @@ SECRET = "notes://secret"
 
 @define
 class Office:
-    """A plugin with something to steal."""
+    """A plugin with secrets of its users."""
 
     begun: trio.Event = Factory(trio.Event)
     go: trio.Event = Factory(trio.Event)
@@ -82,7 +82,7 @@ class Crew:
     office: Office
     ada: str
     bob: str
-    """Their tokens."""
+    """Access tokens."""
     others: Callable[[str], Any]
     """Logs a user in again, with another client."""
 
@@ -104,12 +104,12 @@ async def crew(folder: Path, **server: Any) -> AsyncIterator[Crew]:
     ):
         found: dict[str, str] = {}
 
-        async def come(name: str, *scopes: str) -> None:
+        async def store_token(name: str, *scopes: str) -> None:
             found[name] = await logged_in(here, name, *scopes)
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(come, "ada", "read", "write")
-            nursery.start_soon(come, "bob", "read")
+            nursery.start_soon(store_token, "ada", "read", "write")
+            nursery.start_soon(store_token, "bob", "read")
         yield Crew(here, office, found["ada"], found["bob"], lambda name: logged_in(here, name, "read", "write"))
         office.go.set()
 
@@ -126,8 +126,8 @@ def text_in(said: dict[str, Any]) -> str:
 # Stolen values
 
 
-async def test_a_stolen_session_is_unknown(tmp_path: Path) -> None:
-    """For bob, for ada with another client, and without a login, for every request; the session survives."""
+async def test_session_of_another_user_is_unknown(tmp_path: Path) -> None:
+    """For bob, for ada with another client, and without a login, for every method. The session survives."""
     async with crew(tmp_path) as those:
         here, session = those.here, await those.here.begin(those.ada)
         unknown = {**session, "mcp-session-id": "x" * len(session["mcp-session-id"])}
@@ -138,11 +138,11 @@ async def test_a_stolen_session_is_unknown(tmp_path: Path) -> None:
                 assert stolen.status_code == missing.status_code == 404, method
                 assert stolen.text == missing.text
                 assert (await here.send(message, method=method, headers=session)).status_code == 401
-        assert text_in(saying(await here.send(call("who"), token=those.ada, headers=session))) == "ada"
+        assert text_in(last_message(await here.send(call("who"), token=those.ada, headers=session))) == "ada"
 
 
-async def test_a_stolen_event_id_replays_nothing(tmp_path: Path) -> None:
-    """In the thief's own session the id is unknown, and its owner can still resume."""
+async def test_event_id_of_another_user_replays_nothing(tmp_path: Path) -> None:
+    """The id is unknown in the thief's session, and the owner can still resume."""
     async with crew(tmp_path) as those:
         here = those.here
         ada, bob = await here.begin(those.ada), await here.begin(those.bob)
@@ -163,32 +163,33 @@ async def test_a_stolen_event_id_replays_nothing(tmp_path: Path) -> None:
                 assert text_in(json.loads(await answer.first("data", "{"))) == "the secret of ada"
 
 
-async def test_a_stolen_state_is_refused(tmp_path: Path) -> None:
-    """The state of a round trip, with the awaited answer. Its owner can still use it."""
+async def test_request_state_of_another_user_is_refused(tmp_path: Path) -> None:
+    """The thief sends the awaited answer with the stolen state. The owner can still use the state."""
     async with crew(tmp_path) as those:
         here = those.here
-        asked = saying(await here.send(**modern("tools/call", name="ask", arguments={}), token=those.ada))["result"]
+        asking = modern("tools/call", name="ask", arguments={})
+        asked = last_message(await here.send(**asking, token=those.ada))["result"]
         assert asked["resultType"] == "input_required"
         answers = {"number": {"action": "accept", "content": {"value": "stolen"}}}
         go_on = {"requestState": asked["requestState"], "inputResponses": answers}
         theft = await here.send(**modern("tools/call", name="ask", arguments={}, **go_on), token=those.bob)
-        assert saying(theft)["error"]["code"] == mcptrio.InvalidParams("").code
+        assert last_message(theft)["error"]["code"] == mcptrio.InvalidParams("").code
         assert "ada" not in theft.text
         other = await here.send(**modern("tools/call", name="who", arguments={}, **go_on), token=those.ada)
-        assert "error" in saying(other)
+        assert "error" in last_message(other)
         used = await here.send(**modern("tools/call", name="ask", arguments={}, **go_on), token=those.ada)
-        assert text_in(saying(used)) == "ada said stolen"
+        assert text_in(last_message(used)) == "ada said stolen"
 
 
-async def test_answers_and_cancellations_reach_only_ones_own(tmp_path: Path) -> None:
-    """bob guesses the id of ada's request, and that of the question she was asked, in a session of his own."""
+async def test_cancellation_of_another_users_request_has_no_effect(tmp_path: Path) -> None:
+    """bob sends the id of ada's request in his own session."""
     async with crew(tmp_path) as those:
         here, office = those.here, those.office
         ada, bob = await here.begin(those.ada), await here.begin(those.bob)
         found: list[str] = []
 
         async def wait() -> None:
-            found.append(text_in(saying(await here.send(call("slow", 7), token=those.ada, headers=ada))))
+            found.append(text_in(last_message(await here.send(call("slow", 7), token=those.ada, headers=ada))))
 
         with trio.fail_after(WAIT_TIMEOUT):
             async with trio.open_nursery() as nursery:
@@ -197,7 +198,7 @@ async def test_answers_and_cancellations_reach_only_ones_own(tmp_path: Path) -> 
                 cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
                 assert (await here.send(cancel, token=those.bob, headers=bob)).status_code == 202
                 assert (await here.send(cancel, token=those.bob, headers=ada)).status_code == 404
-                # The same in a revision without sessions is about no request at all.
+                # A revision without sessions has no request for such a notification.
                 note = {**modern("notifications/cancelled", requestId=7)["message"]}
                 del note["id"]
                 headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "notifications/cancelled"}
@@ -207,22 +208,22 @@ async def test_answers_and_cancellations_reach_only_ones_own(tmp_path: Path) -> 
 
 
 async def test_unreadable_resources_send_no_updates(tmp_path: Path) -> None:
-    """Neither read, nor subscribed to, nor listened to, nor listed with another's cursor."""
+    """bob can neither read, subscribe to nor listen to such a resource, nor list it with another user's cursor."""
     async with crew(tmp_path, page_size=1) as those:
         here = those.here
-        page = saying(await here.send(**modern("resources/list"), token=those.ada))["result"]
-        there = saying(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.ada))[
+        page = last_message(await here.send(**modern("resources/list"), token=those.ada))["result"]
+        there = last_message(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.ada))[
             "result"
         ]
         assert [each["uri"] for each in page["resources"] + there["resources"]] == [HERE, SECRET]
-        stolen = saying(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.bob))
+        stolen = last_message(await here.send(**modern("resources/list", cursor=page["nextCursor"]), token=those.bob))
         assert SECRET not in json.dumps(stolen)
 
         assert (await here.send(**modern("resources/read", uri=SECRET), token=those.bob)).status_code == 403
         session = await here.begin(those.bob)
         subscribe = {"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": SECRET}}
         refused = await here.send(subscribe, token=those.bob, headers=session)
-        assert refused.status_code == 403 or "error" in saying(refused)
+        assert refused.status_code == 403 or "error" in last_message(refused)
 
         wanted = {"resourceSubscriptions": [HERE, SECRET]}
         with trio.fail_after(WAIT_TIMEOUT):
@@ -237,15 +238,15 @@ async def test_unreadable_resources_send_no_updates(tmp_path: Path) -> None:
                 assert heard["params"]["uri"] == HERE
 
 
-async def test_the_identity_is_not_taken_from_the_request(tmp_path: Path) -> None:
-    """Neither in ``_meta``, where a parent tells its plugins' processes, nor in headers of proxies and guards."""
+async def test_identity_is_not_taken_from_meta_or_headers(tmp_path: Path) -> None:
+    """A parent process names the caller in ``_meta``; proxies name it in headers. The server ignores both."""
     async with crew(tmp_path) as those:
         ada = {"subject": "ada", "issuer": None, "clientId": None, "scopes": ["read", "write"]}
         meta = {"mcptrio/caller": {"caller": "principal:ada", "principal": ada}, "principal": ada}
         request = modern("tools/call", name="who", arguments={}, meta=meta)
         headers = {**request["headers"], "x-forwarded-user": "ada", "x-remote-user": "ada", "mcptrio-principal": "ada"}
         answer = await those.here.send(request["message"], token=those.bob, headers=headers)
-        assert text_in(saying(answer)) == "bob"
+        assert text_in(last_message(answer)) == "bob"
         write = modern("tools/call", name="write", arguments={}, meta=meta)
         assert (await those.here.send(**write, token=those.bob)).status_code == 403
 
@@ -253,8 +254,8 @@ async def test_the_identity_is_not_taken_from_the_request(tmp_path: Path) -> Non
 # Tokens
 
 
-async def test_a_forged_token_is_refused(tmp_path: Path) -> None:
-    """Made of a good one, and of all that the authorization server publishes."""
+async def test_forged_token_is_refused(tmp_path: Path) -> None:
+    """Forged from a valid token and everything that the authorization server publishes."""
     async with crew(tmp_path) as those:
         here = those.here
         async with plain_http() as http:
@@ -300,8 +301,7 @@ def _mac(header: Any, body: str, secret: bytes) -> str:
     return f"{signed}.{base64.urlsafe_b64encode(code).rstrip(b'=').decode()}"
 
 
-async def test_other_tokens_than_access_tokens_are_refused(tmp_path: Path) -> None:
-    """What else the authorization server gives out: its refresh token, a code, the id and secret of a client."""
+async def test_refresh_tokens_and_codes_are_refused_as_access_tokens(tmp_path: Path) -> None:
     browser = browser_of("ada")
     method = OAuth(redirects=OwnRedirects(uri=BACK, send=browser.visit))
     async with own_authorization(tmp_path, Office(), options=ResourceServerOptions(failures=UNBOUNDED)) as (here, _):
@@ -315,8 +315,8 @@ async def test_other_tokens_than_access_tokens_are_refused(tmp_path: Path) -> No
             assert refused.status_code == 401
 
 
-async def test_a_token_bound_to_a_key_is_worthless_without(tmp_path: Path) -> None:
-    """ada's client has proven its key to the authorization server; a thief has the token, and one whole request."""
+async def test_token_bound_to_a_key_is_refused_without_a_new_proof(tmp_path: Path) -> None:
+    """ada's client has proved its key to the authorization server; a thief has the token and one whole request."""
     options = ResourceServerOptions(failures=UNBOUNDED, dpop=DPoPRule(use="required"))
     method = OAuth(redirects=OwnRedirects(uri=BACK, send=browser_of("ada").visit))
     async with own_authorization(tmp_path, Office(), options=options) as (here, _):
@@ -344,8 +344,8 @@ async def test_a_token_bound_to_a_key_is_worthless_without(tmp_path: Path) -> No
         assert await status(dict(await auth.headers("POST", here.url))) == 200
 
 
-async def test_nothing_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Not by the authorization server, the server or the client, at any level."""
+async def test_secrets_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither by the authorization server, the server nor the client, at any level."""
     with caplog.at_level(logging.DEBUG):
         async with crew(tmp_path) as those:
             session = await those.here.begin(those.ada)
@@ -362,11 +362,11 @@ async def test_nothing_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptur
         assert word not in logged
 
 
-# The door
+# Paths, transports and host names
 
 
-async def test_there_is_no_way_past_the_guard(tmp_path: Path) -> None:
-    """Paths that are nearly the endpoint's, other methods, and the other transports of the same server."""
+async def test_unauthenticated_requests_are_refused_on_every_path_and_transport(tmp_path: Path) -> None:
+    """Paths that resemble the endpoint's, other methods, and the other transports of the same server."""
     async with crew(tmp_path) as those:
         request = modern("tools/call", name="who", arguments={})
         for path in (
@@ -394,8 +394,8 @@ async def test_there_is_no_way_past_the_guard(tmp_path: Path) -> None:
             assert (await those.here.send(request["message"], method=method)).status_code in (401, 405)
 
 
-async def test_a_name_that_is_not_ours_is_served_nothing(tmp_path: Path) -> None:
-    """DNS rebinding: a page at evil.example, whose name means this machine by now, asks with what it has stolen."""
+async def test_request_for_a_foreign_host_is_refused(tmp_path: Path) -> None:
+    """DNS rebinding: evil.example now resolves to this machine, and its page sends a stolen token."""
     async with crew(tmp_path) as those:
         here = those.here
         for host in ("evil.example", f"evil.example:{here.url.split(':')[2].split('/')[0]}", "127.0.0.1.evil.example"):

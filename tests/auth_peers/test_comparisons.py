@@ -50,7 +50,7 @@ def comparisons(source: str) -> Iterator[str]:
 
 
 def _name(node: ast.expr) -> str:
-    """The last name in an expression, or the key of what is looked up."""
+    """Return the last name in an expression, or the key of a subscript."""
     while True:
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
@@ -74,7 +74,7 @@ def sources() -> list[Path]:
     return found
 
 
-def test_no_secret_is_compared_from_left_to_right() -> None:
+def test_secrets_are_not_compared_with_equals() -> None:
     assert len(sources()) > 40
     found = {written: path for path in sources() for written in comparisons(path.read_text("utf-8"))}
     wrong = {f"{path.relative_to(ROOT)}: {written}" for written, path in found.items() if written not in KNOWN}
@@ -96,5 +96,5 @@ def test_no_secret_is_compared_from_left_to_right() -> None:
         ("kinds['token'] == 1", 0),
     ],
 )
-def test_the_rule_sees_it(source: str, count: int) -> None:
+def test_comparison_of_a_secret_is_found(source: str, count: int) -> None:
     assert len(list(comparisons(source))) == count

@@ -1,4 +1,4 @@
-"""A server of ours whose tokens come from Django OAuth Toolkit: read by its keys, or asked about.
+"""Our server with tokens of Django OAuth Toolkit, verified with its keys or by introspection.
 
 Source: RFC 9068 section 4; RFC 7662 section 2; RFC 8707 section 2; RFC 7009; django-oauth-toolkit 3.4.
 """
@@ -48,7 +48,7 @@ class Clock:
 def by(
     way: str, peer: DjangoPeer, clock: Clock | None = None, *, remember: float = 30.0
 ) -> Callable[[str], ResourceServer]:
-    """A guard that verifies tokens one way or the other."""
+    """Return a guard that verifies tokens with keys or by introspection."""
     clock = clock or Clock()
 
     def make(url: str) -> ResourceServer:
@@ -81,11 +81,11 @@ async def refused(here: Guarded, token: str) -> tuple[int, str]:
     return answer.status_code, answer.headers.get("www-authenticate", "")
 
 
-# Tokens of clients that act for themselves
+# Tokens of clients without a user
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_token_made_out_to_this_server_is_good_here(django: DjangoPeer, way: str) -> None:
+async def test_token_for_this_server_is_accepted(django: DjangoPeer, way: str) -> None:
     async with guarded(by(way, django)) as here:
         token = await django.token(here.url)
         for revision in REVISIONS:
@@ -93,7 +93,7 @@ async def test_a_token_made_out_to_this_server_is_good_here(django: DjangoPeer, 
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_token_for_another_server_is_refused(django: DjangoPeer, way: str) -> None:
+async def test_token_for_another_server_is_refused(django: DjangoPeer, way: str) -> None:
     async with guarded(by(way, django)) as here:
         for elsewhere in ("https://other.example.com/mcp", here.origin, here.url + "/deeper", None):
             status, challenge = await refused(here, await django.token(elsewhere))
@@ -103,7 +103,7 @@ async def test_a_token_for_another_server_is_refused(django: DjangoPeer, way: st
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_token_without_the_scope_everybody_needs_is_asked_for_it(django: DjangoPeer, way: str) -> None:
+async def test_token_without_a_required_scope_gets_a_scope_challenge(django: DjangoPeer, way: str) -> None:
     async with guarded(by(way, django)) as here:
         status, challenge = await refused(here, await django.token(here.url, "write"))
         assert status == 403
@@ -112,7 +112,7 @@ async def test_a_token_without_the_scope_everybody_needs_is_asked_for_it(django:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_token_that_was_tampered_with_is_refused(django: DjangoPeer, way: str) -> None:
+async def test_modified_token_is_refused(django: DjangoPeer, way: str) -> None:
     async with guarded(by(way, django)) as here:
         head, body, signature = (await django.token(here.url)).split(".")
         other = (await django.token("https://other.example.com/mcp")).split(".")[1]
@@ -123,8 +123,8 @@ async def test_a_token_that_was_tampered_with_is_refused(django: DjangoPeer, way
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_token_ends(django: DjangoPeer, way: str) -> None:
-    """After ten minutes, also in the cache."""
+async def test_token_expires(django: DjangoPeer, way: str) -> None:
+    """It expires after ten minutes, also in the cache."""
     clock = Clock()
     async with guarded(by(way, django, clock, remember=3600)) as here:
         token = await django.token(here.url)
@@ -133,7 +133,7 @@ async def test_a_token_ends(django: DjangoPeer, way: str) -> None:
         assert (await refused(here, token))[0] == 401
 
 
-async def test_a_revoked_token_is_refused_when_it_is_asked_about_again(django: DjangoPeer) -> None:
+async def test_revoked_token_is_refused_after_its_cache_lifetime(django: DjangoPeer) -> None:
     clock = Clock()
     async with guarded(by("introspection", django, clock)) as here:
         token = await django.token(here.url)
@@ -143,8 +143,8 @@ async def test_a_revoked_token_is_refused_when_it_is_asked_about_again(django: D
         assert (await refused(here, token))[0] == 401
 
 
-async def test_a_server_without_introspection_rights_admits_no_request(django: DjangoPeer) -> None:
-    """The server's own secret is wrong. That is not the client's fault, so it is asked to retry."""
+async def test_server_that_may_not_introspect_is_unavailable(django: DjangoPeer) -> None:
+    """The server's own secret is wrong. That is not the client's fault, so the client may retry."""
 
     def make(url: str) -> ResourceServer:
         wrong = ClientIdentity(client_id=django.guard.id, client_secret=Secret("wrong"))
@@ -156,8 +156,8 @@ async def test_a_server_without_introspection_rights_admits_no_request(django: D
         assert int(answer.headers["retry-after"]) >= 1
 
 
-async def test_keys_are_rotated_while_tokens_are_used(django: DjangoPeer) -> None:
-    """The next token names a key that is not known; half a minute after the last look at the keys, there is another."""
+async def test_new_signing_key_is_found_after_a_rotation(django: DjangoPeer) -> None:
+    """The next token names an unknown key; the keys are fetched again half a minute after the last fetch."""
     clock = Clock()
     async with guarded(by("jwks", django, clock)) as here:
         old = await django.token(here.url)
@@ -174,11 +174,11 @@ async def test_keys_are_rotated_while_tokens_are_used(django: DjangoPeer) -> Non
         assert await who(again, await django.token(again.url)) == "robot robot read"
 
 
-# Tokens of people
+# Tokens of users
 
 
 class Person:
-    """Logs in there and says yes; their browser keeps its cookies."""
+    """A user who logs in and consents; the browser keeps its cookies."""
 
     def __init__(self, peer: DjangoPeer, name: str, answer: str = "Authorize") -> None:
         typed = {"username": name, "password": peer.passwords[name]}
@@ -191,7 +191,7 @@ class Person:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_person_logs_in_consents_and_steps_up(django: DjangoPeer, way: str, revision: str) -> None:
+async def test_user_logs_in_consents_and_steps_up(django: DjangoPeer, way: str, revision: str) -> None:
     """Our client discovers metadata, registration, PKCE and the resource, and steps up for more scopes."""
     ada = Person(django, "ada")
     async with guarded(by(way, django), list_all=True) as here:
@@ -207,8 +207,8 @@ async def test_a_person_logs_in_consents_and_steps_up(django: DjangoPeer, way: s
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_people_with_the_same_client_are_not_the_same(django: DjangoPeer, way: str) -> None:
-    """It is registered by hand, with a secret. A session of one is unknown to the other."""
+async def test_users_with_the_same_client_do_not_share_sessions(django: DjangoPeer, way: str) -> None:
+    """The client is registered in advance, with a secret."""
     client = PreRegistered(client_id=django.reader.id, client_secret=Secret(django.reader.secret), issuer=django.url)
     tokens: dict[str, str] = {}
     async with guarded(by(way, django)) as here:
@@ -223,8 +223,8 @@ async def test_people_with_the_same_client_are_not_the_same(django: DjangoPeer, 
         assert (await here.send(LIST, token=tokens["ada"], headers=session)).status_code == 200
 
 
-async def test_a_refusal_of_the_user_is_final(django: DjangoPeer) -> None:
-    """That server says that its answers name it, and when it refuses they do not: so its reason is not shown."""
+async def test_login_denied_by_the_user_is_an_error(django: DjangoPeer) -> None:
+    """That server announces ``iss`` and omits it when the user denies the request, so its reason is not shown."""
     bob = Person(django, "bob", answer="Cancel")
     async with guarded(by("jwks", django)) as here:
         with pytest.raises(AuthorizationError, match=f"iss: expected '{django.url}' in the redirect, got none"):

@@ -1,4 +1,4 @@
-"""The attackers are servers, authorization servers, and the hosts that they name.
+"""Attacks by servers, by authorization servers, and through the hosts that they name.
 
 Our client and our guard over real HTTP; every attacker listens on this machine and records the requests.
 
@@ -24,14 +24,14 @@ from mcptrio.auth.jose import Key, KeySet, sign
 from mcptrio.auth.token_requests import ClientIdentity
 from mcptrio.serving import MountOptions
 from tests.auth_peers.guarded import WAIT_TIMEOUT, Guarded, guarded, loopback_fetch, modern, plain_http
-from tests.auth_peers.hostile import Asked, Hostile, Said, endless, hostile
+from tests.auth_peers.hostile import CannedResponse, Hostile, ReceivedRequest, endless, hostile
 from tests.auth_peers.own_authorization import BACK, browser_of, own_authorization
 from tests.guards import FunctionGuard
 
 __all__: list[str] = []
 
 TAKEN = 16 * 1024 * 1024
-"""Bytes: a quarter of a megabyte is read, and the rest waits in the growing buffers of two sockets."""
+"""Bytes: a quarter of a megabyte is read, and the rest is in the growing buffers of two sockets."""
 DEEP = b"[" * 50_000 + b"]" * 50_000
 PRIVATE = (
     "http://169.254.169.254/latest/meta-data",
@@ -48,16 +48,16 @@ PRIVATE = (
 )
 
 
-async def nobody_asks(url: str) -> str:
+async def unexpected_visit(url: str) -> str:
     raise AssertionError(f"somebody was sent to {url}")
 
 
-def innocent(send: Callable[[str], Any] = nobody_asks) -> OAuth:
+def innocent(send: Callable[[str], Any] = unexpected_visit) -> OAuth:
     return OAuth(redirects=OwnRedirects(uri=BACK, send=send))
 
 
-def honest(url: str, **changes: Any) -> dict[str, Said | Callable[[Asked], Said]]:
-    """A server, which is its own authorization server, and says so."""
+def honest(url: str, **changes: Any) -> dict[str, CannedResponse | Callable[[ReceivedRequest], CannedResponse]]:
+    """Return the responses of a server that is its own authorization server."""
     metadata = {
         "issuer": url,
         "authorization_endpoint": f"{url}/authorize",
@@ -68,14 +68,18 @@ def honest(url: str, **changes: Any) -> dict[str, Said | Callable[[Asked], Said]
         "token_endpoint_auth_methods_supported": ["none"],
         "authorization_response_iss_parameter_supported": True,
     }
-    said: dict[str, Any] = {
-        "/mcp": Said(401, headers={"www-authenticate": f'Bearer resource_metadata="{url}/resource", scope="read"'}),
-        "/resource": Said(200, {"resource": f"{url}/mcp", "authorization_servers": [url]}),
-        "/.well-known/oauth-authorization-server": Said(200, metadata),
-        "/register": Said(201, {"client_id": "us", "redirect_uris": [BACK], "token_endpoint_auth_method": "none"}),
-        "/token": Said(200, {"access_token": "good", "token_type": "Bearer"}),
+    canned: dict[str, Any] = {
+        "/mcp": CannedResponse(
+            401, headers={"www-authenticate": f'Bearer resource_metadata="{url}/resource", scope="read"'}
+        ),
+        "/resource": CannedResponse(200, {"resource": f"{url}/mcp", "authorization_servers": [url]}),
+        "/.well-known/oauth-authorization-server": CannedResponse(200, metadata),
+        "/register": CannedResponse(
+            201, {"client_id": "us", "redirect_uris": [BACK], "token_endpoint_auth_method": "none"}
+        ),
+        "/token": CannedResponse(200, {"access_token": "good", "token_type": "Bearer"}),
     }
-    return {**said, **changes}
+    return {**canned, **changes}
 
 
 async def refused(there: Hostile, auth: OAuth) -> str:
@@ -86,10 +90,10 @@ async def refused(there: Hostile, auth: OAuth) -> str:
     return str(caught.value)
 
 
-async def comes_back(url: str) -> str:
-    """A person who says yes at once, and an authorization server that does as it should."""
-    asked = parse_qs(url.partition("?")[2])
-    return f"{BACK}?code=c&state={asked['state'][0]}&iss={url.partition('/authorize')[0]}"
+async def redirected_back(url: str) -> str:
+    """Return the redirect of a user who consents at once, at a correct authorization server."""
+    query = parse_qs(url.partition("?")[2])
+    return f"{BACK}?code=c&state={query['state'][0]}&iss={url.partition('/authorize')[0]}"
 
 
 # Documents
@@ -97,54 +101,58 @@ async def comes_back(url: str) -> str:
 
 @pytest.mark.parametrize("document", ["/resource", "/.well-known/oauth-authorization-server", "/register", "/token"])
 @pytest.mark.parametrize("kind", ["endless", "deep", "garbage"])
-async def test_an_oversized_document_is_refused(document: str, kind: str) -> None:
+async def test_oversized_or_malformed_document_is_refused(document: str, kind: str) -> None:
     status = 201 if document == "/register" else 200
-    said = {
-        "endless": Said(status, writer=endless),
-        "deep": Said(status, DEEP),
-        "garbage": Said(status, b"\xff\xfe{]"),
+    canned = {
+        "endless": CannedResponse(status, writer=endless),
+        "deep": CannedResponse(status, DEEP),
+        "garbage": CannedResponse(status, b"\xff\xfe{]"),
     }
     async with hostile() as there:
-        there.says = honest(there.url, **{document: said[kind]})
-        await refused(there, innocent(comes_back))
+        there.responses = honest(there.url, **{document: canned[kind]})
+        await refused(there, innocent(redirected_back))
         assert document in there.paths()
         assert there.written < TAKEN
 
 
 @pytest.mark.parametrize("document", ["/resource", "/.well-known/oauth-authorization-server", "/register", "/token"])
-async def test_a_redirect_leads_nowhere(document: str) -> None:
-    """No code, verifier or request reaches the target of a redirect, even if it would be allowed otherwise."""
+async def test_redirect_of_a_document_is_not_followed(document: str) -> None:
+    """No code, verifier or request reaches the target of a redirect, even if the target is allowed otherwise."""
     async with hostile() as there, hostile() as victim:
         for path in (document, "/stolen"):
-            victim.says[path] = Said(200, {})
+            victim.responses[path] = CannedResponse(200, {})
         for status in (301, 302, 303, 307, 308):
-            there.asked.clear()
-            there.says = honest(there.url, **{document: Said(status, headers={"location": f"{victim.url}/stolen"})})
-            await refused(there, innocent(comes_back))
+            there.requests.clear()
+            there.responses = honest(
+                there.url, **{document: CannedResponse(status, headers={"location": f"{victim.url}/stolen"})}
+            )
+            await refused(there, innocent(redirected_back))
             assert document in there.paths()
-            assert victim.asked == []
+            assert victim.requests == []
 
 
-async def test_a_redirect_does_not_forward_the_token() -> None:
+async def test_token_is_not_sent_to_a_redirect_target() -> None:
     async with hostile() as there, hostile() as victim:
-        said = honest(there.url)
+        canned = honest(there.url)
 
-        def answer(asked: Asked) -> Said:
-            if "authorization" not in asked.headers:
-                first = said["/mcp"]
-                assert isinstance(first, Said)
+        def answer(request: ReceivedRequest) -> CannedResponse:
+            if "authorization" not in request.headers:
+                first = canned["/mcp"]
+                assert isinstance(first, CannedResponse)
                 return first
-            return Said(307, headers={"location": f"{victim.url}/mcp"})
+            return CannedResponse(307, headers={"location": f"{victim.url}/mcp"})
 
-        there.says = {**said, "/mcp": answer}
-        await refused(there, innocent(comes_back))
-        assert any(each.headers.get("authorization") == "Bearer good" for each in there.asked)
-        assert victim.asked == []
+        there.responses = {**canned, "/mcp": answer}
+        await refused(there, innocent(redirected_back))
+        assert any(each.headers.get("authorization") == "Bearer good" for each in there.requests)
+        assert victim.requests == []
 
 
 @pytest.mark.parametrize("place", PRIVATE)
-async def test_metadata_leads_into_no_private_network(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a challenge, as an authorization server, as an endpoint or as keys; and a token is never sent with it."""
+async def test_metadata_with_a_private_address_causes_no_connection(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address is in a challenge, or is that of an authorization server or an endpoint. No token is sent either."""
     dialled: list[str] = []
     dial = trio.open_tcp_stream
 
@@ -156,47 +164,49 @@ async def test_metadata_leads_into_no_private_network(place: str, monkeypatch: p
     async with hostile() as there:
         challenge = {"www-authenticate": f'Bearer resource_metadata="{place}/resource"'}
         for changes in (
-            {"/mcp": Said(401, headers=challenge)},
-            {"/resource": Said(200, {"resource": f"{there.url}/mcp", "authorization_servers": [place]})},
+            {"/mcp": CannedResponse(401, headers=challenge)},
+            {"/resource": CannedResponse(200, {"resource": f"{there.url}/mcp", "authorization_servers": [place]})},
         ):
-            there.says = honest(there.url, **changes)
+            there.responses = honest(there.url, **changes)
             await refused(there, innocent())
-        said = honest(there.url)["/.well-known/oauth-authorization-server"]
-        assert isinstance(said, Said)
+        canned = honest(there.url)["/.well-known/oauth-authorization-server"]
+        assert isinstance(canned, CannedResponse)
         for endpoint in ("token_endpoint", "registration_endpoint"):
-            document = {**said.body, endpoint: f"{place}/x"}
-            there.says = honest(there.url, **{"/.well-known/oauth-authorization-server": Said(200, document)})
-            await refused(there, innocent(comes_back))
-        assert all("authorization" not in each.headers for each in there.asked)
+            document = {**canned.body, endpoint: f"{place}/x"}
+            there.responses = honest(
+                there.url, **{"/.well-known/oauth-authorization-server": CannedResponse(200, document)}
+            )
+            await refused(there, innocent(redirected_back))
+        assert all("authorization" not in each.headers for each in there.requests)
     assert set(dialled) == {"127.0.0.1"}
 
 
 # Mix-up
 
 
-async def test_a_code_is_not_carried_to_another_authorization_server(tmp_path: Path) -> None:
-    """The attacker's authorization server has people consent at an honest one, and wants the code for itself."""
+async def test_code_is_not_sent_to_another_authorization_server(tmp_path: Path) -> None:
+    """The attacker's authorization server sends users to an honest one, to receive its code."""
     async with own_authorization(tmp_path) as (here, own), hostile() as there:
         async with plain_http() as http:
             where = f"{here.origin}/.well-known/oauth-authorization-server/auth"
             published = (await http.get(where)).json()
 
-        def register(asked: Asked) -> Said:
-            return Said(201, {"client_id": id, "redirect_uris": [BACK], "token_endpoint_auth_method": "none"})
+        def register(request: ReceivedRequest) -> CannedResponse:
+            return CannedResponse(201, {"client_id": id, "redirect_uris": [BACK], "token_endpoint_auth_method": "none"})
 
         async with plain_http() as http:
             document = {"redirect_uris": [BACK], "client_name": "peers", "token_endpoint_auth_method": "none"}
             id = (await http.post(published["registration_endpoint"], json=document)).json()["client_id"]
-        said = honest(there.url)["/.well-known/oauth-authorization-server"]
-        assert isinstance(said, Said)
-        mixed = {**said.body, "authorization_endpoint": published["authorization_endpoint"]}
-        there.says = honest(
-            there.url, **{"/register": register, "/.well-known/oauth-authorization-server": Said(200, mixed)}
+        canned = honest(there.url)["/.well-known/oauth-authorization-server"]
+        assert isinstance(canned, CannedResponse)
+        mixed = {**canned.body, "authorization_endpoint": published["authorization_endpoint"]}
+        there.responses = honest(
+            there.url, **{"/register": register, "/.well-known/oauth-authorization-server": CannedResponse(200, mixed)}
         )
         browser = browser_of("ada")
 
         async def consent(url: str) -> str:
-            # As if the honest one gave out tokens for any server: the next line of defence is tried alone.
+            # Simulate an honest server that issues tokens for any resource, to test the next defence alone.
             query = parse_qs(url.partition("?")[2])
             return await browser.visit(url.replace(_quoted(query["resource"][0]), _quoted(here.url)))
 
@@ -234,10 +244,12 @@ KEYS: Mapping[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", ["endless", *KEYS])
-async def test_oversized_keys_admit_no_request(kind: str) -> None:
-    """The server continues: a request without a token gets its 401 at once."""
+async def test_invalid_keys_document_admits_no_request(kind: str) -> None:
+    """The server keeps working: a request without a token gets its 401 at once."""
     async with hostile() as there:
-        there.says = {"/keys": Said(200, KEYS[kind]) if kind in KEYS else Said(200, writer=endless)}
+        there.responses = {
+            "/keys": CannedResponse(200, KEYS[kind]) if kind in KEYS else CannedResponse(200, writer=endless)
+        }
         async with guarded(keys_of(there)) as here:
             token = sign(
                 {"iss": there.url, "aud": here.url, "sub": "x", "exp": 2e9}, KEY, typ="at+jwt", header={"kid": "y"}
@@ -251,28 +263,28 @@ async def test_oversized_keys_admit_no_request(kind: str) -> None:
             assert there.written < TAKEN
 
 
-async def test_keys_that_are_elsewhere_are_not_fetched() -> None:
+async def test_redirect_of_the_keys_document_is_not_followed() -> None:
     async with hostile() as there, hostile() as victim:
-        there.says = {"/keys": Said(302, headers={"location": f"{victim.url}/keys"})}
-        victim.says = {"/keys": Said(200, KeySet([KEY]).document)}
+        there.responses = {"/keys": CannedResponse(302, headers={"location": f"{victim.url}/keys"})}
+        victim.responses = {"/keys": CannedResponse(200, KeySet([KEY]).document)}
         async with guarded(keys_of(there)) as here:
             token = sign({"iss": there.url, "aud": here.url, "sub": "x", "exp": 2e9}, KEY, typ="at+jwt")
             answer = await here.send(**modern("tools/call", name="who", arguments={}), token=token)
             assert answer.status_code in (401, 503)
-        assert victim.asked == []
+        assert victim.requests == []
 
 
 @pytest.mark.parametrize("kind", ["redirect", "endless", "deep", "true", "list"])
-async def test_a_malformed_introspection_response_admits_no_request(kind: str) -> None:
-    """A redirect would send the token and the server's own secret to another host."""
+async def test_invalid_introspection_response_admits_no_request(kind: str) -> None:
+    """A followed redirect would send the token and the server's own secret to another host."""
     async with hostile() as there, hostile() as victim:
-        victim.says = {"/x": Said(200, {"active": True, "sub": "x"})}
-        there.says["/ask"] = {
-            "redirect": Said(307, headers={"location": f"{victim.url}/x"}),
-            "endless": Said(200, writer=endless),
-            "deep": Said(200, DEEP),
-            "true": Said(200, {"active": "true", "sub": "x"}),
-            "list": Said(200, [True]),
+        victim.responses = {"/x": CannedResponse(200, {"active": True, "sub": "x"})}
+        there.responses["/ask"] = {
+            "redirect": CannedResponse(307, headers={"location": f"{victim.url}/x"}),
+            "endless": CannedResponse(200, writer=endless),
+            "deep": CannedResponse(200, DEEP),
+            "true": CannedResponse(200, {"active": "true", "sub": "x"}),
+            "list": CannedResponse(200, [True]),
         }[kind]
 
         def make(resource: str) -> ResourceServer:
@@ -285,16 +297,16 @@ async def test_a_malformed_introspection_response_admits_no_request(kind: str) -
                 answer = await here.send(**modern("tools/call", name="who", arguments={}), token="stolen")
         assert answer.status_code in (401, 503)
         assert there.paths() == ["/ask"]
-        assert victim.asked == []
+        assert victim.requests == []
         assert there.written < TAKEN
 
 
-# Tokens are never passed on
+# Tokens are not forwarded
 
 
 @define(eq=False)
 class Relay:
-    """Carries bytes between two, and keeps them."""
+    """Forwards bytes between two sockets, and records them."""
 
     to: int
     carried: bytearray = field(factory=bytearray)
@@ -318,7 +330,7 @@ class Relay:
 
 @asynccontextmanager
 async def relayed(to: Guarded) -> AsyncIterator[tuple[str, Relay]]:
-    """Another address of a server, and all that is sent there."""
+    """Yield another address of a server, and the relay that records what is sent there."""
     relay = Relay(int(to.url.rpartition(":")[2].partition("/")[0]))
     async with trio.open_nursery() as nursery:
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -328,8 +340,8 @@ async def relayed(to: Guarded) -> AsyncIterator[tuple[str, Relay]]:
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
-async def test_a_mounted_server_does_not_receive_the_callers_token(tmp_path: Path, revision: str) -> None:
-    """Not in a header, not in a body: it is asked with what the operator has given for it, or with nothing."""
+async def test_mounted_server_does_not_receive_the_callers_token(tmp_path: Path, revision: str) -> None:
+    """Neither in a header nor in a body: the operator's headers are sent instead."""
     async with (
         guarded(lambda url: FunctionGuard(lambda headers: None), lambda: [Open()]) as there,
         relayed(there) as (url, relay),
@@ -350,7 +362,7 @@ async def test_a_mounted_server_does_not_receive_the_callers_token(tmp_path: Pat
 
 
 class Open:
-    """A plugin of a server that lets everybody in."""
+    """A plugin of a server without authorization."""
 
     @tool
     def echo(self, text: str) -> str:
@@ -361,8 +373,8 @@ class Open:
         return "for all"
 
 
-async def test_a_tool_has_no_token_to_pass_on(tmp_path: Path) -> None:
-    """The tool knows the user and the claims of the token, but not the token or its signature."""
+async def test_tool_cannot_read_the_token(tmp_path: Path) -> None:
+    """The tool can read the user and the claims, but neither the token nor its signature."""
 
     class Curious:
         @tool

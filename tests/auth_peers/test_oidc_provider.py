@@ -1,4 +1,4 @@
-"""Our server and client with panva's oidc-provider, which supports everything that MCP asks for.
+"""Our server and client with panva's oidc-provider, which supports everything that MCP requires.
 
 JWT access tokens, resource indicators, ``iss``, DPoP with nonces and registration, in their defaults.
 
@@ -84,12 +84,12 @@ async def who(client: Any) -> list[str]:
     return text.split()
 
 
-# People
+# Users
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("dpop", ["never", "always"])
-async def test_a_person_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any, revision: str) -> None:
+async def test_user_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any, revision: str) -> None:
     """With a bearer token, and with one that is bound to a key, with nonces of both servers."""
     browser, oauth = person("ada", dpop=dpop)
     async with guarded(trusting(oidc, dpop="required" if dpop == "always" else "off"), list_all=True) as here:
@@ -99,14 +99,14 @@ async def test_a_person_logs_in_consents_and_steps_up(oidc: OIDCPeer, dpop: Any,
             assert id
             before = len(browser.pages)
             assert (await client.call_tool("write")).content[0].text == "written"  # type: ignore[union-attr]
-            # It may have to register again for scopes that it did not name before.
+            # The client may register again for additional scopes.
             subject, _, *scopes = await who(client)
             assert (subject, scopes) == ("ada", ["read", "write"])
             assert len(browser.pages) > before
             assert here.url in browser.pages[-1]
 
 
-async def test_a_token_is_asked_to_be_bound_where_the_server_requires_it(oidc: OIDCPeer) -> None:
+async def test_client_binds_its_token_if_the_server_requires_it(oidc: OIDCPeer) -> None:
     """Our client is not configured for it: it follows metadata and challenges."""
     _, oauth = person("ada")
     async with guarded(trusting(oidc, dpop="required")) as here, here.client(auth=oauth) as client:
@@ -119,8 +119,8 @@ async def test_a_token_is_asked_to_be_bound_where_the_server_requires_it(oidc: O
 
 
 @pytest.mark.parametrize("dpop", ["never", "always"])
-async def test_a_token_is_renewed_by_another_run_of_the_program(oidc: OIDCPeer, dpop: Any) -> None:
-    """Three times, so with a refresh token that was rotated; with one that is bound to a key, the key is kept too."""
+async def test_token_is_renewed_by_another_run_of_the_program(oidc: OIDCPeer, dpop: Any) -> None:
+    """Three times, with a rotated refresh token. The key of a bound token is stored too."""
     browser, _ = person("ada")
     store, found = MemoryTokenStore(), set()
     async with guarded(trusting(oidc)) as here:
@@ -137,7 +137,7 @@ async def test_a_token_is_renewed_by_another_run_of_the_program(oidc: OIDCPeer, 
 
 
 async def age(store: MemoryTokenStore) -> int:
-    """Let the tokens that are kept have ended. Returns how many."""
+    """Let the stored tokens expire. Return their number."""
     count = 0
     for key in await store.keys():
         value = dict(await store.load(key) or {})
@@ -148,7 +148,7 @@ async def age(store: MemoryTokenStore) -> int:
     return count
 
 
-async def test_users_are_distinguished(oidc: OIDCPeer) -> None:
+async def test_concurrent_users_have_their_own_identity(oidc: OIDCPeer) -> None:
     async with guarded(trusting(oidc)) as here:
         _, adas = person("ada")
         _, bobs = person("bob")
@@ -156,25 +156,25 @@ async def test_users_are_distinguished(oidc: OIDCPeer) -> None:
             assert [(await who(client))[0] for client in (ada, bob, ada)] == ["ada", "bob", "ada"]
 
 
-# Programs
+# Clients without a user
 
 
 @pytest.mark.parametrize("id", ["basic", "post", "key"])
-async def test_a_program_acts_for_itself(oidc: OIDCPeer, id: str) -> None:
-    """With each way of authentication, of which one sends no secret."""
+async def test_client_without_a_user_authenticates(oidc: OIDCPeer, id: str) -> None:
+    """With each authentication method, one of which sends no secret."""
     async with guarded(trusting(oidc)) as here:
         for revision in REVISIONS:
             async with here.client(revision, auth=ClientCredentials(client=oidc.registered(id))) as client:
                 assert await who(client) == [id, id, "read"]
 
 
-async def test_a_program_with_a_separate_key_for_tokens(oidc: OIDCPeer) -> None:
+async def test_client_without_a_user_binds_its_tokens(oidc: OIDCPeer) -> None:
     method = ClientCredentials(client=oidc.registered("key"), dpop="always")
     async with guarded(trusting(oidc, dpop="required")) as here, here.client("2026-07-28", auth=method) as client:
         assert await who(client) == ["key", "key", "read"]
 
 
-async def test_an_opaque_token_is_asked_about_and_ends_when_it_is_revoked(oidc: OIDCPeer) -> None:
+async def test_opaque_token_is_introspected_until_it_is_revoked(oidc: OIDCPeer) -> None:
     clock = Clock()
     async with guarded(trusting(oidc, introspect=True, clock=clock)) as here:
         token = await token_of(oidc, here, "opaque")
@@ -187,8 +187,8 @@ async def test_an_opaque_token_is_asked_about_and_ends_when_it_is_revoked(oidc: 
 
 
 @pytest.mark.parametrize("introspect", [False, True], ids=["jwks", "introspection"])
-async def test_a_token_for_another_server_is_refused(oidc: OIDCPeer, introspect: bool) -> None:
-    """The same authorization server gives it out for one, and it is shown to the other."""
+async def test_token_for_another_server_is_refused(oidc: OIDCPeer, introspect: bool) -> None:
+    """The same authorization server has issued it for the other server."""
     id = "opaque" if introspect else "basic"
     async with (
         guarded(trusting(oidc, introspect=introspect)) as one,
@@ -200,7 +200,7 @@ async def test_a_token_for_another_server_is_refused(oidc: OIDCPeer, introspect:
         assert (await other.send(**request, token=token)).status_code == 401
 
 
-async def test_a_token_ends(oidc: OIDCPeer) -> None:
+async def test_token_expires(oidc: OIDCPeer) -> None:
     clock = Clock()
     async with guarded(trusting(oidc, clock=clock)) as here:
         request = modern("tools/call", name="who", arguments={})
@@ -210,7 +210,7 @@ async def test_a_token_ends(oidc: OIDCPeer) -> None:
         assert (await here.send(**request, token=token)).status_code == 401
 
 
-async def test_an_unknown_program_receives_the_reason(oidc: OIDCPeer) -> None:
+async def test_wrong_client_secret_error_is_reported(oidc: OIDCPeer) -> None:
     wrong = evolve(oidc.registered("basic"), client_secret=Secret("wrong"))
     async with guarded(trusting(oidc)) as here:
         with pytest.raises(AuthorizationError, match="invalid_client"):
@@ -219,7 +219,7 @@ async def test_an_unknown_program_receives_the_reason(oidc: OIDCPeer) -> None:
 
 
 async def token_of(oidc: OIDCPeer, here: Guarded, id: str) -> str:
-    """One for this server."""
+    """Return a token for this server."""
     auth = ClientCredentials(client=oidc.registered(id), dpop="never").client_auth(here.url, loopback_fetch())
     refused = await here.send(modern("tools/list")["message"], headers=modern("tools/list")["headers"])
     assert refused.status_code == 401

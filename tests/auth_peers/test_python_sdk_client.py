@@ -33,14 +33,14 @@ from tests.auth_peers.own_authorization import BACK, browser_of, own_authorizati
 __all__: list[str] = []
 
 REVISIONS = {"2026-07-28": "2026-07-28", "2025-11-25": "legacy"}
-"""The SDK's name for the mode that leads to each revision."""
+"""The modes of the SDK, by the revision that each negotiates."""
 PLACES = ("", "/auth")
-"""Where the authorization server is: at the root, as most are, or below, where its metadata is found by insertion."""
+"""Paths of the authorization server: the root, as usual, and one that its metadata URL has after `.well-known`."""
 
 
 @define
 class Storage:
-    """What an application keeps for the SDK."""
+    """The storage that an application provides to the SDK."""
 
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None
@@ -62,7 +62,7 @@ class Storage:
 
 @define
 class Application:
-    """A program with the SDK, and a person before it."""
+    """A program with the SDK, and its user."""
 
     browser: Browser
     storage: Storage = field(factory=Storage)
@@ -103,7 +103,7 @@ async def call(client: Client, tool: str) -> str:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("place", PLACES, ids=["root", "below"])
-async def test_it_registers_logs_in_and_steps_up(tmp_path: Path, place: str, revision: str) -> None:
+async def test_sdk_client_registers_logs_in_and_steps_up(tmp_path: Path, place: str, revision: str) -> None:
     ada = Application(browser_of("ada"))
     async with own_authorization(tmp_path, path=place, list_all=True) as (here, _):
         async with connected(here, ada.auth(here.url), revision) as client:
@@ -120,13 +120,13 @@ async def test_it_registers_logs_in_and_steps_up(tmp_path: Path, place: str, rev
             assert (await call(client, "who")).split()[2:] == ["read", "write"]
             assert len(ada.asked) == 2
             assert sorted(ada.asked[1]["scope"][0].split()) == ["read", "write"]
-    # The login, the consent; then only the consent.
+    # First a login and a consent; then only a consent.
     assert ["Log in" in page for page in ada.browser.pages] == [True, False, False]
     assert "Write your notes" not in ada.browser.pages[1]
     assert "Write your notes" in ada.browser.pages[2]
 
 
-async def test_it_renews_its_token_without_the_person(tmp_path: Path) -> None:
+async def test_sdk_client_renews_its_token_without_the_user(tmp_path: Path) -> None:
     ada = Application(browser_of("ada"))
     async with own_authorization(tmp_path) as (here, _):
         provider = ada.auth(here.url)
@@ -134,7 +134,7 @@ async def test_it_renews_its_token_without_the_person(tmp_path: Path) -> None:
             await call(client, "who")
             first = ada.storage.tokens
             assert first is not None
-            provider.context.token_expiry_time = 1.0  # as if it had ended long ago
+            provider.context.token_expiry_time = 1.0  # as if it had expired long ago
             assert (await call(client, "who")).startswith("ada ")
             second = ada.storage.tokens
             assert second is not None
@@ -143,7 +143,7 @@ async def test_it_renews_its_token_without_the_person(tmp_path: Path) -> None:
     assert len(ada.asked) == 1
 
 
-async def test_a_refusal_of_the_user_is_final(tmp_path: Path) -> None:
+async def test_login_denied_by_the_user_is_an_error(tmp_path: Path) -> None:
     ada = Application(browser_of("ada", "Deny"))
     async with own_authorization(tmp_path) as (here, _):
         with pytest.RaisesGroup(OAuthFlowError, allow_unwrapped=True, flatten_subgroups=True):
@@ -153,7 +153,7 @@ async def test_a_refusal_of_the_user_is_final(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-async def test_a_program_acts_for_itself(tmp_path: Path, method: Any) -> None:
+async def test_sdk_client_without_a_user_authenticates(tmp_path: Path, method: Any) -> None:
     secret = "at least sixteen: +&%/ characters"
     clients: Mapping[str, ClientSettings] = {
         "robot": ClientSettings(secret=Secret(secret), grant_types=("client_credentials",), scopes=("read",))

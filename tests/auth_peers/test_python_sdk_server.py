@@ -61,8 +61,8 @@ async def who(client: mcptrio.Client) -> list[str]:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_person_consents_once(sdk_guarded: Mapping[str, str], mode: str, revision: str) -> None:
-    """With metadata of a resource, and as in 2025-03-26, where the server's origin is the authorization server."""
+async def test_user_consents_once(sdk_guarded: Mapping[str, str], mode: str, revision: str) -> None:
+    """With resource metadata, and as in 2025-03-26, where the server's origin is the authorization server."""
     url, browser = sdk_guarded[mode], ada()
     async with connected(url, oauth(browser), revision) as client:
         subject, resource, scope, token = await who(client)
@@ -74,7 +74,7 @@ async def test_a_person_consents_once(sdk_guarded: Mapping[str, str], mode: str,
     assert "peers wants notes" in browser.pages[0]
 
 
-async def test_what_was_granted_outlives_a_connection_and_a_program(sdk_guarded: Mapping[str, str]) -> None:
+async def test_stored_grant_is_used_by_later_connections_and_programs(sdk_guarded: Mapping[str, str]) -> None:
     url, browser, store = sdk_guarded["resource"], ada(), MemoryTokenStore()
     tokens = set()
     for _ in range(2):
@@ -85,7 +85,7 @@ async def test_what_was_granted_outlives_a_connection_and_a_program(sdk_guarded:
     assert len(tokens) == len(browser.pages) == 1
 
 
-async def test_a_token_is_renewed_before_it_ends_and_without_the_person(sdk_guarded: Mapping[str, str]) -> None:
+async def test_token_is_renewed_before_it_expires_without_the_user(sdk_guarded: Mapping[str, str]) -> None:
     clock, browser = Clock(), ada()
     async with connected(sdk_guarded["resource"], oauth(browser, clock=clock)) as client:
         before = await who(client)
@@ -96,8 +96,8 @@ async def test_a_token_is_renewed_before_it_ends_and_without_the_person(sdk_guar
     assert len(browser.pages) == 1
 
 
-async def test_a_logged_out_user_logs_in_again(sdk_guarded: Mapping[str, str]) -> None:
-    """The grant is revoked at the server too: the SDK's server accepts neither token."""
+async def test_logged_out_user_logs_in_again(sdk_guarded: Mapping[str, str]) -> None:
+    """The SDK's server revokes the grant: it accepts neither of its tokens."""
     url, browser = sdk_guarded["resource"], ada()
     method = oauth(browser)
     async with connected(url, method) as client:
@@ -107,7 +107,7 @@ async def test_a_logged_out_user_logs_in_again(sdk_guarded: Mapping[str, str]) -
     assert len(browser.pages) == 2
 
 
-async def test_a_refusal_of_the_user_is_final(sdk_guarded: Mapping[str, str]) -> None:
+async def test_login_denied_by_the_user_is_an_error(sdk_guarded: Mapping[str, str]) -> None:
     browser = ada("No")
     with pytest.raises(AuthorizationError, match="access_denied"):
         async with connected(sdk_guarded["resource"], oauth(browser)):
@@ -115,17 +115,17 @@ async def test_a_refusal_of_the_user_is_final(sdk_guarded: Mapping[str, str]) ->
     assert len(browser.pages) == 1
 
 
-async def test_many_requests_at_once_ask_once(sdk_guarded: Mapping[str, str]) -> None:
-    """Twenty clients of one program, none of which has a token yet."""
+async def test_concurrent_clients_ask_the_user_once(sdk_guarded: Mapping[str, str]) -> None:
+    """Twenty clients of one program, all without a token."""
     browser, found = ada(), []
     method = oauth(browser)
 
-    async def come() -> None:
+    async def connect_once() -> None:
         async with connected(sdk_guarded["resource"], method) as client:
             found.append((await who(client))[3])
 
     async with trio.open_nursery() as nursery:
         for _ in range(20):
-            nursery.start_soon(come)
+            nursery.start_soon(connect_once)
     assert len(found) == 20
     assert len(set(found)) == len(browser.pages) == 1

@@ -14,13 +14,13 @@ TEST = re.compile(r"^(?:async )?def test_\w+\(", re.MULTILINE)
 
 
 def rows() -> list[list[str]]:
-    """The attack, the result, and the test modules."""
+    """The attack, the result, and the test modules of each row."""
     section = PAGE.read_text("utf-8").partition("\n## Tests\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
 
 
-def test_every_attack_is_tried_somewhere() -> None:
+def test_each_attack_names_existing_tests() -> None:
     found = rows()
     assert len(found) > 20
     for attack, happens, where in found:
@@ -35,7 +35,7 @@ def test_every_attack_is_tried_somewhere() -> None:
             assert TEST.search(path.read_text("utf-8")), f"{attack}: there is no test in {module}"
 
 
-def test_no_module_of_attacks_is_left_out() -> None:
+def test_each_module_of_attacks_is_named() -> None:
     named = set(MODULE.findall("".join(where for _, _, where in rows())))
     folders = ("tests/auth", "tests/auth_peers", "plugins/mcptrio-authserver/tests")
     there = {str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).glob("test_*attacks.py")}

@@ -1,4 +1,4 @@
-"""Functions with a decorator, registered on a server by hand."""
+"""Decorated functions, registered on a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists are written once and kept: what clients get is the same as if they were not."""
+"""Encoded list pages are cached, and clients see no difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 
 class Many:
-    """What there is of everything."""
+    """A plugin with several entries of each kind."""
 
     @tool(title="é", read_only=True)
     def first(self, x: int) -> str:
@@ -61,7 +61,7 @@ async def test_repeated_listing_returns_the_same_pages(revision: str) -> None:
         assert await seen() == first
 
 
-async def test_change_is_seen_at_once() -> None:
+async def test_change_of_a_list_is_visible_at_once() -> None:
     server = Server(plugins=[Many()])
     async with server.open(), mcptrio.connect(server) as client:
         assert [tool.name async for tool in client.tools()] == ["first", "second"]
@@ -83,7 +83,7 @@ async def test_unencodable_tool_fails_only_its_own_listing() -> None:
         assert len((await client.request("tools/list")).tools) == 2
 
 
-def test_pages_are_bounded_whatever_cursors_come() -> None:
+def test_cached_pages_are_limited_for_any_cursors() -> None:
     server = Server(plugins=[Many()], settings=ServerSettings(page_size=1))
     registry: Registry[ToolEntry] = server.catalog.tools.registry
     made: list[str | None] = []
@@ -99,7 +99,7 @@ def test_pages_are_bounded_whatever_cursors_come() -> None:
     first["_meta"] = {"a": "caller's own"}
     assert "_meta" not in pages.page(LATEST, None)
     assert b'"first"' in encode(Response(1, first))
-    # The same page by other names: each is a cursor of this list.
+    # Other spellings of the same page: each is a valid cursor of this list.
     for position in range(200):
         pages.page(LATEST, urlsafe_b64encode(f"tool\0{position}\0first".encode()).decode().rstrip("="))
     assert len(pages._pages) <= 64

@@ -16,15 +16,15 @@ def test_closer_match_ranks_first() -> None:
     assert rank(candidates, "py").values == ("py", "pyramid", "Python", "the-py", "happy", "p_y_x")
 
 
-def test_a_capital_in_the_middle_begins_a_word() -> None:
+def test_capital_inside_a_candidate_begins_a_word() -> None:
     assert rank(["unnamed", "fileName"], "name").values == ("fileName", "unnamed")
 
 
-def test_equals_keep_their_order() -> None:
+def test_equal_matches_keep_their_order() -> None:
     assert rank(["bb", "ba", "bc"], "b").values == ("bb", "ba", "bc")
 
 
-def test_nothing_typed_shows_everything_once() -> None:
+def test_empty_input_returns_each_candidate_once() -> None:
     ranked = rank(["b", "a", "b"], "")
 
     assert ranked.values == ("b", "a")
@@ -32,7 +32,7 @@ def test_nothing_typed_shows_everything_once() -> None:
     assert not ranked.has_more
 
 
-def test_the_rest_is_counted() -> None:
+def test_total_includes_candidates_over_the_limit() -> None:
     ranked = rank((f"item{number}" for number in range(250)), "item")
 
     assert len(ranked.values) == 100
@@ -40,7 +40,7 @@ def test_the_rest_is_counted() -> None:
     assert ranked.has_more
 
 
-def test_an_endless_source_is_left_early() -> None:
+def test_endless_source_is_stopped_at_the_limit() -> None:
     taken = 0
 
     def endless() -> Iterator[str]:
@@ -56,19 +56,19 @@ def test_an_endless_source_is_left_early() -> None:
     assert ranked.has_more
 
 
-def test_a_source_of_one_repeated_word_ends_as_well() -> None:
+def test_endless_source_of_one_value_is_stopped() -> None:
     ranked = rank(("same" for _ in range(20_000)), "s")
 
     assert ranked.values == ("same",)
     assert ranked.has_more
 
 
-def test_the_limit_is_the_protocols() -> None:
+def test_limit_is_that_of_the_protocol() -> None:
     assert len(rank(map(str, range(500)), "").values) == 100
 
 
 @given(st.lists(st.text(max_size=8), max_size=30), st.text(max_size=3))
-def test_every_value_is_a_candidate_that_matches(candidates: list[str], typed: str) -> None:
+def test_result_contains_exactly_the_matching_candidates(candidates: list[str], typed: str) -> None:
     ranked = rank(candidates, typed)
 
     assert len(set(ranked.values)) == len(ranked.values) <= ranked.total <= len(set(candidates))

@@ -1,6 +1,6 @@
-"""A server that misbehaves as told: ``python faulty_server.py [slow-exit] [--once FILE]``. Speaks 2025-11-25.
+"""A server with one fault a tool: ``python faulty_server.py [slow-exit] [--once FILE]``.
 
-Each tool is one fault. Written against the bare protocol, so that nothing keeps it from breaking it.
+It speaks 2025-11-25, and uses no library, so nothing prevents it from violating the protocol.
 """
 
 from __future__ import annotations

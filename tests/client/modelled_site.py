@@ -1,7 +1,7 @@
 """A server that a client reaches over links which a test cuts, with sessions that the server forgets.
 
-Used by the model test of the client's session. One kind of link is a real pipe over channels in memory. The other kind
-behaves as HTTP does: each request stands alone, and the link survives the loss of the session.
+Used by the model test of the client's session. One kind of link is a pipe over channels in memory. The other kind
+behaves as HTTP does: each request is separate, and the link survives the loss of the session.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management"; MCP 2026-07-28, basic/versioning.
 """
@@ -41,7 +41,7 @@ _INFO = {"name": "modelled", "version": "1"}
 
 @define(eq=False)
 class Peer:
-    """One session as the server sees it, or one link where the revision has no sessions."""
+    """One session of the server, or one link if the revision has no sessions."""
 
     send: Callable[[Notification], Awaitable[None]]
     has_session: bool = False
@@ -54,7 +54,7 @@ class Peer:
 class Site:
     """
     Attributes:
-        versions: of the list of tools, and of each resource.
+        versions: versions of the list of tools and of each resource.
         executed: number of executions of each call.
         latency: seconds before each response.
         handshakes: ``initialize`` requests in progress.
@@ -80,10 +80,10 @@ class Site:
     def peers(self) -> list[Peer]:
         return [link.peer for link in self.links]
 
-    # For tests
+    # Called by tests
 
     def cut(self) -> None:
-        """Break every connection; an HTTP link survives that, its requests do not."""
+        """Break every connection. An HTTP link survives that, but its requests fail."""
         for link in list(self.links):
             link.cut()
 
@@ -91,7 +91,7 @@ class Site:
         """Forget the sessions.
 
         Args:
-            notices: whether the client's stream of unasked messages reports it.
+            notices: whether the client's GET stream reports it.
         """
         for link in self.links:
             link.forget(notices=notices)
@@ -102,7 +102,7 @@ class Site:
                 ended.set()
 
     async def change(self, what: str) -> None:
-        """Change the list of tools or a resource, and report it to the subscribers of the moment."""
+        """Change the list of tools or a resource, and report it to the current subscribers."""
         self.versions[what] += 1
         method, params = (
             _CHANGED.get(what, "notifications/resources/updated"),
@@ -240,7 +240,7 @@ class PipeEnd:
         self._nursery.start_soon(self._channel.aclose)
 
     def forget(self, *, notices: bool) -> None:
-        """A pipe has no sessions to forget."""
+        """Do nothing: a pipe has no sessions to forget."""
 
     def _take(self, message: Message) -> None:
         if isinstance(message, Request):
@@ -266,7 +266,7 @@ class PipeEnd:
 
 
 class SessionLink:
-    """A link over which each request stands alone, as over HTTP."""
+    """A link whose requests are separate, as over HTTP."""
 
     name = "modelled"
 
@@ -297,7 +297,7 @@ class SessionLink:
         self.cut()
 
     async def exchange(
-        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
+        self, request: Request, revision: Revision, *, param_headers: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Response | ErrorResponse:
         await self._deliver(revision, is_first=request.method == "initialize")
         with trio.CancelScope() as scope:
@@ -316,7 +316,7 @@ class SessionLink:
             raise ConnectionClosed("the client has closed the connection")
         raise RequestFailed("the connection broke before the answer")
 
-    def give_up(self, id: RequestId) -> None:
+    def abandon(self, id: RequestId) -> None:
         if id in self._exchanges:
             self._late.add(id)
             self._exchanges[id].cancel()
@@ -327,12 +327,12 @@ class SessionLink:
     def cancels_by_leaving(self, revision: Revision) -> bool:
         return not revision.http.sessions
 
-    def mirrors(self, revision: Revision) -> bool:
+    def sends_param_headers(self, revision: Revision) -> bool:
         return False
 
     def settled(self, revision: Revision) -> None:
         self._revision = revision
-        # Its stream of unasked messages would be answered with 404.
+        # The server would answer its GET stream with 404.
         if revision.http.sessions and not self.peer.has_session:
             self._lose()
 

@@ -1,4 +1,4 @@
-"""A plugin that raises each error of the tree that crosses the wire."""
+"""A plugin that raises each error class that the protocol transmits."""
 
 from __future__ import annotations
 

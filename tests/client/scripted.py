@@ -1,4 +1,4 @@
-"""A server that a test plays by hand: it reads each message of the client and sends the test's messages.
+"""A server whose messages a test reads and sends one by one.
 
 The tests of this directory use it for behaviour that our server never shows. Only the first request of a connection is
 answered automatically.
@@ -23,14 +23,14 @@ from mcptrio.transports.memory import MemoryChannel
 from mcptrio.types import TextContent
 from tests.interaction.applies import HANDSHAKE
 
-__all__ = ["EVERYTHING", "FORM", "TOOL", "Script", "lives", "play", "text"]
+__all__ = ["EVERYTHING", "FORM", "TOOL", "Script", "is_usable", "play", "text"]
 
 M = TypeVar("M", Request, Notification, Response, ErrorResponse)
 
 WAIT_TIMEOUT = 30.0
-"""Real seconds a test waits for a message."""
+"""Real seconds that a test waits for a message."""
 VIRTUAL_WAIT_TIMEOUT = 1e7
-"""The same where the clock jumps."""
+"""The same in tests whose clock jumps."""
 
 EVERYTHING: dict[str, Any] = {
     "tools": {"listChanged": True},
@@ -51,16 +51,15 @@ _CACHEABLE = ("tools/list", "prompts/list", "resources/list", "resources/templat
 
 
 def text(words: str) -> dict[str, Any]:
-    """The result of a tool that says something."""
+    """Return the result of a tool that returns a text."""
     return {"content": [{"type": "text", "text": words}]}
 
 
 class Script:
-    """
-    Only one task may wait for messages at a time.
+    """The server's end of a connection. Only one task may wait for messages at a time.
 
     Attributes:
-        received: all messages that came, in order.
+        received: all messages received, in order.
     """
 
     def __init__(self, channel: MemoryChannel, revision: str) -> None:
@@ -76,14 +75,14 @@ class Script:
     # Receiving
 
     async def take(self, kind: type[M], method: str | None = None) -> M:
-        """The next message, which must be of this kind."""
+        """Return the next message, which must be of this kind."""
         message = await self.take_any()
         assert isinstance(message, kind), message
         assert method is None or getattr(message, "method", method) == method, message
         return message
 
     async def take_any(self) -> Message:
-        """The next message."""
+        """Return the next message."""
         jumps = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
         with trio.fail_after(VIRTUAL_WAIT_TIMEOUT if jumps else WAIT_TIMEOUT):
             while not self._unread:
@@ -92,14 +91,14 @@ class Script:
         self.received.append(message)
         return message
 
-    async def asked(self, method: str | None = None) -> Request:
+    async def next_request(self, method: str | None = None) -> Request:
         return await self.take(Request, method)
 
-    async def told(self, method: str) -> Notification:
+    async def next_notification(self, method: str) -> Notification:
         return await self.take(Notification, method)
 
-    async def silent(self) -> None:
-        """Nothing has come, and nothing is on its way."""
+    async def expect_nothing(self) -> None:
+        """Fail if a message has arrived or is about to arrive."""
         await trio.testing.wait_all_tasks_blocked()
         with trio.move_on_after(0):
             self._unread.extend(await self._channel.receive())
@@ -111,7 +110,7 @@ class Script:
         await self._channel.send(messages)
 
     async def answer(self, request: Request, result: Mapping[str, Any] | None = None) -> None:
-        """A result, with what its revision wants of every result."""
+        """Send a result, with the members that its revision requires."""
         await self.send(Response(request.id, self.complete(request.method, result or {})))
 
     def complete(self, method: str, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,41 +122,41 @@ class Script:
     async def refuse(self, request: Request, code: int, message: str = "no", data: Any = None) -> None:
         await self.send(ErrorResponse(request.id, code, message, data))
 
-    async def tell(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         await self.send(Notification(method, dict(params) if params is not None else None))
 
     async def progress(self, request: Request, progress: float, **more: Any) -> None:
-        """A report about a request, with the token it brought."""
+        """Send a progress report with the token of the request."""
         assert request.params is not None
         token = request.params["_meta"]["progressToken"]
-        await self.tell("notifications/progress", {"progressToken": token, "progress": progress, **more})
+        await self.notify("notifications/progress", {"progressToken": token, "progress": progress, **more})
 
     async def close(self) -> None:
         await self._channel.aclose()
 
     async def begin(self, capabilities: Mapping[str, Any]) -> None:
-        """Agree on the revision, as its servers do."""
+        """Agree on the revision, as a server of that revision does."""
         info = {"name": "played", "version": "1"}
         if not self.handshake:
-            request = await self.asked("server/discover")
+            request = await self.next_request("server/discover")
             meta = {"io.modelcontextprotocol/serverInfo": info}
             result = {"supportedVersions": [self.revision], "capabilities": dict(capabilities), "_meta": meta}
             await self.answer(request, {"ttlMs": 0, "cacheScope": "private", **result})
             return
-        request = await self.asked("initialize")
+        request = await self.next_request("initialize")
         result = {"protocolVersion": self.revision, "capabilities": dict(capabilities), "serverInfo": info}
         await self.answer(request, result)
-        await self.told("notifications/initialized")
+        await self.next_notification("notifications/initialized")
 
 
 @asynccontextmanager
 async def play(
     revision: str, *, capabilities: Mapping[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[tuple[Client, Script]]:
-    """A client that speaks this revision, and the server's end, after they have agreed.
+    """Yield a client of this revision and the server's end, after both have agreed.
 
     Args:
-        options: of :func:`mcptrio.connect`; without pings unless they say otherwise.
+        options: of :func:`mcptrio.connect`; pings are off by default.
     """
     options = {"ping_interval": 0, **options}
     ours, theirs = memory_channel_pair()
@@ -171,18 +170,18 @@ async def play(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(begin)
         async with connect(ours, revision=revision, **options) as client:
-            # One reads at a time.
+            # Only one task may read.
             await begun.wait()
             yield client, script
     await theirs.aclose()
 
 
-async def lives(client: Client, script: Script) -> bool:
-    """Whether the two still understand each other."""
+async def is_usable(client: Client, script: Script) -> bool:
+    """Return whether a tool call still succeeds."""
     async with trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.answer(await script.asked("tools/call"), text("here"))
+            await script.answer(await script.next_request("tools/call"), text("here"))
 
         nursery.start_soon(serve)
         result = await client.call_tool("work")

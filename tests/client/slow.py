@@ -1,4 +1,4 @@
-"""A plugin whose tools take their time, and callbacks for calls of it.
+"""A plugin whose tools take time, and callbacks for their calls.
 
 Used by the tests of calls and of their deadlines.
 """
@@ -16,17 +16,17 @@ from mcptrio.protocol.messages import Request
 from mcptrio.types import CallToolResult, TextContent
 from tests.client.scripted import text
 
-__all__ = ["Slow", "answer_with", "never_called", "said"]
+__all__ = ["Slow", "answer_with", "never_called", "text_of"]
 
 
-def said(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     [block] = result.content
     assert isinstance(block, TextContent)
     return block.text
 
 
 class Slow:
-    """A plugin whose tools take their time."""
+    """A plugin whose tools take time."""
 
     def __init__(self) -> None:
         self.started = trio.Event()
@@ -34,7 +34,7 @@ class Slow:
 
     @tool
     async def wait(self) -> str:
-        """Wait for ever."""
+        """Wait forever."""
         self.started.set()
         try:
             await trio.sleep_forever()
@@ -44,7 +44,7 @@ class Slow:
 
     @tool
     async def count(self, ctx: Context, to: int) -> str:
-        """Count, and tell."""
+        """Count, and report progress."""
         for number in range(1, to + 1):
             await ctx.report_progress(number, to, f"number {number}")
             await trio.sleep(1)
@@ -52,9 +52,9 @@ class Slow:
 
 
 async def answer_with(
-    asked: Callable[[str], Awaitable[Request]], answer: Callable[[Request, Any], Awaitable[None]], words: str
+    next_request: Callable[[str], Awaitable[Request]], answer: Callable[[Request, Any], Awaitable[None]], words: str
 ) -> None:
-    await answer(await asked("tools/call"), text(words))
+    await answer(await next_request("tools/call"), text(words))
 
 
 def never_called(progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""Results are cached while they are fresh, and no longer."""
+"""Results are cached for their time to live."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LISTS = {
 
 
 class Counting:
-    """A script that answers everything with the same time to live, and counts.
+    """A script that answers every request with the same time to live, and counts the requests.
 
     Attributes:
-        asked: the methods, in order, and what tells their requests apart.
+        asked: the method of each request, in order, with its cursor or URI.
     """
 
     def __init__(self, script: Script, **hints: Any) -> None:
@@ -46,7 +46,7 @@ class Counting:
 
     async def run(self) -> None:
         while True:
-            request = await self.script.asked()
+            request = await self.script.next_request()
             await self.answer(request)
 
     async def answer(self, request: Request) -> None:
@@ -60,7 +60,7 @@ class Counting:
 
 
 @pytest.mark.parametrize("method", LISTS)
-async def test_answer_is_kept_while_it_is_fresh(method: str, autojump_clock: object) -> None:
+async def test_result_is_cached_until_its_ttl_ends(method: str, autojump_clock: object) -> None:
     ask, _ = LISTS[method]
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, ttlMs=60_000)
@@ -78,8 +78,7 @@ async def test_answer_is_kept_while_it_is_fresh(method: str, autojump_clock: obj
 
 @pytest.mark.parametrize("method", LISTS)
 @pytest.mark.parametrize("hints", [{}, {"ttlMs": 0}, {"ttlMs": -5}], ids=["", "zero", "negative"])
-async def test_answer_that_is_stale_at_once_is_not_kept(method: str, hints: dict[str, Any]) -> None:
-    """A negative time means none."""
+async def test_result_without_a_positive_ttl_is_not_cached(method: str, hints: dict[str, Any]) -> None:
     ask, _ = LISTS[method]
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, **hints)
@@ -91,8 +90,7 @@ async def test_answer_that_is_stale_at_once_is_not_kept(method: str, hints: dict
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_older_revisions_say_nothing_of_keeping(revision: str) -> None:
-    """Also where a server says the words of a newer one."""
+async def test_ttl_is_ignored_in_older_revisions(revision: str) -> None:
     async with play(revision) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, ttlMs=60_000)
         nursery.start_soon(counting.run)
@@ -102,7 +100,7 @@ async def test_older_revisions_say_nothing_of_keeping(revision: str) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_nothing_is_kept_for_longer_than_an_hour(autojump_clock: object) -> None:
+async def test_ttl_is_limited_to_an_hour(autojump_clock: object) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, ttlMs=10**15)
         nursery.start_soon(counting.run)
@@ -116,7 +114,7 @@ async def test_nothing_is_kept_for_longer_than_an_hour(autojump_clock: object) -
         nursery.cancel_scope.cancel()
 
 
-async def test_pages_and_resources_are_kept_each_for_itself(autojump_clock: object) -> None:
+async def test_pages_and_resources_are_cached_separately(autojump_clock: object) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, ttlMs=60_000)
         nursery.start_soon(counting.run)
@@ -135,8 +133,8 @@ async def test_pages_and_resources_are_kept_each_for_itself(autojump_clock: obje
         nursery.cancel_scope.cancel()
 
 
-async def test_one_client_knows_nothing_of_another() -> None:
-    """They may act for different people."""
+async def test_clients_of_one_server_have_separate_caches() -> None:
+    """The clients may have different principals."""
     server = Server(settings=ServerSettings(list_ttl_ms=60_000))
     server.add_tool(early)
     async with connect(server) as first, connect(server) as second:
@@ -146,16 +144,16 @@ async def test_one_client_knows_nothing_of_another() -> None:
 
 
 def early() -> str:
-    """Be there from the beginning."""
+    """The first tool."""
     return ""
 
 
 def late() -> str:
-    """Be added."""
+    """The tool that is added."""
     return ""
 
 
-async def test_the_one_used_longest_ago_gives_way() -> None:
+async def test_least_recently_used_result_is_evicted() -> None:
     async with play(NEW, cache_entries=2) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, ttlMs=60_000)
         nursery.start_soon(counting.run)
@@ -165,7 +163,7 @@ async def test_the_one_used_longest_ago_gives_way() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_nothing_is_kept_where_nothing_is_wanted() -> None:
+async def test_cache_without_entries_stores_nothing() -> None:
     async with play(NEW, cache_entries=0) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, ttlMs=60_000)
         nursery.start_soon(counting.run)
@@ -179,7 +177,7 @@ async def test_nothing_is_kept_where_nothing_is_wanted() -> None:
 
 
 async def change(script: Script, method: str, **params: Any) -> None:
-    await script.tell(method, params)
+    await script.notify(method, params)
     await wait_all_tasks_blocked()
 
 
@@ -192,7 +190,7 @@ async def change(script: Script, method: str, **params: Any) -> None:
         ("notifications/message", set()),
     ],
 )
-async def test_change_of_a_list_makes_that_list_stale(notification: str, stale: set[str]) -> None:
+async def test_list_changed_notification_invalidates_that_list(notification: str, stale: set[str]) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         counting = Counting(script, ttlMs=60_000)
         nursery.start_soon(counting.run)
@@ -227,25 +225,25 @@ async def test_resource_update_invalidates_the_resource_and_its_parents() -> Non
         ("resources/read", Notification("notifications/resources/updated", {"uri": "note:///1"})),
     ],
 )
-async def test_answer_overtaken_by_a_change_is_not_kept(method: str, notification: Notification) -> None:
-    """It may have been made before the change, however late it comes."""
+async def test_result_that_arrives_after_a_change_is_not_cached(method: str, notification: Notification) -> None:
+    """The server may have made it before the change."""
     ask, result = LISTS[method]
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            request = await script.asked(method)
+            request = await script.next_request(method)
             await script.send(notification)
             await script.answer(request, {**result, "ttlMs": 60_000})
-            await script.answer(await script.asked(method), {**result, "ttlMs": 60_000})
+            await script.answer(await script.next_request(method), {**result, "ttlMs": 60_000})
 
         nursery.start_soon(serve)
         await ask(client)
         await ask(client)
         await ask(client)
-        await script.silent()
+        await script.expect_nothing()
 
 
-async def test_change_of_a_server_of_ours_is_noticed_while_the_list_is_fresh() -> None:
+async def test_change_of_an_mcptrio_server_invalidates_its_list() -> None:
     server = Server(settings=ServerSettings(list_ttl_ms=3_600_000))
     server.add_tool(early)
     async with connect(server) as client, client.subscribe(tools=True) as changes:
@@ -255,11 +253,11 @@ async def test_change_of_a_server_of_ours_is_noticed_while_the_list_is_fresh() -
         assert [tool.name for tool in await client.tools().all()] == ["early", "late"]
 
 
-# --- what is never kept
+# --- results that are never cached
 
 
-async def test_answer_to_a_retry_is_not_kept() -> None:
-    """It depends on what the user said. Source: server/utilities/caching, "Cache Key"."""
+async def test_result_of_a_retry_with_input_is_not_cached() -> None:
+    """It depends on the user's answers. Source: server/utilities/caching, "Cache Key"."""
 
     async def elicit(form: Any) -> dict[str, Any]:
         return {"name": "Ada"}
@@ -269,21 +267,21 @@ async def test_answer_to_a_retry_is_not_kept() -> None:
         async def serve() -> None:
             for _ in range(2):
                 question = {"name": {"method": "elicitation/create", "params": FORM}}
-                request = await script.asked("resources/read")
+                request = await script.next_request("resources/read")
                 await script.answer(request, {"resultType": "input_required", "inputRequests": question})
-                await script.answer(await script.asked("resources/read"), {"contents": [], "ttlMs": 60_000})
+                await script.answer(await script.next_request("resources/read"), {"contents": [], "ttlMs": 60_000})
 
         nursery.start_soon(serve)
         await client.read_resource("note:///1")
         await client.read_resource("note:///1")
 
 
-async def test_error_is_not_kept() -> None:
+async def test_error_is_not_cached() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.asked("resources/read"), -32603)
-            await script.answer(await script.asked("resources/read"), {"contents": []})
+            await script.refuse(await script.next_request("resources/read"), -32603)
+            await script.answer(await script.next_request("resources/read"), {"contents": []})
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError):
@@ -291,8 +289,8 @@ async def test_error_is_not_kept() -> None:
         await client.read_resource("note:///1")
 
 
-async def test_calls_prompts_and_completions_are_not_kept() -> None:
-    """Whatever a server says of them."""
+async def test_calls_prompts_and_completions_are_not_cached() -> None:
+    """Even if the server sends a time to live."""
     answers: dict[str, dict[str, Any]] = {
         "tools/call": {"content": []},
         "prompts/get": {"messages": []},
@@ -308,7 +306,7 @@ async def test_calls_prompts_and_completions_are_not_kept() -> None:
 
         async def serve() -> None:
             for _ in range(6):
-                request = await script.asked()
+                request = await script.next_request()
                 hints = {"resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"}
                 await script.send(Response(request.id, {**hints, **answers[request.method]}))
 
@@ -317,7 +315,7 @@ async def test_calls_prompts_and_completions_are_not_kept() -> None:
         await ask(client)
 
 
-async def test_resource_of_an_mcptrio_server_is_read_again_each_time() -> None:
+async def test_resource_of_an_mcptrio_server_is_not_cached_by_default() -> None:
     server = Server()
     reads = 0
 

@@ -1,4 +1,4 @@
-"""Requests under way: progress, cancellation, and who notices the end of a call."""
+"""Requests in flight: progress, cancellation, and the end of a call."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mcptrio.serving import (
     ServerLimits,
     ServerSettings,
 )
-from tests.client.scripted import lives, play, text
-from tests.client.slow import Slow, answer_with, never_called, said
+from tests.client.scripted import is_usable, play, text
+from tests.client.slow import Slow, answer_with, never_called, text_of
 from tests.interaction.applies import HANDSHAKE, REVISIONS
 
 __all__: list[str] = []
@@ -31,19 +31,19 @@ OLD, NEW = HANDSHAKE[-1], REVISIONS[-1]
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_reports_of_a_server_of_ours_come_in_order_and_before_the_result(
+async def test_progress_of_an_mcptrio_server_arrives_in_order_before_the_result(
     revision: str, autojump_clock: object
 ) -> None:
     heard: list[Progress] = []
     async with connect(Server(plugins=[Slow()]), revision=revision) as client:
         result = await client.call_tool("count", {"to": 5}, progress=heard.append)
 
-        assert said(result) == "counted to 5"
+        assert text_of(result) == "counted to 5"
         with_text = revision != "2024-11-05"
         assert heard == [Progress(n, 5, f"number {n}" if with_text else None) for n in range(1, 6)]
 
 
-async def test_reports_come_before_the_result_however_close(autojump_clock: object) -> None:
+async def test_progress_callback_receives_all_reports_before_the_result(autojump_clock: object) -> None:
     heard: list[float] = []
 
     async def listen(progress: Progress) -> None:
@@ -53,7 +53,7 @@ async def test_reports_come_before_the_result_however_close(autojump_clock: obje
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             for step in range(50):
                 await script.progress(request, step)
             await script.answer(request, text("done"))
@@ -63,7 +63,7 @@ async def test_reports_come_before_the_result_however_close(autojump_clock: obje
         assert heard == list(range(50))
 
 
-async def test_of_a_flood_of_reports_the_newest_are_heard(autojump_clock: object) -> None:
+async def test_flood_of_progress_keeps_the_newest_reports(autojump_clock: object) -> None:
     heard: list[float] = []
     go_on = trio.Event()
 
@@ -74,14 +74,14 @@ async def test_of_a_flood_of_reports_the_newest_are_heard(autojump_clock: object
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             for step in range(1000):
                 await script.progress(request, step)
             await script.answer(request, text("done"))
             go_on.set()
 
         nursery.start_soon(work)
-        assert said(await client.call_tool("work", progress=listen)) == "done"
+        assert text_of(await client.call_tool("work", progress=listen)) == "done"
 
     assert heard[0] == 0
     assert 50 < len(heard) < 100
@@ -89,7 +89,7 @@ async def test_of_a_flood_of_reports_the_newest_are_heard(autojump_clock: object
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["plain", "async"])
-async def test_callback_that_fails_ends_its_call_and_no_other(waits: bool) -> None:
+async def test_failing_progress_callback_ends_only_its_call(waits: bool) -> None:
     def fail(progress: Progress) -> None:
         raise KeyError("mine")
 
@@ -100,27 +100,27 @@ async def test_callback_that_fails_ends_its_call_and_no_other(waits: bool) -> No
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             await script.progress(request, 1)
-            cancelled = await script.told("notifications/cancelled")
+            cancelled = await script.next_notification("notifications/cancelled")
             assert cancelled.params is not None
             assert cancelled.params["requestId"] == request.id
             told.set()
-            await answer_with(script.asked, script.answer, "still here")
+            await answer_with(script.next_request, script.answer, "still here")
 
         told = trio.Event()
         nursery.start_soon(work)
         with pytest.raises(KeyError, match="mine"):
             await client.call_tool("work", progress=fail_later if waits else fail)
         await told.wait()
-        assert said(await client.call_tool("work")) == "still here"
+        assert text_of(await client.call_tool("work")) == "still here"
 
 
 # --- cancellation
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_cancelling_reaches_the_handler_of_a_server_of_ours(revision: str) -> None:
+async def test_cancellation_reaches_the_handler_of_an_mcptrio_server(revision: str) -> None:
     plugin = Slow()
     server = Server(plugins=[plugin])
     async with connect(server, revision=revision) as client:
@@ -134,7 +134,7 @@ async def test_cancelling_reaches_the_handler_of_a_server_of_ours(revision: str)
 
         assert plugin.ended == ["cancelled"]
         assert server.status.in_flight == 0
-        assert said(await client.call_tool("count", {"to": 0})) == "counted to 0"
+        assert text_of(await client.call_tool("count", {"to": 0})) == "counted to 0"
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -143,32 +143,32 @@ async def test_server_receives_one_cancellation(revision: str, listens: bool) ->
     async with play(revision) as (client, script):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: client.call_tool("work", progress=never_called if listens else None))
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             nursery.cancel_scope.cancel()
 
-        cancelled = await script.told("notifications/cancelled")
+        cancelled = await script.next_notification("notifications/cancelled")
         assert cancelled.params is not None
         assert cancelled.params["requestId"] == request.id
-        await script.silent()
+        await script.expect_nothing()
 
 
-async def test_call_that_never_left_is_not_taken_back() -> None:
+async def test_call_cancelled_before_it_is_sent_sends_nothing() -> None:
     async with play(OLD) as (client, script):
         with trio.CancelScope() as scope:
             scope.cancel()
             await client.call_tool("work")
 
-        await script.silent()
+        await script.expect_nothing()
 
 
-# --- one call's end is not the others'
+# --- isolation of calls
 
 
-async def test_errors_come_as_the_server_put_them() -> None:
+async def test_server_error_is_raised_with_its_code_message_and_data() -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
-            await script.refuse(await script.asked("tools/call"), -32050, "no luck", [1, {"two": None}])
+            await script.refuse(await script.next_request("tools/call"), -32050, "no luck", [1, {"two": None}])
 
         nursery.start_soon(work)
         with pytest.raises(MCPError, match="no luck") as caught:
@@ -187,11 +187,11 @@ async def test_errors_come_as_the_server_put_them() -> None:
     ],
     ids=["no list", "no text", "no block", "no boolean"],
 )
-async def test_result_that_cannot_be_read_fails_its_call_alone(revision: str, result: dict[str, Any]) -> None:
+async def test_invalid_result_fails_only_its_call(revision: str, result: dict[str, Any]) -> None:
     async with play(revision) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
-            first, second = await script.asked("tools/call"), await script.asked("tools/call")
+            first, second = await script.next_request("tools/call"), await script.next_request("tools/call")
             await script.answer(first, result)
             await script.answer(second, text("fine"))
 
@@ -204,20 +204,20 @@ async def test_result_that_cannot_be_read_fails_its_call_alone(revision: str, re
 
             calls.start_soon(fail)
             await wait_all_tasks_blocked()
-            assert said(await client.call_tool("second")) == "fine"
+            assert text_of(await client.call_tool("second")) == "fine"
 
 
-async def test_answers_find_their_calls_in_any_order() -> None:
+async def test_responses_are_matched_to_calls_in_any_order() -> None:
     answers: dict[str, str] = {}
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def call(name: str) -> None:
-            answers[name] = said(await client.call_tool(name))
+            answers[name] = text_of(await client.call_tool(name))
 
         names = [f"tool {number}" for number in range(20)]
         for name in names:
             nursery.start_soon(call, name)
-        requests = [await script.asked("tools/call") for _ in names]
+        requests = [await script.next_request("tools/call") for _ in names]
         for request in reversed(requests):
             assert request.params is not None
             await script.answer(request, text(f"I am {request.params['name']}"))
@@ -226,7 +226,7 @@ async def test_answers_find_their_calls_in_any_order() -> None:
     assert len({request.id for request in requests}) == 20
 
 
-async def test_end_of_the_connection_fails_calls_under_way_and_to_come() -> None:
+async def test_closed_connection_fails_pending_and_later_calls() -> None:
     async with play(OLD) as (client, script):
 
         async def fail() -> None:
@@ -236,39 +236,39 @@ async def test_end_of_the_connection_fails_calls_under_way_and_to_come() -> None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(fail)
             nursery.start_soon(fail)
-            await script.asked("tools/call")
-            await script.asked("tools/call")
+            await script.next_request("tools/call")
+            await script.next_request("tools/call")
             await script.close()
         await fail()
         assert client.revision == OLD
 
 
-# --- a call that is followed
+# --- calls with an iterator of reports
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_followed_call_gives_its_reports_and_then_its_result(revision: str, autojump_clock: object) -> None:
+async def test_started_call_yields_its_reports_and_its_result(revision: str, autojump_clock: object) -> None:
     async with connect(Server(plugins=[Slow()]), revision=revision) as client:
         async with client.start_tool("count", {"to": 3}) as call:
             assert [progress.progress async for progress in call] == [1, 2, 3]
-            assert said(await call.result()) == "counted to 3"
-            assert said(await call.result()) == "counted to 3"
+            assert text_of(await call.result()) == "counted to 3"
+            assert text_of(await call.result()) == "counted to 3"
 
 
-async def test_reports_of_a_followed_call_need_not_be_read(autojump_clock: object) -> None:
+async def test_started_call_returns_its_result_with_unread_reports(autojump_clock: object) -> None:
     async with connect(Server(plugins=[Slow()])) as client:
         async with client.start_tool("count", {"to": 200}) as call:
-            assert said(await call.result()) == "counted to 200"
+            assert text_of(await call.result()) == "counted to 200"
 
 
-async def test_followed_call_raises_request_timeout(autojump_clock: object) -> None:
+async def test_started_call_raises_request_timeout(autojump_clock: object) -> None:
     async with play(OLD) as (client, _), client.start_tool("work", timeout=5) as call:
         assert [progress async for progress in call] == []
         with pytest.raises(RequestTimeout):
             await call.result()
 
 
-async def test_leaving_a_followed_call_cancels_it() -> None:
+async def test_leaving_a_started_call_cancels_it() -> None:
     plugin = Slow()
     async with connect(Server(plugins=[plugin])) as client:
         async with client.start_tool("wait") as call:
@@ -283,25 +283,25 @@ async def test_leaving_a_followed_call_cancels_it() -> None:
             await call.result()
 
 
-async def test_exception_in_the_body_of_a_followed_call_is_raised_unwrapped() -> None:
+async def test_exception_in_the_body_of_a_started_call_is_raised_unwrapped() -> None:
     async with play(OLD) as (client, script):
 
         async def fail() -> None:
             async with client.start_tool("work"):
-                await script.asked("tools/call")
+                await script.next_request("tools/call")
                 raise ValueError("mine")
 
         with pytest.raises(ValueError, match="mine"):
             await fail()
-        await script.told("notifications/cancelled")
+        await script.next_notification("notifications/cancelled")
 
 
-# --- an answer and a cancellation at the same time
+# --- a response and a cancellation at the same time
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_answer_racing_with_a_cancellation_ends_one_call_only(revision: str) -> None:
-    """Repeated with answer and cancellation in the same and in later event loop turns."""
+async def test_response_racing_with_a_cancellation_ends_one_call(revision: str) -> None:
+    """Repeated with response and cancellation in the same and in later event loop turns."""
     async with play(revision) as (client, script):
         for turns in [0, 1, 2, 3] * 25:
             answered = False
@@ -314,7 +314,7 @@ async def test_answer_racing_with_a_cancellation_ends_one_call_only(revision: st
             with trio.CancelScope() as scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(call)
-                    request = await script.asked("tools/call")
+                    request = await script.next_request("tools/call")
                     with trio.CancelScope(shield=True):
                         async with trio.open_nursery() as answering:
                             answering.start_soon(script.answer, request, text("here"))
@@ -322,13 +322,13 @@ async def test_answer_racing_with_a_cancellation_ends_one_call_only(revision: st
                                 await trio.lowlevel.checkpoint()
                             scope.cancel()
             if not answered:
-                await script.told("notifications/cancelled")
+                await script.next_notification("notifications/cancelled")
 
-        assert await lives(client, script)
+        assert await is_usable(client, script)
 
 
-async def test_more_calls_than_both_sides_can_queue_are_all_answered(tmp_path: Path) -> None:
-    """With requests and answers larger than the buffers between them, a side that stops reading would stop both."""
+async def test_more_calls_than_the_buffers_hold_are_all_answered(tmp_path: Path) -> None:
+    """Requests and responses are larger than the buffers between client and server, so neither may stop reading."""
 
     @tool
     async def echo(value: str) -> str:
@@ -340,7 +340,7 @@ async def test_more_calls_than_both_sides_can_queue_are_all_answered(tmp_path: P
     answered: list[str] = []
 
     async def call(client: Client, number: int) -> None:
-        answered.append(said(await client.call_tool("echo", {"value": f"{number} {'x' * 8000}"})))
+        answered.append(text_of(await client.call_tool("echo", {"value": f"{number} {'x' * 8000}"})))
 
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
@@ -353,18 +353,18 @@ async def test_more_calls_than_both_sides_can_queue_are_all_answered(tmp_path: P
     assert sorted(int(each.split()[0]) for each in answered) == list(range(2500))
 
 
-# --- arguments that JSON cannot carry
+# --- arguments that JSON cannot represent
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
 @pytest.mark.parametrize(
     "value", [2**70, float("nan"), object(), "a\udcff"], ids=["integer", "nan", "object", "surrogate"]
 )
-async def test_arguments_that_json_cannot_carry_are_refused_before_they_are_sent(revision: str, value: object) -> None:
+async def test_argument_that_json_cannot_represent_is_refused_before_sending(revision: str, value: object) -> None:
     async with play(revision) as (client, script):
         with pytest.raises(LocalProtocolError, match=r"cannot be sent as JSON: .* @ \$.arguments.keep"):
             await client.call_tool("wipe", {"keep": value})
         with pytest.raises(LocalProtocolError, match=r"cannot be sent as JSON: .* @ \$.keep"):
             await client.notify("notifications/own", {"keep": value})
 
-        assert await lives(client, script)
+        assert await is_usable(client, script)

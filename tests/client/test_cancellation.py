@@ -1,7 +1,7 @@
-"""Operations are cancelled at any moment, over every kind of link, and the client keeps working.
+"""Operations are cancelled at any moment, over every kind of link, and the client keeps check_calls.
 
-A few moments of each are tried. `MCPTRIO_CANCELLATIONS=10000 pytest tests/client/test_cancellation.py` tries that many
-of each.
+Each run tries a few moments of each. `MCPTRIO_CANCELLATIONS=10000 pytest tests/client/test_cancellation.py` tries that
+many.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def offering() -> Server:
 class Moments:
     """Cancels a scope after a number of turns of the event loop.
 
-    Counted with a task that runs once a turn, so every await of the operation is reached.
+    A task counts the turns, so every await of the operation is reached.
     """
 
     def __init__(self, turns: int) -> None:
@@ -101,7 +101,7 @@ class Moments:
 
 
 async def cancelled_after(turns: int, operation: Callable[[], Awaitable[object]]) -> bool:
-    """Whether the operation ended before it was cancelled."""
+    """Return whether the operation completed before it was cancelled."""
     moments = Moments(turns)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(moments.run)
@@ -200,24 +200,25 @@ async def test_client_works_after_operations_cancelled_at_any_moment(link: str, 
     moments = random.Random(7)
     with trio.fail_after(60 + COUNT):
         async with LINKS[link](tmp_path, revision) as client:
-            await working(client)
+            await check_calls(client)
             for operation in OPERATIONS.values():
                 for number in range(COUNT):
-                    # The first turns one by one, later ones by chance: what waits for a socket takes hundreds.
+                    # The first turns one by one, later ones at random: an operation on a socket waits for hundreds of
+                    # turns.
                     turns = number if number < 6 else int(2 ** moments.uniform(2, 9))
                     await cancelled_after(turns, partial(operation, client))
                     if COUNT < 100 or number % 10 == 0:
-                        await working(client)
-            await working(client)
+                        await check_calls(client)
+            await check_calls(client)
 
 
-async def working(client: Client) -> None:
+async def check_calls(client: Client) -> None:
     with trio.fail_after(30):
         result = await client.call_tool("echo", {"value": "still here"})
     assert result.content == (TextContent(text="still here"),)
 
 
-async def test_interleaved_calls_through_a_mount_get_their_own_answers(tmp_path: Path) -> None:
+async def test_interleaved_calls_through_a_mount_get_their_own_results(tmp_path: Path) -> None:
     answers: list[str] = []
     failed: list[MCPTrioError] = []
 

@@ -44,7 +44,7 @@ def make_server() -> mcptrio.Server:
     server = mcptrio.Server("garden", version="2.0", instructions="Water it.")
 
     async def grow(name: str) -> str:
-        """Grow something."""
+        """Grow a plant."""
         return f"{name} grows"
 
     async def bed() -> str:
@@ -58,7 +58,7 @@ def make_server() -> mcptrio.Server:
 
 @asynccontextmanager
 async def serving(server: mcptrio.Server, port: int = 0) -> AsyncIterator[str]:
-    """The URL of a server on a socket."""
+    """Serve on a socket, and yield the URL."""
     async with trio.open_nursery() as nursery:
         [url] = await nursery.start(partial(serve_http, server, port=port))
         try:
@@ -79,7 +79,7 @@ async def grows(client: mcptrio.Client) -> bool:
 
 
 @pytest.mark.parametrize("revision", [None, *REVISIONS])
-async def test_server_of_this_process(revision: str | None) -> None:
+async def test_connect_to_an_in_process_server(revision: str | None) -> None:
     async with mcptrio.connect(make_server(), revision=revision) as client:
         assert client.revision == (revision or "2026-07-28")
         assert client.server_info is not None
@@ -91,13 +91,13 @@ async def test_server_of_this_process(revision: str | None) -> None:
 
 
 @pytest.mark.parametrize("revision", [None, *REVISIONS])
-async def test_url(revision: str | None) -> None:
+async def test_connect_to_a_url(revision: str | None) -> None:
     async with serving(make_server()) as url, mcptrio.connect(url, revision=revision) as client:
         assert client.revision == (revision or "2026-07-28")
         assert await grows(client)
 
 
-async def test_server_that_is_open_serves_one_more() -> None:
+async def test_connect_to_an_open_server_adds_a_client() -> None:
     server = make_server()
     async with server.open():
         async with mcptrio.connect(server) as first, mcptrio.connect(server, revision="2025-06-18") as second:
@@ -106,19 +106,19 @@ async def test_server_that_is_open_serves_one_more() -> None:
         assert server.is_open
 
 
-async def test_server_that_was_opened_is_a_target_itself() -> None:
+async def test_connect_to_a_running_server_object() -> None:
     async with make_server().open() as running, mcptrio.connect(running) as one, mcptrio.connect(running) as other:
         assert await grows(one)
         assert await grows(other)
 
 
-async def test_call_that_is_followed() -> None:
+async def test_started_tool_call_returns_its_result() -> None:
     async with mcptrio.connect(make_server()) as client, client.start_tool("grow", {"name": "mint"}) as call:
         assert isinstance(call, ToolCall)
         assert (await call.result()).content == (TextContent(text="mint grows"),)
 
 
-async def test_channel() -> None:
+async def test_connect_to_a_channel() -> None:
     ours, theirs = memory_channel_pair()
     server = make_server()
     async with server.open() as running, trio.open_nursery() as nursery:
@@ -130,7 +130,7 @@ async def test_channel() -> None:
 @pytest.mark.parametrize(
     "entry", [{"url": "{url}"}, {"type": "http", "url": "{url}"}, {"type": "streamable-http", "url": "{url}"}]
 )
-async def test_entry_of_mcp_json(entry: dict[str, str]) -> None:
+async def test_connect_to_an_entry_of_mcp_json(entry: dict[str, str]) -> None:
     async with serving(make_server()) as url:
         filled = {name: value.format(url=url) for name, value in entry.items()}
         async with mcptrio.connect(filled) as client:
@@ -152,19 +152,19 @@ async def test_entry_of_mcp_json(entry: dict[str, str]) -> None:
         (memory_channel_pair()[0], {"restart": True}, "restart: not supported for a channel"),
     ],
 )
-async def test_nonsense_is_refused(target: Any, options: dict[str, Any], problem: str) -> None:
+async def test_invalid_target_or_option_is_refused(target: Any, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(mcptrio.ConfigError, match=problem):
         async with mcptrio.connect(target, **options):
             pass
 
 
-async def test_no_server() -> None:
+async def test_connect_without_a_server_is_an_error() -> None:
     with held_port() as port, pytest.raises(RequestFailed, match=f"127.0.0.1:{port}"):
         async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp"):
             pass
 
 
-async def test_silent_server_times_out() -> None:
+async def test_connect_to_a_silent_server_times_out() -> None:
     timeouts = ClientTimeouts(connect=0.4, probe=0.2)
     program = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with pytest.raises(RequestFailed, match=r"did not answer within 0\.4 s"):
@@ -174,7 +174,7 @@ async def test_silent_server_times_out() -> None:
 
 @define
 class Mortal:
-    """A server that can be ended."""
+    """A server that a test can stop."""
 
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     ended: trio.Event = field(factory=trio.Event)
@@ -185,7 +185,7 @@ class Mortal:
 
 
 async def serve_until_cancelled(port: int, *, task_status: trio.TaskStatus[Mortal] = trio.TASK_STATUS_IGNORED) -> None:
-    """A new server at an address."""
+    """Serve at an address until cancelled."""
     mortal = Mortal()
     with mortal.scope:
         async with serving(make_server(), port):
@@ -195,8 +195,8 @@ async def serve_until_cancelled(port: int, *, task_status: trio.TaskStatus[Morta
 
 
 @pytest.mark.parametrize("revision", HANDSHAKES)
-async def test_forgotten_session_is_reopened(revision: str, port: int) -> None:
-    """Another server runs at the same address and answers 404; the caller does not notice."""
+async def test_session_forgotten_by_the_server_is_reopened(revision: str, port: int) -> None:
+    """A new server at the same address answers 404; the caller does not notice."""
     async with trio.open_nursery() as nursery:
         first = await nursery.start(serve_until_cancelled, port)
         async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp", revision=revision, ping_interval=0) as client:
@@ -211,7 +211,7 @@ async def test_forgotten_session_is_reopened(revision: str, port: int) -> None:
         await second.end()
 
 
-async def test_request_that_does_not_get_through_fails_alone(port: int) -> None:
+async def test_unreachable_server_fails_only_the_current_request(port: int) -> None:
     async with trio.open_nursery() as nursery:
         first = await nursery.start(serve_until_cancelled, port)
         async with mcptrio.connect(f"http://127.0.0.1:{port}/mcp") as client:
@@ -226,7 +226,7 @@ async def test_request_that_does_not_get_through_fails_alone(port: int) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_subscription_outlives_the_server(revision: str, tmp_path: Path) -> None:
+async def test_subscription_survives_a_restart_of_the_server(revision: str, tmp_path: Path) -> None:
     plugin = tmp_path / "mortal.py"
     plugin.write_text(MORTAL)
     command = mcptrio.Command(args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(plugin)])
@@ -241,7 +241,7 @@ async def test_subscription_outlives_the_server(revision: str, tmp_path: Path) -
             assert [tool.name async for tool in client.tools()] == ["die"]
 
 
-async def test_name_of_a_url_gives_nothing_away() -> None:
+async def test_client_name_omits_credentials_of_the_url() -> None:
     async with serving(make_server()) as url:
         secret = url.replace("http://", "http://ada:hunter2@") + "?token=hunter3"
         async with mcptrio.connect(secret, revision="2025-11-25") as client:

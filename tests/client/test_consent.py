@@ -1,4 +1,4 @@
-"""The user is asked for authorization once, and no request is sent twice for it."""
+"""The client asks the user for authorization once, and sends no request twice because of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAPABILITIES = {"tools": {"listChanged": True}}
 
 
 class Token:
-    """Credentials that the user has to agree to."""
+    """Credentials that the user must approve."""
 
     def __init__(self, *, agrees: bool = True) -> None:
         self.value = 1
@@ -44,7 +44,7 @@ class Token:
 
 
 class Site:
-    """A server whose token runs out when a test says so."""
+    """A server whose token expires when a test sets ``valid``."""
 
     def __init__(self, serve: Handler, *, revision: str = "2025-11-25") -> None:
         self.valid = "1"
@@ -77,8 +77,8 @@ class Site:
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-async def test_call_whose_answer_needs_consent_is_not_sent_again(agrees: bool) -> None:
-    """The server has served the call when the token runs out; only the stream with its answer is asked for again."""
+async def test_executed_call_is_not_repeated_after_reauthorization(agrees: bool) -> None:
+    """The token expires once the server has executed the call; only the stream of its response is requested again."""
     token = Token(agrees=agrees)
 
     async def serve(seen: Seen, wire: Wire) -> None:
@@ -141,7 +141,7 @@ async def test_subscription_asks_the_user_at_start_and_after_reconnection() -> N
                 assert token.asked == 2
 
 
-async def test_subscription_ends_when_the_user_refuses() -> None:
+async def test_subscription_ends_when_the_user_denies_authorization() -> None:
     token = Token(agrees=False)
 
     async def serve(seen: Seen, wire: Wire) -> None:
@@ -156,7 +156,7 @@ async def test_subscription_ends_when_the_user_refuses() -> None:
     assert token.asked == 1
 
 
-async def test_stream_of_a_session_asks_the_user_and_continues() -> None:
+async def test_get_stream_asks_the_user_and_continues() -> None:
     token = Token()
     gets = 0
 
@@ -184,8 +184,8 @@ async def test_stream_of_a_session_asks_the_user_and_continues() -> None:
             assert client.revision == "2025-11-25"
 
 
-async def test_refused_answer_does_not_end_the_client() -> None:
-    """An answer to the server's ping that needs authorization concerns nothing else."""
+async def test_unauthorized_response_to_a_ping_does_not_end_the_client() -> None:
+    """The client's response to the server's ping needs authorization; other requests are unaffected."""
     token = Token(agrees=False)
 
     async def serve(seen: Seen, wire: Wire) -> None:

@@ -1,4 +1,4 @@
-"""Requests in flight: their deadlines, what extends them, and pings to a silent server."""
+"""Deadlines of requests in flight, what extends them, and pings to a silent server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcptrio.serving import (
 )
 from mcptrio.transports.memory import MemoryChannel
 from tests.client.scripted import FORM, play, text
-from tests.client.slow import Slow, answer_with, never_called, said
+from tests.client.slow import Slow, answer_with, never_called, text_of
 from tests.interaction.applies import HANDSHAKE, REVISIONS
 
 __all__: list[str] = []
@@ -28,7 +28,7 @@ OLD, NEW = HANDSHAKE[-1], REVISIONS[-1]
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_call_times_out_and_the_server_is_notified(revision: str, autojump_clock: object) -> None:
+async def test_timed_out_call_notifies_the_server(revision: str, autojump_clock: object) -> None:
     async with play(revision, timeouts=ClientTimeouts(idle=30)) as (client, script):
         began = trio.current_time()
         with pytest.raises(RequestTimeout, match=r"tools/call: no answer from memory within 30 s") as caught:
@@ -36,14 +36,14 @@ async def test_call_times_out_and_the_server_is_notified(revision: str, autojump
 
         assert trio.current_time() - began == pytest.approx(30)
         assert caught.value.seconds == pytest.approx(30)
-        request = await script.asked("tools/call")
-        cancelled = await script.told("notifications/cancelled")
+        request = await script.next_request("tools/call")
+        cancelled = await script.next_notification("notifications/cancelled")
         assert cancelled.params is not None
         assert cancelled.params["requestId"] == request.id
 
 
 class Valve:
-    """A channel to a server that takes a message only when a test lets it."""
+    """A channel to a server that accepts a message only when the test permits it."""
 
     name = "valve"
 
@@ -64,8 +64,7 @@ class Valve:
         await self._inner.aclose()
 
 
-async def test_calls_that_wait_for_room_time_out_too(autojump_clock: object) -> None:
-    """A call that was overtaken is not forgotten."""
+async def test_calls_that_wait_for_buffer_space_time_out(autojump_clock: object) -> None:
     late: list[RequestTimeout] = []
     server = Server(plugins=[Slow()])
     async with server.open() as running, trio.open_nursery() as nursery:
@@ -80,7 +79,7 @@ async def test_calls_that_wait_for_room_time_out_too(autojump_clock: object) -> 
                 late.append(raised.value)
 
             valve.is_shut = True
-            # One is being written, a thousand are queued, and the rest waits for room.
+            # One is being written, a thousand are queued, and the others wait for space.
             for count in (1, 1000, 1100):
                 for _ in range(count):
                     calls.start_soon(call)
@@ -96,46 +95,46 @@ async def test_calls_that_wait_for_room_time_out_too(autojump_clock: object) -> 
         nursery.cancel_scope.cancel()
 
 
-async def test_answer_after_the_timeout_is_ignored(autojump_clock: object) -> None:
+async def test_response_after_the_timeout_is_ignored(autojump_clock: object) -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         with pytest.raises(RequestTimeout):
             await client.call_tool("work", timeout=1)
-        late = await script.asked("tools/call")
-        await script.told("notifications/cancelled")
+        late = await script.next_request("tools/call")
+        await script.next_notification("notifications/cancelled")
         await script.answer(late, text("too late"))
 
-        nursery.start_soon(answer_with, script.asked, script.answer, "in time")
-        assert said(await client.call_tool("work")) == "in time"
+        nursery.start_soon(answer_with, script.next_request, script.answer, "in time")
+        assert text_of(await client.call_tool("work")) == "in time"
 
 
-async def test_call_may_state_its_own_deadline(autojump_clock: object) -> None:
+async def test_call_timeout_overrides_the_client_timeout(autojump_clock: object) -> None:
     async with play(OLD, timeouts=ClientTimeouts(idle=30)) as (client, script), trio.open_nursery() as nursery:
         began = trio.current_time()
         with pytest.raises(RequestTimeout):
             await client.call_tool("work", timeout=5)
         assert trio.current_time() - began == pytest.approx(5)
-        await script.asked("tools/call")
-        await script.told("notifications/cancelled")
+        await script.next_request("tools/call")
+        await script.next_notification("notifications/cancelled")
 
         async def answer_after_a_week() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             await trio.sleep(7 * 24 * 3600)
             await script.answer(request, text("at last"))
 
         nursery.start_soon(answer_after_a_week)
-        assert said(await client.call_tool("work", timeout=inf)) == "at last"
+        assert text_of(await client.call_tool("work", timeout=inf)) == "at last"
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_progress_keeps_a_call_alive(revision: str, autojump_clock: object) -> None:
-    """Also without a progress handler."""
+async def test_progress_restarts_the_idle_timeout(revision: str, autojump_clock: object) -> None:
+    """Also without a progress callback."""
     async with (
         play(revision, timeouts=ClientTimeouts(idle=30)) as (client, script),
         trio.open_nursery() as nursery,
     ):
 
         async def work() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             for step in range(1, 6):
                 await trio.sleep(29)
                 await script.progress(request, step)
@@ -143,15 +142,15 @@ async def test_progress_keeps_a_call_alive(revision: str, autojump_clock: object
             await script.answer(request, text("done"))
 
         nursery.start_soon(work)
-        assert said(await client.call_tool("work")) == "done"
+        assert text_of(await client.call_tool("work")) == "done"
 
 
-async def test_progress_does_not_extend_a_call_beyond_the_request_timeout(autojump_clock: object) -> None:
+async def test_progress_does_not_extend_the_request_timeout(autojump_clock: object) -> None:
     timeouts = ClientTimeouts(idle=30, request=100)
     async with play(OLD, timeouts=timeouts) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             for step in range(20):
                 await script.progress(request, step)
                 await trio.sleep(20)
@@ -164,14 +163,14 @@ async def test_progress_does_not_extend_a_call_beyond_the_request_timeout(autoju
         nursery.cancel_scope.cancel()
 
 
-async def test_progress_of_another_request_keeps_nothing_alive(autojump_clock: object) -> None:
+async def test_progress_of_another_request_does_not_restart_the_idle_timeout(autojump_clock: object) -> None:
     async with play(OLD, timeouts=ClientTimeouts(idle=30)) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             for step in range(20):
                 for token in (request.id + 1000, str(request.id), "unknown"):  # type: ignore[operator]
-                    await script.tell("notifications/progress", {"progressToken": token, "progress": step})
+                    await script.notify("notifications/progress", {"progressToken": token, "progress": step})
                 await trio.sleep(20)
 
         nursery.start_soon(work)
@@ -182,8 +181,8 @@ async def test_progress_of_another_request_keeps_nothing_alive(autojump_clock: o
         nursery.cancel_scope.cancel()
 
 
-async def test_clock_pauses_during_a_handler(autojump_clock: object) -> None:
-    """The server waits for the user, not we for the server; afterwards it has its whole time again."""
+async def test_idle_timeout_pauses_during_a_handler_and_restarts_after_it(autojump_clock: object) -> None:
+    """The server is waiting for the user, so the client does not count that time."""
 
     async def elicit(form: Form) -> dict[str, Any]:
         await trio.sleep(500)
@@ -195,7 +194,7 @@ async def test_clock_pauses_during_a_handler(autojump_clock: object) -> None:
     ):
 
         async def work() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             await trio.sleep(20)
             await script.send(Request("question", "elicitation/create", FORM))
             answer = await script.take(Response)
@@ -204,11 +203,11 @@ async def test_clock_pauses_during_a_handler(autojump_clock: object) -> None:
             await script.answer(request, text("hello Ada"))
 
         nursery.start_soon(work)
-        assert said(await client.call_tool("work")) == "hello Ada"
+        assert text_of(await client.call_tool("work")) == "hello Ada"
         assert trio.current_time() - 549 == pytest.approx(0, abs=1)
 
 
-async def test_server_that_is_silent_after_its_question_times_out(autojump_clock: object) -> None:
+async def test_server_silent_after_its_request_times_out(autojump_clock: object) -> None:
     async def elicit(form: Form) -> dict[str, Any]:
         await trio.sleep(500)
         return {"name": "Ada"}
@@ -219,7 +218,7 @@ async def test_server_that_is_silent_after_its_question_times_out(autojump_clock
     ):
 
         async def work() -> None:
-            await script.asked("tools/call")
+            await script.next_request("tools/call")
             await script.send(Request("question", "elicitation/create", FORM))
 
         nursery.start_soon(work)
@@ -229,8 +228,8 @@ async def test_server_that_is_silent_after_its_question_times_out(autojump_clock
         assert trio.current_time() - began == pytest.approx(530)
 
 
-async def test_deadlines_of_all_calls_pause_also_of_new_ones(autojump_clock: object) -> None:
-    """The question does not tell which call it belongs to."""
+async def test_idle_timeouts_of_all_calls_pause_during_a_handler(autojump_clock: object) -> None:
+    """The request of the server does not name the call that it belongs to."""
 
     async def elicit(form: Form) -> None:
         await trio.sleep(100)
@@ -254,8 +253,8 @@ async def test_deadlines_of_all_calls_pause_also_of_new_ones(autojump_clock: obj
     assert {name: round(when - began) for name, when in given_up.items()} == {"before": 140, "meanwhile": 140}
 
 
-async def test_time_a_callback_takes_is_not_the_servers(autojump_clock: object) -> None:
-    """The answer came in time; who listens to progress may take longer."""
+async def test_slow_progress_callback_does_not_time_out_the_call(autojump_clock: object) -> None:
+    """The response arrived in time; the callback may take longer."""
 
     async def listen(progress: Progress) -> None:
         await trio.sleep(100)
@@ -263,33 +262,33 @@ async def test_time_a_callback_takes_is_not_the_servers(autojump_clock: object) 
     async with play(OLD, timeouts=ClientTimeouts(idle=30)) as (client, script), trio.open_nursery() as nursery:
 
         async def work() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             await script.progress(request, 1)
             await script.answer(request, text("done"))
 
         nursery.start_soon(work)
-        assert said(await client.call_tool("work", progress=listen)) == "done"
+        assert text_of(await client.call_tool("work", progress=listen)) == "done"
 
 
-# --- signs of life
+# --- pings
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_silent_server_is_pinged_and_left_when_it_does_not_answer(revision: str, autojump_clock: object) -> None:
+async def test_silent_server_is_pinged_and_disconnected(revision: str, autojump_clock: object) -> None:
     timeouts = ClientTimeouts(ping=5)
     async with play(revision, ping_interval=10, timeouts=timeouts) as (client, script):
         began = trio.current_time()
-        await script.answer(await script.asked("ping"))
+        await script.answer(await script.next_request("ping"))
         assert trio.current_time() - began == pytest.approx(10)
-        await script.asked("ping")
+        await script.next_request("ping")
         assert trio.current_time() - began == pytest.approx(20)
 
         with pytest.raises(ConnectionClosed, match="the server did not answer a ping within 5 s"):
             await client.call_tool("work")
 
 
-async def test_server_that_wakes_up_too_late_breaks_nothing(autojump_clock: object) -> None:
-    """It takes no more messages, so the last ones keep the link open for a while after it was given up."""
+async def test_late_messages_of_a_disconnected_server_are_ignored(autojump_clock: object) -> None:
+    """The server stops reading, so the last messages keep the link open after the client has given up."""
     timeouts = ClientTimeouts(ping=5)
     async with play(OLD, ping_interval=10, timeouts=timeouts) as (client, script):
         for _ in range(40):
@@ -303,28 +302,28 @@ async def test_server_that_wakes_up_too_late_breaks_nothing(autojump_clock: obje
             await client.call_tool("work")
 
 
-async def test_server_that_answers_something_is_not_pinged(autojump_clock: object) -> None:
+async def test_active_server_is_not_pinged(autojump_clock: object) -> None:
     async with play(OLD, ping_interval=10) as (client, script), trio.open_nursery() as nursery:
         for _ in range(10):
-            nursery.start_soon(answer_with, script.asked, script.answer, "here")
+            nursery.start_soon(answer_with, script.next_request, script.answer, "here")
             await client.call_tool("work")
             await trio.sleep(8)
 
     assert [message for message in script.received if getattr(message, "method", "") == "ping"] == []
 
 
-async def test_server_that_refuses_pings_is_alive(autojump_clock: object) -> None:
+async def test_error_response_to_a_ping_counts_as_alive(autojump_clock: object) -> None:
     async with play(OLD, ping_interval=10) as (client, script), trio.open_nursery() as nursery:
         for _ in range(3):
-            await script.refuse(await script.asked("ping"), Code.METHOD_NOT_FOUND)
-        nursery.start_soon(answer_with, script.asked, script.answer, "here")
-        assert said(await client.call_tool("work")) == "here"
+            await script.refuse(await script.next_request("ping"), Code.METHOD_NOT_FOUND)
+        nursery.start_soon(answer_with, script.next_request, script.answer, "here")
+        assert text_of(await client.call_tool("work")) == "here"
 
 
 @pytest.mark.parametrize(("revision", "interval"), [(OLD, 0), (NEW, 10)])
-async def test_nothing_is_pinged_where_it_was_not_asked_for_or_cannot_be(
+async def test_no_pings_without_an_interval_or_in_a_revision_without_ping(
     revision: str, interval: float, autojump_clock: object
 ) -> None:
     async with play(revision, ping_interval=interval) as (_, script):
         await trio.sleep(1000)
-        await script.silent()
+        await script.expect_nothing()

@@ -1,4 +1,4 @@
-"""A client sends no request whose capability is not declared, and the members of `_meta` unchanged."""
+"""A client sends no request whose capability is undeclared, and sends the members of `_meta` unchanged."""
 
 from __future__ import annotations
 
@@ -36,44 +36,44 @@ async def test_request_whose_capability_is_not_declared_is_not_sent(revision: st
     async with play(revision, capabilities=declared) as (client, script):
         with pytest.raises(MethodNotFound, match=f"does not declare the capability '{capability}', so .* was not sent"):
             await USES[capability](client)
-        await script.silent()
+        await script.expect_nothing()
 
 
-async def test_revision_without_the_capability_of_completions_completes() -> None:
+async def test_completion_is_sent_in_revisions_without_its_capability() -> None:
     async with play(HANDSHAKE[0], capabilities={"prompts": {}}) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.answer(await script.asked("completion/complete"), {"completion": {"values": ["trio"]}})
+            await script.answer(await script.next_request("completion/complete"), {"completion": {"values": ["trio"]}})
 
         nursery.start_soon(serve)
         assert (await client.complete("prompt", "write", "topic", "t")).values == ("trio",)
 
 
-async def test_request_by_hand_is_sent_whatever_is_declared() -> None:
+async def test_raw_request_is_sent_without_a_declared_capability() -> None:
     async with play(OLD, capabilities={}) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.answer(await script.asked("prompts/list"), {"prompts": []})
+            await script.answer(await script.next_request("prompts/list"), {"prompts": []})
 
         nursery.start_soon(serve)
         await client.request("prompts/list", {})
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_change_of_roots_is_notified_only_if_roots_are_declared(revision: str) -> None:
+async def test_roots_changed_is_sent_only_if_roots_are_declared(revision: str) -> None:
     async with play(revision) as (client, script):
         with pytest.raises(MethodNotFound, match="declares no roots"):
             await client.roots_changed()
-        await script.silent()
+        await script.expect_nothing()
     async with play(revision, handlers=Handlers(roots=[])) as (client, _):
         await client.roots_changed()
 
 
-async def test_completion_of_anything_else_is_refused() -> None:
+async def test_completion_of_an_unknown_reference_is_refused() -> None:
     async with play(OLD) as (client, script):
         with pytest.raises(ValueError, match="expected 'prompt' or 'resource', got 'template'"):
             await client.complete("template", "note:///{n}", "n", "")  # type: ignore[arg-type]
-        await script.silent()
+        await script.expect_nothing()
 
 
 TRACE = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "baggage": "a=1"}
@@ -114,7 +114,7 @@ async def test_trace_context_is_sent_unchanged(revision: str, use: Use) -> None:
         asked: list[Request] = []
 
         async def serve() -> None:
-            request = await script.asked()
+            request = await script.next_request()
             asked.append(request)
             await script.answer(request, RESULTS.get(request.method))
 

@@ -23,7 +23,7 @@ __all__: list[str] = []
 ATTRIBUTES = ("scopes", "retry_after", "uri", "required", "requested", "supported", "elicitations")
 ONLY_CLIENTS = {"InputFailed", "NotApproved"}
 EVERYWHERE = [name for name in RAISED if name != "URLElicitationRequired"]
-"""Raised in each revision; instead of that one, 2026-07-28 has a round trip."""
+"""Raised in each revision, except that 2026-07-28 has a round trip instead."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ async def check(client: Client, name: str) -> None:
     assert seen(read.value) == seen(called.value) == seen(RAISED[name]())
 
 
-def test_every_error_that_crosses_the_wire_is_tested() -> None:
+def test_every_transmitted_error_class_is_tested() -> None:
     crossing = {name for name in errors.__all__ if issubclass(cls := getattr(errors, name), MCPError) and cls.code}
 
     assert crossing == {*RAISED, *ONLY_CLIENTS}
@@ -52,7 +52,7 @@ def test_every_error_that_crosses_the_wire_is_tested() -> None:
 
 @pytest.mark.parametrize("version", REVISIONS)
 @pytest.mark.parametrize("name", RAISED)
-def test_each_class_survives_the_numbers_of_each_revision(name: str, version: str) -> None:
+def test_error_class_is_restored_from_the_code_of_each_revision(name: str, version: str) -> None:
     error, revision = RAISED[name](), REVISIONS[version]
     answer = ErrorResponse.of(1, error)
     answer.code = revision.codes.get(answer.code, answer.code)
@@ -78,7 +78,7 @@ def test_each_class_survives_the_numbers_of_each_revision(name: str, version: st
         (-32002, None, ResourceNotFound),
     ],
 )
-def test_data_that_does_not_fit_makes_a_plain_error_of_the_code(code: int, data: object, expected: type) -> None:
+def test_invalid_error_data_yields_the_general_class_of_the_code(code: int, data: object, expected: type) -> None:
     answer = ErrorResponse(1, code, "m", data)
     error = server_error(answer, REVISIONS["2026-07-28"], {"uri": "note://asked"})
 
@@ -88,14 +88,14 @@ def test_data_that_does_not_fit_makes_a_plain_error_of_the_code(code: int, data:
         assert error.uri == "note://asked"
 
 
-def test_only_a_client_says_that_its_user_did_not_agree() -> None:
+def test_denied_input_is_not_approved_and_failed_input_an_internal_error() -> None:
     answer, revision = ErrorResponse(1, -1, "no"), REVISIONS["2025-11-25"]
 
     assert type(client_error(answer, revision)) is NotApproved
     assert isinstance(InputFailed("m"), InternalError)
 
 
-async def test_client_raises_the_error_of_the_server(mcp_any_client: Client) -> None:
+async def test_client_raises_the_error_class_of_the_server(mcp_any_client: Client) -> None:
     for name in EVERYWHERE:
         await check(mcp_any_client, name)
 
@@ -112,7 +112,7 @@ async def test_error_of_a_mounted_server_keeps_class_and_code(upstream: str, rev
                 await check(client, name)
 
 
-async def test_host_raises_the_error_of_a_server() -> None:
+async def test_host_raises_the_error_class_of_the_server() -> None:
     server = Server(plugins=[raising])
     async with server.open(), Host({"up": server}, approve=None) as host:
         await host.settle()
@@ -122,7 +122,7 @@ async def test_host_raises_the_error_of_a_server() -> None:
             assert seen(read.value) == seen(RAISED[name]())
 
 
-def test_docs_show_the_tree() -> None:
+def test_documentation_lists_the_error_tree() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "errors.md").read_text("utf-8")
     above: list[type] = [Exception]
     shown = []

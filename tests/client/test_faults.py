@@ -1,4 +1,4 @@
-"""Servers that misbehave, as real processes: at most one call fails, and the others continue."""
+"""Faulty servers, as real processes: at most one call fails, and later calls succeed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_server_exit_fails_pending_calls_with_the_exit_code() -> None:
             await client.call_tool("echo", {"text": "?"})
 
 
-async def test_dead_server_is_started_again_where_asked() -> None:
+async def test_exited_server_is_restarted_if_configured() -> None:
     async with mcptrio.connect(faulty(), restart=True) as client:
         with pytest.raises(mcptrio.ConnectionClosed, match="exit code 7"):
             await client.call_tool("die")
@@ -51,7 +51,7 @@ async def test_dead_server_is_started_again_where_asked() -> None:
         assert await echoes(client)
 
 
-async def test_concurrent_calls_fail_when_one_kills_the_server() -> None:
+async def test_concurrent_calls_fail_when_one_ends_the_server() -> None:
     failed = []
 
     async def wait(client: mcptrio.Client) -> None:
@@ -70,30 +70,30 @@ async def test_concurrent_calls_fail_when_one_kills_the_server() -> None:
     assert len(failed) == 3
 
 
-async def test_second_answer_is_ignored() -> None:
+async def test_second_response_is_ignored() -> None:
     async with mcptrio.connect(faulty()) as client:
         assert text_of(await client.call_tool("twice")) == "first"
         assert await echoes(client)
 
 
-async def test_answer_with_a_wrong_id_is_ignored() -> None:
+async def test_response_with_an_unknown_id_is_ignored() -> None:
     async with mcptrio.connect(faulty()) as client:
         assert text_of(await client.call_tool("wrong_id")) == "right"
         assert await echoes(client)
 
 
-async def test_id_that_came_back_as_text_is_understood() -> None:
+async def test_response_with_its_id_as_text_is_accepted() -> None:
     async with mcptrio.connect(faulty()) as client:
         assert text_of(await client.call_tool("text_id")) == "told by its text"
 
 
-async def test_ten_megabytes_on_one_line_arrive() -> None:
+async def test_line_of_ten_megabytes_is_received() -> None:
     async with mcptrio.connect(faulty()) as client:
         assert len(text_of(await client.call_tool("large", {"size": 10_000_000}))) == 10_000_000
         assert await echoes(client)
 
 
-async def test_line_over_the_limit_fails_its_call_alone() -> None:
+async def test_line_over_the_limit_fails_only_its_call() -> None:
     async with mcptrio.connect(faulty()) as client:
         with pytest.raises(RequestFailed, match="the answer cannot be read: message of more than"):
             await client.call_tool("large", {"size": 70_000_000})
@@ -101,7 +101,7 @@ async def test_line_over_the_limit_fails_its_call_alone() -> None:
         assert await echoes(client)
 
 
-async def test_server_that_never_answers_costs_one_call_its_time(tmp_path: Path) -> None:
+async def test_unanswered_call_times_out_without_affecting_others(tmp_path: Path) -> None:
     async with mcptrio.connect(faulty()) as client:
         with pytest.raises(mcptrio.RequestTimeout, match=r"tools/call: no answer from .* within 0\.2"):
             await client.call_tool("silent", timeout=0.2)
@@ -109,17 +109,17 @@ async def test_server_that_never_answers_costs_one_call_its_time(tmp_path: Path)
         assert await echoes(client)
 
 
-async def test_server_is_notified_of_the_timeout(caplog: pytest.LogCaptureFixture) -> None:
+async def test_server_is_notified_of_a_cancelled_call(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with mcptrio.connect(faulty()) as client:
         async with client.start_tool("silent"):
-            assert await echoes(client)  # so it has been asked
+            assert await echoes(client)  # so the server has received it
         with trio.fail_after(30):
             while not any("cancelled" in message for message in caplog.messages):  # noqa: ASYNC110 - told by the log
                 await trio.sleep(0.01)
 
 
-async def test_flood_of_progress_arrives_in_order_and_the_answer_after_it() -> None:
+async def test_flood_of_progress_arrives_in_order_before_the_response() -> None:
     heard: list[float] = []
 
     async def hear(progress: Progress) -> None:
@@ -133,24 +133,24 @@ async def test_flood_of_progress_arrives_in_order_and_the_answer_after_it() -> N
         assert await echoes(client)
 
 
-async def test_server_closing_its_stdout_closes_the_connection() -> None:
+async def test_closed_stdout_of_the_server_closes_the_connection() -> None:
     async with mcptrio.connect(faulty()) as client:
         with pytest.raises(mcptrio.ConnectionClosed, match="closed"):
             await client.call_tool("close")
 
 
-async def test_rubbish_between_messages_is_ignored() -> None:
+async def test_invalid_lines_between_messages_are_ignored() -> None:
     async with mcptrio.connect(faulty()) as client:
         assert text_of(await client.call_tool("rubbish")) == "after it"
         assert await echoes(client)
 
 
-async def test_half_a_message_is_ignored() -> None:
+async def test_incomplete_message_is_ignored() -> None:
     async with mcptrio.connect(faulty()) as client:
         assert text_of(await client.call_tool("broken")) == "the rest"
 
 
-async def test_result_of_the_wrong_shape_fails_its_call_alone() -> None:
+async def test_invalid_result_fails_only_its_call() -> None:
     async with mcptrio.connect(faulty()) as client:
         with pytest.raises(RemoteProtocolError, match=r"tools/call: expected an array @ \$\.content"):
             await client.call_tool("unfit")
@@ -158,8 +158,8 @@ async def test_result_of_the_wrong_shape_fails_its_call_alone() -> None:
         assert await echoes(client)
 
 
-async def test_answer_that_is_none_fails_its_call_alone() -> None:
-    """Its id can be read, so its caller need not wait."""
+async def test_response_that_is_not_an_object_fails_only_its_call() -> None:
+    """Its id is readable, so the call fails at once."""
     async with mcptrio.connect(faulty()) as client:
         with pytest.raises(RequestFailed, match="result: expected an object, got"):
             await client.call_tool("no_object")
@@ -167,7 +167,7 @@ async def test_answer_that_is_none_fails_its_call_alone() -> None:
         assert await echoes(client)
 
 
-async def test_server_that_refuses_to_exit_is_killed() -> None:
+async def test_server_that_does_not_exit_is_killed() -> None:
     with trio.fail_after(60):
         async with mcptrio.connect(faulty("slow-exit")) as client:
             assert await echoes(client)
@@ -179,7 +179,7 @@ async def test_missing_command_is_reported() -> None:
             pass
 
 
-async def test_program_that_exits_at_once_is_reported_with_its_output() -> None:
+async def test_output_of_a_program_that_exits_at_once_is_reported() -> None:
     program = "import sys; sys.exit('no database')"
     with pytest.raises(mcptrio.ConnectionClosed, match=r"exit code 1.*no database"):
         async with mcptrio.connect([sys.executable, "-c", program]):

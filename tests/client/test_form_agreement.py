@@ -1,4 +1,4 @@
-"""Both ends of a form agree: the client accepts the server's forms, and both accept the same answers."""
+"""Client and server agree on forms: the client accepts the server's forms, and both accept the same answers."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def formatted(format: str) -> Any:
 
 @frozen
 class Sort:
-    """A type of field, and values of it."""
+    """A type of field, and valid values."""
 
     annotation: Any
     good: st.SearchStrategy[tuple[Any, Any]]
-    """Pairs: as JSON, and as the server's side makes of it."""
+    """Pairs of the JSON value and the server's value."""
     bad: st.SearchStrategy[Any]
 
 
@@ -61,7 +61,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
 OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 TIMES = st.datetimes(timezones=OFFSETS | st.just(UTC))
 WORDS = st.text("abcdefgh0123456789-", min_size=1, max_size=8).filter(
-    lambda word: word.strip("-") == word and word[2:4] != "--"  # those hyphens are Punycode's
+    lambda word: word.strip("-") == word and word[2:4] != "--"  # such hyphens are Punycode
 )
 EMAILS = st.builds("{}@{}.example".format, WORDS, WORDS)
 URIS = st.builds("{}://{}/{}?{}#x".format, st.sampled_from(["http", "x-y"]), WORDS, WORDS, WORDS)
@@ -108,7 +108,10 @@ SORTS = [
 
 @frozen
 class Case:
-    """A class to ask for, with values: a field's are (Sort, default or ABSENT, given or ABSENT), both as pairs."""
+    """A class for a form, with values.
+
+    A field's values are (Sort, default or ABSENT, given or ABSENT), both as pairs.
+    """
 
     cls: Any
     fields: list[tuple[Sort, Any, Any]]
@@ -142,7 +145,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def own_default(value: Any) -> Any:
-    """A list is not shown as a default, since each value gets its own."""
+    """Return a copy of a list; each class needs its own default."""
     return msgspec.field(default_factory=lambda: value) if isinstance(value, list) else value
 
 
@@ -159,7 +162,7 @@ quick = settings(max_examples=100, deadline=None)
 
 @quick
 @given(cases())
-def test_an_answer_round_trips(case: Case) -> None:
+def test_answer_converts_to_the_given_values(case: Case) -> None:
     asked = Asked.of(case.cls)
     result = read(asked).accept(case.given)
 
@@ -204,7 +207,7 @@ NEARLY = st.builds(lambda text, at, piece: text[:at] + piece + text[at + 1 :], T
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(["email", "uri", "date", "date-time"]), STRINGS | ODD | NEARLY | NEARLY_URIS | EMAILS | URIS)
-def test_a_format_lets_nothing_through_that_the_server_refuses(format: str, text: str) -> None:
+def test_value_accepted_by_the_client_is_accepted_by_the_server(format: str, text: str) -> None:
     asked = Asked.of(formatted(format))
     try:
         content = read(asked).accept({"value": text}).content
@@ -218,7 +221,7 @@ def test_a_format_lets_nothing_through_that_the_server_refuses(format: str, text
     [["a", "b"], {"a": "The A", "b": "The B"}, Color, Letter, list[Color], list[Letter], Literal["only"]],
     ids=str,
 )
-def test_choices_are_the_servers(choices: Any) -> None:
+def test_choices_of_the_form_are_accepted_by_the_server(choices: Any) -> None:
     asked = Asked.of(choices)
     (field,) = read(asked).fields
 
@@ -229,7 +232,7 @@ def test_choices_are_the_servers(choices: Any) -> None:
 
 
 class Settings(pydantic.BaseModel):
-    """Another library's form."""
+    """A form of the Python SDK."""
 
     name: str = pydantic.Field(min_length=2, title="Your name")
     age: int | None = pydantic.Field(default=None, ge=0)
@@ -242,7 +245,7 @@ class Settings(pydantic.BaseModel):
 @pytest.mark.parametrize(
     "schema", [render_elicitation_schema(Settings), Settings.model_json_schema()], ids=["2.3", "as pydantic has it"]
 )
-def test_forms_of_the_python_sdk_are_read(schema: dict[str, Any]) -> None:
+def test_form_of_the_python_sdk_is_read(schema: dict[str, Any]) -> None:
     form = read_form(ElicitFormParams(message="m", requested_schema=schema), server="s")
     result = form.accept({"name": "Ann", "note": "n"})
 

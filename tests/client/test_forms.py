@@ -1,4 +1,4 @@
-"""A server's form read into fields, and answers that are filled in and checked."""
+"""A server's form is read into fields, and answers are filled in and checked."""
 
 from __future__ import annotations
 
@@ -71,21 +71,21 @@ def read_one(definition: Any, *, required: bool = False) -> FormField:
             {"type": "array", "items": {"anyOf": TITLED}, "default": ["#00f"]},
             FormField(name="f", kind="choices", choices=(RED, BLUE), default=("#00f",)),
         ),
-        # What libraries make of an optional field.
+        # Libraries write an optional field so.
         (
             {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}], "default": None, "title": "T"},
             FormField(name="f", kind="integer", minimum=1, title="T"),
         ),
         ({"type": ["string", "null"], "title": None}, FormField(name="f", kind="string")),
-        # Keywords of no meaning here.
+        # Unknown keywords, and those of other types, are ignored.
         ({"type": "boolean", "x-more": 1, "minimum": "?"}, FormField(name="f", kind="boolean")),
     ],
 )  # fmt: skip
-def test_every_kind_of_field_is_read(definition: dict[str, Any], field: FormField) -> None:
+def test_field_schema_is_read(definition: dict[str, Any], field: FormField) -> None:
     assert read_one(definition) == field
 
 
-def test_a_form_names_the_server_and_the_question() -> None:
+def test_form_names_the_server_and_its_message() -> None:
     schema = {"$schema": "x", "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
     form = read_form(ElicitFormParams(message="Who?", requested_schema=schema), server="notes")
 
@@ -94,7 +94,7 @@ def test_a_form_names_the_server_and_the_question() -> None:
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"type": "object", "properties": {}, "required": None}])
-def test_a_form_without_fields_asks_for_consent_only(schema: dict[str, Any]) -> None:
+def test_form_without_fields_asks_for_consent_only(schema: dict[str, Any]) -> None:
     form = read_form(ElicitFormParams(message="Sure?", requested_schema=schema), server="notes")
 
     assert form.fields == ()
@@ -113,7 +113,7 @@ def test_a_form_without_fields_asks_for_consent_only(schema: dict[str, Any]) -> 
         ({"type": "array", "items": {"enum": ["a"]}}, "a"),
     ],
 )
-def test_a_default_that_does_not_fit_is_none(definition: dict[str, Any], default: Any) -> None:
+def test_invalid_default_is_ignored(definition: dict[str, Any], default: Any) -> None:
     assert read_one({**definition, "default": default}).default is ABSENT
 
 
@@ -187,12 +187,12 @@ def text(length: int) -> str:
         ({"f": {"oneOf": [{"const": "a", "title": text(11)}]}}, "a choice: expected at most 10 characters, got 11"),
     ],
 )
-def test_a_form_over_a_limit_is_refused(properties: dict[str, Any], message: str) -> None:
+def test_form_over_a_limit_is_refused(properties: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read(properties, limits=ElicitationLimits(fields=3, choices=4, text=10))
 
 
-def test_a_message_over_the_limit_is_refused() -> None:
+def test_message_over_the_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="message: expected at most 10000 characters, got 10001"):
         read_form(ElicitFormParams(message=text(10_001), requested_schema={"type": "object"}), server="s")
 
@@ -216,7 +216,7 @@ JSON = st.recursive(
 
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.text(max_size=3), JSON, max_size=3), st.data())
-def test_any_json_is_a_form_or_a_value_error(properties: dict[str, Any], data: st.DataObject) -> None:
+def test_any_json_yields_a_form_or_a_value_error(properties: dict[str, Any], data: st.DataObject) -> None:
     try:
         form = read(properties)
         form.accept({name: data.draw(JSON) for name in properties})
@@ -224,14 +224,14 @@ def test_any_json_is_a_form_or_a_value_error(properties: dict[str, Any], data: s
         pass
 
 
-# --- answering
+# --- answers
 
 
 def fill(properties: dict[str, Any], *required: str, **values: Any) -> dict[str, Any] | None:
     return read(properties, *required).accept(values).content
 
 
-def test_defaults_are_filled_in() -> None:
+def test_answer_contains_the_defaults() -> None:
     properties = {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
@@ -250,7 +250,7 @@ def test_defaults_are_filled_in() -> None:
     assert fill(properties, age=31, note="n") == {**defaults, "age": 31, "note": "n"}
 
 
-def test_a_field_with_a_default_may_be_left_out_on_purpose() -> None:
+def test_field_with_a_default_may_be_omitted_explicitly() -> None:
     properties = {"a": {"type": "string", "default": "x"}}
 
     assert fill(properties, a=ABSENT) == {}
@@ -270,18 +270,18 @@ def test_check_does_not_fill_in_fields_marked_absent() -> None:
         form.check({"b": 1, "c": 2})
 
 
-def test_an_answer_is_in_the_order_of_the_form() -> None:
+def test_answer_has_the_order_of_the_form() -> None:
     assert list(fill({"a": {"type": "string"}, "b": {"type": "string"}}, b="1", a="2") or ()) == ["a", "b"]
 
 
-def test_a_missing_or_unknown_field_is_named() -> None:
+def test_missing_or_unknown_field_is_named() -> None:
     with pytest.raises(ValueError, match=r"field `age`: expected an integer \(at least 0\), got nothing"):
         fill({"age": {"type": "integer", "minimum": 0}}, "age")
     with pytest.raises(ValueError, match=r"unknown field `agee`; did you mean `age`\?"):
         fill({"age": {"type": "integer"}}, agee=1)
 
 
-def test_a_form_is_declined_or_cancelled_without_content() -> None:
+def test_declined_or_cancelled_form_has_no_content() -> None:
     form = read({"a": {"type": "string", "default": "x"}})
 
     assert form.decline() == ElicitResult(action="decline")
@@ -302,7 +302,7 @@ def test_a_form_is_declined_or_cancelled_without_content() -> None:
         ({"type": "array", "items": {"enum": ["a", "b"]}}, ("b", "a"), ["b", "a"]),
     ],
 )
-def test_a_value_that_fits_is_sent(definition: dict[str, Any], value: Any, sent: Any) -> None:
+def test_valid_value_is_sent(definition: dict[str, Any], value: Any, sent: Any) -> None:
     content = fill({"f": definition}, "f", f=value)
 
     assert content == {"f": sent}
@@ -342,14 +342,14 @@ def test_a_value_that_fits_is_sent(definition: dict[str, Any], value: Any, sent:
         ({"type": "array", "items": {"enum": ["a"]}, "minItems": 1}, [], 'expected at least 1 of "a", got 0'),
     ],
 )  # fmt: skip
-def test_a_value_that_does_not_fit_is_refused(definition: dict[str, Any], value: Any, message: str) -> None:
+def test_invalid_value_is_refused(definition: dict[str, Any], value: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is compared
         fill({"f": definition}, f=value)
 
     assert str(caught.value) == f"field `f`: {message}"
 
 
-def test_an_error_is_short_whatever_came() -> None:
+def test_error_message_is_limited_in_length() -> None:
     field = read_one({"type": "string", "enum": [f"{n}{text(9_000)}" for n in range(1_000)]})
 
     with pytest.raises(ValueError, match="expected one of") as caught:
@@ -358,11 +358,11 @@ def test_an_error_is_short_whatever_came() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "(?=x)y", r"(a)\1"])
-def test_a_pattern_that_cannot_be_run_safely_is_left_to_the_server(pattern: str) -> None:
+def test_unsupported_pattern_is_left_to_the_server(pattern: str) -> None:
     assert read_one({"type": "string", "pattern": pattern}).check("anything") == "anything"
 
 
-def test_a_pattern_takes_linear_time() -> None:
+def test_pattern_takes_linear_time() -> None:
     field = read_one({"type": "string", "pattern": "^(a+)+$"})
 
     with pytest.raises(ValueError, match="that matches"):
@@ -396,17 +396,17 @@ FORMATS = {
 
 
 @pytest.mark.parametrize(("format", "value"), [(name, good) for name, (goods, _) in FORMATS.items() for good in goods])
-def test_a_text_in_its_format_fits(format: str, value: str) -> None:
+def test_text_in_its_format_is_accepted(format: str, value: str) -> None:
     assert read_one({"type": "string", "format": format}).check(value) == value
 
 
 @pytest.mark.parametrize(("format", "value"), [(name, bad) for name, (_, bads) in FORMATS.items() for bad in bads])
-def test_a_text_in_another_format_is_refused(format: str, value: str) -> None:
+def test_text_in_another_format_is_refused(format: str, value: str) -> None:
     with pytest.raises(ValueError, match=r"^expected a"):
         read_one({"type": "string", "format": format}).check(value)
 
 
-# --- what a person types
+# --- typed text
 
 LETTERS = {"type": "array", "items": {"enum": ["a", "b", "c, d"]}}
 

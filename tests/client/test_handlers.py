@@ -1,4 +1,4 @@
-"""The requests that a client answers: its capabilities, its answers, and failing handlers."""
+"""The client's responses to requests of the server: its capabilities, its results, and failing handlers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcptrio.errors import Code
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.protocol.model.content import ToolUseContent
 from mcptrio.types import CreateMessageResult, Root, TextContent
-from tests.client.scripted import FORM, Script, lives, play
+from tests.client.scripted import FORM, Script, is_usable, play
 from tests.interaction.applies import HANDSHAKE, MODERN
 
 __all__: list[str] = []
@@ -45,7 +45,7 @@ _ids = iter(range(1000))
 
 
 async def ask(script: Script, method: str, params: Any = None) -> Response | ErrorResponse:
-    """Ask the client; its answer."""
+    """Send a request to the client, and return its response."""
     id = f"question {next(_ids)}"
     await script.send(Request(id, method, params))
     answer: Any = await script.take(object)  # type: ignore[type-var]
@@ -85,7 +85,7 @@ async def refusal_of(script: Script, method: str, params: Any = None) -> tuple[i
         (Handlers(extensions={"a.example/b": {}}), {"extensions": {"a.example/b": {}}}),
     ],
 )
-async def test_capabilities_with_handlers_are_declared(handlers: Handlers, declared: dict[str, Any]) -> None:
+async def test_handlers_declare_their_capabilities(handlers: Handlers, declared: dict[str, Any]) -> None:
     async with play(OLD, handlers=handlers) as (_, script):
         [initialize, _] = script.received
         assert isinstance(initialize, Request)
@@ -108,7 +108,7 @@ async def test_capabilities_with_handlers_are_declared(handlers: Handlers, decla
         ("2025-06-18", {"sampling": {}, "roots": {"listChanged": True}, "elicitation": {}}),
     ],
 )
-async def test_older_revisions_receive_only_their_members(revision: str, declared: dict[str, Any]) -> None:
+async def test_older_revisions_declare_only_their_capabilities(revision: str, declared: dict[str, Any]) -> None:
     async with play(revision, handlers=EVERYTHING) as (_, script):
         [initialize, _] = script.received
         assert isinstance(initialize, Request)
@@ -129,10 +129,10 @@ async def test_request_without_a_handler_is_method_not_found(revision: str) -> N
         ):
             code, message = await refusal_of(script, method, params)
             assert (code, message) == (Code.METHOD_NOT_FOUND, f"no such method: {method}")
-        assert await lives(client, script)
+        assert await is_usable(client, script)
 
 
-async def test_kind_of_elicitation_without_a_handler_is_refused() -> None:
+async def test_elicitation_mode_without_a_handler_is_refused() -> None:
     """Source: MCP 2025-11-25, client/elicitation, "Error Handling": -32602."""
     async with play(OLD, handlers=Handlers(elicit=fill_in)) as (_, script):
         assert await refusal_of(script, "elicitation/create", PAGE) == (
@@ -158,22 +158,22 @@ async def test_kind_of_elicitation_without_a_handler_is_refused() -> None:
         ("sampling/createMessage", {"messages": []}),
     ],
 )
-async def test_question_that_cannot_be_read_is_refused(method: str, params: dict[str, Any]) -> None:
+async def test_invalid_server_request_is_refused(method: str, params: dict[str, Any]) -> None:
     async with play(OLD, handlers=EVERYTHING) as (client, script):
         code, _ = await refusal_of(script, method, params)
         assert code == Code.INVALID_PARAMS
-        assert await lives(client, script)
+        assert await is_usable(client, script)
 
 
-async def test_server_of_a_revision_without_questions_is_not_answered() -> None:
+async def test_server_request_is_ignored_in_a_revision_without_them() -> None:
     """Source: MCP 2026-07-28, basic/transports: clients do not send responses."""
     async with play(NEW, handlers=EVERYTHING) as (client, script):
         await script.send(Request(1, "elicitation/create", FORM), Request(2, "ping"), Request(3, "nonsense"))
-        await script.silent()
-        assert await lives(client, script)
+        await script.expect_nothing()
+        assert await is_usable(client, script)
 
 
-# --- answering
+# --- results
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
@@ -188,7 +188,9 @@ async def test_server_of_a_revision_without_questions_is_not_answered() -> None:
     ],
     ids=["values", "accepted", "declined", "cancelled", "nothing"],
 )
-async def test_form_is_shown_and_its_answer_sent(revision: str, filled: Any, answer: dict[str, Any]) -> None:
+async def test_elicitation_handler_gets_the_form_and_its_answer_is_sent(
+    revision: str, filled: Any, answer: dict[str, Any]
+) -> None:
     shown: list[Form] = []
 
     async def elicit(form: Form) -> Any:
@@ -203,7 +205,7 @@ async def test_form_is_shown_and_its_answer_sent(revision: str, filled: Any, ans
 
 
 @pytest.mark.parametrize("filled", [{}, {"name": 5}, {"nickname": "Countess"}, 5, "yes"])
-async def test_answer_that_does_not_fit_the_form_is_not_sent(filled: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_answer_that_violates_the_form_is_not_sent(filled: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def elicit(form: Form) -> Any:
         return filled
 
@@ -212,7 +214,7 @@ async def test_answer_that_does_not_fit_the_form_is_not_sent(filled: Any, caplog
             Code.INTERNAL_ERROR,
             "the client failed to answer elicitation/create",
         )
-        assert await lives(client, script)
+        assert await is_usable(client, script)
     assert "the handler of elicitation/create failed" in caplog.text
 
 
@@ -226,7 +228,7 @@ async def test_answer_that_does_not_fit_the_form_is_not_sent(filled: Any, caplog
     ],
     ids=["opened", "not opened", "accepted", "cancelled"],
 )
-async def test_page_is_shown_and_the_consent_sent(opened: Any, action: str) -> None:
+async def test_url_handler_gets_the_page_and_its_consent_is_sent(opened: Any, action: str) -> None:
     shown: list[OpenURL] = []
 
     async def show(page: OpenURL) -> Any:
@@ -239,7 +241,7 @@ async def test_page_is_shown_and_the_consent_sent(opened: Any, action: str) -> N
     assert (page.url, page.host, page.message) == ("https://example.com/in", "example.com", "Sign in")
 
 
-async def test_page_that_may_not_be_opened_is_never_accepted(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unsafe_url_is_never_accepted(caplog: pytest.LogCaptureFixture) -> None:
     async with play(OLD, handlers=Handlers(open_url=open_url)) as (_, script):
         code, _ = await refusal_of(script, "elicitation/create", {**PAGE, "url": "javascript:alert(1)"})
         assert code == Code.INTERNAL_ERROR
@@ -258,12 +260,12 @@ async def test_page_that_may_not_be_opened_is_never_accepted(caplog: pytest.LogC
     ids=["none", "text", "path", "uri", "root", "all"],
 )
 @pytest.mark.parametrize("revision", [HANDSHAKE[0], OLD])
-async def test_folders_are_named(revision: str, folders: Any, roots: list[Any]) -> None:
+async def test_roots_are_listed_with_uri_and_name(revision: str, folders: Any, roots: list[Any]) -> None:
     async with play(revision, handlers=Handlers(roots=folders)) as (_, script):
         assert await answer_to(script, "roots/list") == {"roots": roots}
 
 
-async def test_folders_are_asked_for_each_time() -> None:
+async def test_roots_function_is_called_for_each_request() -> None:
     folders = ["/one"]
 
     async def roots() -> list[str]:
@@ -273,14 +275,14 @@ async def test_folders_are_asked_for_each_time() -> None:
         assert (await answer_to(script, "roots/list"))["roots"][0]["name"] == "one"
         folders[0] = "/two"
         await client.roots_changed()
-        await script.told("notifications/roots/list_changed")
+        await script.next_notification("notifications/roots/list_changed")
         assert (await answer_to(script, "roots/list"))["roots"][0]["name"] == "two"
 
 
 # --- sampling
 
 
-async def test_text_or_a_message_is_a_sampling_result() -> None:
+async def test_sampling_handler_may_return_text_or_a_message() -> None:
     async with play(OLD, handlers=Handlers(sample=say)) as (_, script):
         assert await answer_to(script, "sampling/createMessage", TALK) == {
             "role": "assistant",
@@ -324,7 +326,7 @@ async def test_sampling_with_undeclared_capabilities_is_refused(params: dict[str
         (["Hi", [USE, {**USE, "id": "u2"}], [{**RESULT, "toolUseId": "u2"}, RESULT]], True),
     ],
 )
-async def test_every_tool_use_has_its_result(contents: list[Any], is_legal: bool) -> None:
+async def test_sampling_messages_need_a_result_for_every_tool_use(contents: list[Any], is_legal: bool) -> None:
     """Source: MCP 2025-11-25, client/sampling, "Tool Use and Result Balance"."""
     messages = [
         {
@@ -351,7 +353,7 @@ async def test_every_tool_use_has_its_result(contents: list[Any], is_legal: bool
         ("none", False, True),
     ],
 )
-async def test_model_does_as_the_server_wants_with_tools(mode: str, uses: bool, is_legal: bool) -> None:
+async def test_sampling_result_must_follow_the_tool_choice(mode: str, uses: bool, is_legal: bool) -> None:
     async def sample(params: Any) -> Any:
         block = ToolUseContent(id="u1", name="weather", input={}) if uses else TextContent(text="Hello")
         return CreateMessageResult(role="assistant", content=(block,), model="m")
@@ -361,11 +363,11 @@ async def test_model_does_as_the_server_wants_with_tools(mode: str, uses: bool, 
         assert isinstance(await ask(script, "sampling/createMessage", params), Response) is is_legal
 
 
-# --- one question's end is not the others'
+# --- isolation of requests
 
 
 @pytest.mark.parametrize("error", [KeyError("secret"), SystemExit(1), trio.TooSlowError()], ids=repr)
-async def test_handler_that_fails_is_logged_and_gives_nothing_away(
+async def test_failing_handler_is_logged_and_its_error_hides_details(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def elicit(form: Form) -> None:
@@ -376,11 +378,11 @@ async def test_handler_that_fails_is_logged_and_gives_nothing_away(
             Code.INTERNAL_ERROR,
             "the client failed to answer elicitation/create",
         )
-        assert await lives(client, script)
+        assert await is_usable(client, script)
     assert type(error).__name__ in caplog.text
 
 
-async def test_handler_may_refuse_in_its_own_words() -> None:
+async def test_mcp_error_of_a_handler_is_sent_unchanged() -> None:
     async def elicit(form: Form) -> None:
         raise MCPError("not on Sundays", code=-32050, data={"day": 7})
 
@@ -401,7 +403,7 @@ async def test_slow_handler_times_out(autojump_clock: object) -> None:
         assert trio.current_time() - began == pytest.approx(60)
 
 
-async def test_question_that_is_taken_back_ends_its_handler_and_is_not_answered() -> None:
+async def test_cancelled_server_request_ends_its_handler_without_a_response() -> None:
     asked = trio.Event()
     ended: list[str] = []
 
@@ -415,21 +417,21 @@ async def test_question_that_is_taken_back_ends_its_handler_and_is_not_answered(
     async with play(OLD, handlers=Handlers(elicit=elicit)) as (client, script):
         await script.send(Request("question", "elicitation/create", FORM))
         await asked.wait()
-        await script.tell("notifications/cancelled", {"requestId": "question", "reason": "never mind"})
-        await script.silent()
+        await script.notify("notifications/cancelled", {"requestId": "question", "reason": "never mind"})
+        await script.expect_nothing()
         assert ended == ["elicit"]
-        assert await lives(client, script)
+        assert await is_usable(client, script)
 
 
-async def test_cancellations_of_nothing_are_ignored() -> None:
+async def test_cancellation_of_an_unknown_request_is_ignored() -> None:
     async with play(OLD) as (client, script):
         for params in ({"requestId": 99}, {"requestId": "x"}, {}, {"requestId": None}, {"requestId": True}, None):
-            await script.tell("notifications/cancelled", params)
-        await script.silent()
-        assert await lives(client, script)
+            await script.notify("notifications/cancelled", params)
+        await script.expect_nothing()
+        assert await is_usable(client, script)
 
 
-async def test_questions_are_answered_concurrently() -> None:
+async def test_server_requests_are_handled_concurrently() -> None:
     go_on = trio.Event()
 
     async def elicit(form: Form) -> dict[str, Any]:
@@ -441,12 +443,12 @@ async def test_questions_are_answered_concurrently() -> None:
         await script.send(Request("second", "elicitation/create", FORM))
         assert await answer_to(script, "roots/list") == {"roots": []}
         assert await answer_to(script, "ping") == {}
-        assert await lives(client, script)
+        assert await is_usable(client, script)
         go_on.set()
         assert {(await script.take(Response)).id, (await script.take(Response)).id} == {"first", "second"}
 
 
-async def test_flood_of_questions_is_bounded() -> None:
+async def test_number_of_concurrent_server_requests_is_limited() -> None:
     async def elicit(form: Form) -> None:
         await trio.sleep_forever()
 
@@ -455,10 +457,10 @@ async def test_flood_of_questions_is_bounded() -> None:
         refused = [await script.take(ErrorResponse) for _ in range(36)]
         assert {answer.message for answer in refused} == {"at most 64 requests are answered at once"}
         assert await answer_to(script, "ping") == {}
-        assert await lives(client, script)
+        assert await is_usable(client, script)
 
 
-async def test_id_of_a_question_is_free_again_when_it_has_been_answered() -> None:
+async def test_id_of_a_server_request_is_reusable_after_its_response() -> None:
     go_on = trio.Event()
 
     async def elicit(form: Form) -> dict[str, Any]:
@@ -475,7 +477,7 @@ async def test_id_of_a_question_is_free_again_when_it_has_been_answered() -> Non
         assert (await script.take(Response)).id == 1
 
 
-async def test_leaving_ends_the_handlers() -> None:
+async def test_closing_the_client_cancels_its_handlers() -> None:
     asked = trio.Event()
     ended: list[str] = []
 
@@ -492,11 +494,11 @@ async def test_leaving_ends_the_handlers() -> None:
     assert ended == ["elicit"]
 
 
-# --- what the revision or the capability says
+# --- rules of a revision or capability
 
 
 @pytest.mark.parametrize("revision", [revision for revision in HANDSHAKE if revision != OLD])
-async def test_context_of_servers_is_ignored_where_no_capability_says_that_it_cannot_be_included(revision: str) -> None:
+async def test_include_context_is_dropped_in_revisions_without_its_capability(revision: str) -> None:
     asked: list[Any] = []
 
     async def sample(params: Any) -> str:
@@ -504,13 +506,13 @@ async def test_context_of_servers_is_ignored_where_no_capability_says_that_it_ca
         return "Hello"
 
     async with play(revision, handlers=Handlers(sample=sample)) as (_, script):
-        said = await answer_to(script, "sampling/createMessage", {**TALK, "includeContext": "allServers"})
-        assert said["content"]["text"] == "Hello"
+        result = await answer_to(script, "sampling/createMessage", {**TALK, "includeContext": "allServers"})
+        assert result["content"]["text"] == "Hello"
     assert asked == [None]
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_client_without_roots_says_why_it_has_none(revision: str) -> None:
+async def test_roots_request_without_roots_names_the_reason(revision: str) -> None:
     """Source: MCP 2025-11-25, client/roots, "Error Handling"."""
     async with play(revision) as (_, script):
         answer = await ask(script, "roots/list")
@@ -520,18 +522,18 @@ async def test_client_without_roots_says_why_it_has_none(revision: str) -> None:
 
 
 async def note(*_: Any) -> None:
-    """Cannot be awaited where messages are read."""
+    """Has to be awaited, which message handlers cannot do."""
 
 
 @pytest.mark.parametrize("name", ["log", "notification"])
-def test_asynchronous_handler_of_messages_is_refused(name: str) -> None:
+def test_asynchronous_message_handler_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}: expected a plain function, got an asynchronous one"):
         Handlers(**{name: note})  # type: ignore[arg-type]
 
 
-async def test_asynchronous_handler_that_looks_plain_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    handlers = Handlers(notification=lambda *said: note(*said))  # type: ignore[arg-type, return-value]
+async def test_message_handler_that_returns_an_awaitable_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    handlers = Handlers(notification=lambda *received: note(*received))  # type: ignore[arg-type, return-value]
     async with play(OLD, handlers=handlers) as (client, script):
-        await script.tell("notifications/own", {})
-        assert await lives(client, script)
+        await script.notify("notifications/own", {})
+        assert await is_usable(client, script)
     assert "expected a plain function, got an asynchronous one" in caplog.text

@@ -1,4 +1,4 @@
-"""A client uses the schemas of tools: it validates results and repeats marked arguments in headers."""
+"""A client uses the schemas of tools: it validates results and repeats annotated arguments in headers."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def tool(name: str = "work", output: Any = None, **properties: Any) -> dict[str,
 async def listing(
     revision: str, tools: list[dict[str, Any]], results: list[dict[str, Any]]
 ) -> AsyncIterator[tuple[Client, Script]]:
-    """A server that lists these tools, whenever it is asked, and answers calls with these results, one by one."""
+    """Yield a client of a server that lists these tools, and answers calls with these results in order."""
     async with play(revision) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
             while True:
-                request = await script.asked()
+                request = await script.next_request()
                 is_list = request.method == "tools/list"
                 await script.answer(request, {"tools": tools} if is_list else results.pop(0))
 
@@ -71,14 +71,14 @@ async def test_result_is_checked_against_the_output_schema(revision: str, is_lis
         assert (await client.call_tool("work")).structured_content == {"count": 1}
         with pytest.raises(RemoteProtocolError, match=r"tool 'work': structured content: .*count"):
             await client.call_tool("work")
-    # A result that does not fit is compared with the tools of now before it is rejected.
+    # The client lists the tools again before it rejects a result.
     assert methods(script)[-2:] == ["tools/call", "tools/list"]
     assert methods(script).count("tools/list") == 2
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_result_that_fits_the_schema_of_now_is_returned(revision: str) -> None:
-    """Without a subscription the client is not told that the schema has changed."""
+async def test_result_that_fits_a_changed_schema_is_returned(revision: str) -> None:
+    """Without a subscription, the client is not notified of the change."""
     tools = [tool(output={"type": "object", "required": ["old"]})]
     results = [{"content": [], "structuredContent": {"new": 1}}, {"content": []}]
     async with listing(revision, tools, results) as (client, script):
@@ -90,7 +90,7 @@ async def test_result_that_fits_the_schema_of_now_is_returned(revision: str) -> 
     assert methods(script) == ["tools/list", "tools/call", "tools/list", "tools/call", "tools/list"]
 
 
-async def test_unanswered_tool_listing_delays_one_result_up_to_its_timeout(autojump_clock: object) -> None:
+async def test_unanswered_tool_list_delays_a_result_up_to_its_timeout(autojump_clock: object) -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -113,14 +113,14 @@ async def test_unanswered_tool_listing_delays_one_result_up_to_its_timeout(autoj
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_result_without_the_content_its_schema_promises_is_none(revision: str) -> None:
+async def test_result_without_its_structured_content_is_refused(revision: str) -> None:
     async with listing(revision, [tool(output=COUNTED)], [{"content": []}]) as (client, _):
         await client.tools().all()
         with pytest.raises(RemoteProtocolError, match="tool 'work': expected structured content"):
             await client.call_tool("work")
 
 
-async def test_failure_of_a_tool_needs_no_structured_content() -> None:
+async def test_error_result_needs_no_structured_content() -> None:
     async with listing(OLD, [tool(output=COUNTED)], [{"content": [], "isError": True}]) as (client, _):
         await client.tools().all()
         assert (await client.call_tool("work")).is_error
@@ -139,7 +139,7 @@ async def test_failure_of_a_tool_needs_no_structured_content() -> None:
     ],
     ids=str,
 )
-async def test_any_value_may_be_structured_since_2026(output: Any, structured: Any, fits: bool) -> None:
+async def test_structured_content_may_be_any_json_since_2026_07_28(output: Any, structured: Any, fits: bool) -> None:
     results = [{"content": [], "structuredContent": structured}]
     async with listing(NEW, [tool(output=output)], results) as (client, _):
         await client.tools().all()
@@ -160,7 +160,7 @@ async def test_any_value_may_be_structured_since_2026(output: Any, structured: A
     ],
     ids=["network", "file", "no schema", "dialect"],
 )
-async def test_schema_that_cannot_be_checked_fails_nothing_and_fetches_nothing(
+async def test_unusable_output_schema_is_ignored_and_fetches_nothing(
     output: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     results = [{"content": [], "structuredContent": {"a": 1}} for _ in range(2)]
@@ -171,7 +171,7 @@ async def test_schema_that_cannot_be_checked_fails_nothing_and_fetches_nothing(
     assert caplog.text.count("tool 'work': results are not checked") == 1
 
 
-async def test_tool_that_is_not_listed_is_looked_for_once() -> None:
+async def test_unlisted_tool_is_looked_up_once() -> None:
     results = [{"content": [], "structuredContent": {"a": 1}} for _ in range(3)]
     async with listing(OLD, [tool("another")], results) as (client, script):
         for _ in range(3):
@@ -179,14 +179,14 @@ async def test_tool_that_is_not_listed_is_looked_for_once() -> None:
     assert methods(script) == ["tools/call", "tools/list", "tools/call", "tools/call"]
 
 
-async def test_result_is_not_lost_where_the_tools_cannot_be_listed() -> None:
+async def test_result_is_returned_unchecked_if_the_tools_cannot_be_listed() -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def refuse() -> None:
             for _ in range(2):
-                request = await script.asked("tools/call")
+                request = await script.next_request("tools/call")
                 await script.answer(request, {"content": [], "structuredContent": {"a": 1}})
-                await script.refuse(await script.asked("tools/list"), Code.INTERNAL_ERROR, "no lists today")
+                await script.refuse(await script.next_request("tools/list"), Code.INTERNAL_ERROR, "no lists today")
 
         nursery.start_soon(refuse)
         for _ in range(2):
@@ -194,7 +194,7 @@ async def test_result_is_not_lost_where_the_tools_cannot_be_listed() -> None:
 
 
 async def test_results_of_concurrent_calls_are_all_checked() -> None:
-    """The second one waits for the list that the first one has asked for."""
+    """The second one waits for the list that the first one has requested."""
     failed: list[str] = []
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
@@ -205,22 +205,22 @@ async def test_results_of_concurrent_calls_are_all_checked() -> None:
 
         nursery.start_soon(call, "first")
         nursery.start_soon(call, "second")
-        requests = [await script.asked("tools/call"), await script.asked("tools/call")]
+        requests = [await script.next_request("tools/call"), await script.next_request("tools/call")]
         for request in requests:
             await script.answer(request, {"content": [], "structuredContent": {"count": "many"}})
-        listing = await script.asked("tools/list")
-        await script.silent()
+        listing = await script.next_request("tools/list")
+        await script.expect_nothing()
         await script.answer(listing, {"tools": [tool("first", COUNTED), tool("second", COUNTED)]})
     assert sorted(failed) == ["first", "second"]
 
 
-async def test_schema_is_read_again_after_a_change_of_tools() -> None:
+async def test_schemas_are_listed_again_after_a_change_of_tools() -> None:
     counted = {"content": [], "structuredContent": {"count": 1}}
     tools = [tool(output=COUNTED)]
     async with listing(OLD, tools, [counted, counted, counted]) as (client, script):
         for _ in range(2):
             await client.call_tool("work")
-        await script.tell("notifications/tools/list_changed")
+        await script.notify("notifications/tools/list_changed")
         await wait_all_tasks_blocked()
         tools[:] = [tool(output={"type": "array"})]
         with pytest.raises(RemoteProtocolError):
@@ -241,18 +241,18 @@ INVALID = {
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
 async def test_header_annotations_have_no_effect_without_http(revision: str) -> None:
-    """Source: streamable-http, "Schema Extension": other transports may ignore them, and older revisions know none."""
+    """Source: streamable-http, "Schema Extension": other transports may ignore them, and older revisions lack them."""
     async with play(revision) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.answer(await script.asked("tools/list"), {"tools": list(INVALID.values())})
+            await script.answer(await script.next_request("tools/list"), {"tools": list(INVALID.values())})
 
         nursery.start_soon(serve)
         assert [tool.name for tool in await client.tools().all()] == list(INVALID)
 
 
 class Shop:
-    """A server's tools, which can be put on sale under another header."""
+    """A server whose tool changes the header of an argument."""
 
     def __init__(self, ttl_ms: int = 0) -> None:
         self.server = Server(plugins=[], settings=ServerSettings(list_ttl_ms=ttl_ms))
@@ -273,7 +273,7 @@ class Shop:
 
 @asynccontextmanager
 async def served(server: Server, **options: Any) -> AsyncIterator[Client]:
-    """A client of this server over HTTP."""
+    """Yield a client of this server over HTTP."""
     async with trio.open_nursery() as nursery:
         [url, *_] = await nursery.start(partial(serve_http, server, port=0))
         async with connect(url, **options) as client:
@@ -281,60 +281,60 @@ async def served(server: Server, **options: Any) -> AsyncIterator[Client]:
         nursery.cancel_scope.cancel()
 
 
-def said(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     [block] = result.content
     assert isinstance(block, TextContent)
     return block.text
 
 
 @pytest.mark.parametrize("region", ["eu", "", " north ", "Zürich", "=?base64?eA==?=", "a\r\nb: c"])
-async def test_marked_arguments_are_repeated_without_being_asked(region: str) -> None:
-    """A server refuses a call whose headers do not repeat them."""
+async def test_annotated_arguments_are_sent_as_headers(region: str) -> None:
+    """A server refuses a call without these headers."""
     async with served(Shop().server) as client:
         assert client.revision == NEW
-        assert said(await client.call_tool("buy", {"region": region})) == f"bought 1 in {region}"
+        assert text_of(await client.call_tool("buy", {"region": region})) == f"bought 1 in {region}"
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE[1:])
-async def test_older_revisions_repeat_nothing(revision: str) -> None:
+async def test_older_revisions_send_no_parameter_headers(revision: str) -> None:
     async with served(Shop().server, revision=revision) as client:
-        assert said(await client.call_tool("buy", {"region": "eu"})) == "bought 1 in eu"
+        assert text_of(await client.call_tool("buy", {"region": "eu"})) == "bought 1 in eu"
 
 
 @pytest.mark.parametrize("ttl_ms", [0, 3_600_000])
-async def test_call_refused_for_its_headers_is_made_again_with_the_tools_of_now(ttl_ms: int) -> None:
-    """The client is not told that they have changed, and a kept list is as old as the headers."""
+async def test_call_refused_for_its_headers_is_repeated_with_the_current_tools(ttl_ms: int) -> None:
+    """The client is not notified of the change, and a cached list has the old headers."""
     shop = Shop(ttl_ms)
     async with served(shop.server) as client:
-        assert said(await client.call_tool("buy", {"region": "eu"})) == "bought 1 in eu"
+        assert text_of(await client.call_tool("buy", {"region": "eu"})) == "bought 1 in eu"
         shop.change()
-        assert said(await client.call_tool("buy", {"region": "eu"})) == "bought 1 at eu"
+        assert text_of(await client.call_tool("buy", {"region": "eu"})) == "bought 1 at eu"
 
 
-async def test_request_by_hand_has_the_headers_of_its_tool() -> None:
+async def test_raw_request_has_parameter_headers() -> None:
     shop = Shop()
     buy = {"name": "buy", "arguments": {"region": "eu"}}
     async with served(shop.server) as client:
-        assert said(await client.request("tools/call", buy)) == "bought 1 in eu"
+        assert text_of(await client.request("tools/call", buy)) == "bought 1 in eu"
         shop.change()
-        assert said(await client.request("tools/call", buy)) == "bought 1 at eu"
+        assert text_of(await client.request("tools/call", buy)) == "bought 1 at eu"
 
 
-def test_removed_param_header_is_no_longer_sent() -> None:
+def test_removed_parameter_header_is_no_longer_sent() -> None:
     """Also without a change notification: the list may have been requested again."""
     known = KnownTools()
 
     def learn(**definition: Any) -> None:
         listed = Tool(name="buy", input_schema=tool(region=definition)["inputSchema"])
-        known.learn(ListToolsResult(tools=(listed,)), mirrors=True)
+        known.learn(ListToolsResult(tools=(listed,)), sends_param_headers=True)
 
     learn(type="string", **{"x-mcp-header": "Region"})
-    assert known.mirrored("buy") == {"region": ("region",)}
+    assert known.param_headers("buy") == {"region": ("region",)}
     learn(type="string")
-    assert known.mirrored("buy") == {}
+    assert known.param_headers("buy") == {}
     learn(type="string", **{"x-mcp-header": "Region"})
     learn(type="number", **{"x-mcp-header": "Region"})
-    assert known.mirrored("buy") == {}
+    assert known.param_headers("buy") == {}
     assert "buy" not in known
 
 
@@ -344,7 +344,7 @@ async def test_concurrent_first_calls_all_have_their_headers(caplog: pytest.LogC
     async with served(shop.server) as client:
 
         async def buy(number: int) -> None:
-            heard.append(said(await client.call_tool("buy", {"region": str(number)})))
+            heard.append(text_of(await client.call_tool("buy", {"region": str(number)})))
 
         async with trio.open_nursery() as nursery:
             for number in range(10):
@@ -352,7 +352,7 @@ async def test_concurrent_first_calls_all_have_their_headers(caplog: pytest.LogC
     assert sorted(heard) == [f"bought 1 in {number}" for number in range(10)]
 
 
-async def test_refusal_over_http_is_the_same_error_as_elsewhere() -> None:
+async def test_http_error_has_the_class_of_other_transports() -> None:
     server = Server()
 
     async def ask(ctx: Context) -> str:

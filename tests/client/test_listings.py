@@ -32,11 +32,11 @@ KINDS: dict[str, tuple[Callable[[Client], Listing[Any]], str, Callable[[str], di
 
 
 async def give(script: Script, method: str, *pages: Sequence[str], cursors: Sequence[str]) -> list[Any]:
-    """Answer with these pages; the cursors with which they were asked for."""
+    """Answer with these pages; return the cursors of the requests."""
     _, key, item = KINDS[method]
     asked: list[Any] = []
     for number, names in enumerate(pages):
-        request = await script.asked(method)
+        request = await script.next_request(method)
         asked.append((request.params or {}).get("cursor", "none"))
         result: dict[str, Any] = {key: [item(name) for name in names]}
         if number < len(cursors):
@@ -47,7 +47,7 @@ async def give(script: Script, method: str, *pages: Sequence[str], cursors: Sequ
 
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("method", KINDS)
-async def test_all_pages_are_one_list(revision: str, method: str) -> None:
+async def test_all_pages_are_joined_to_one_list(revision: str, method: str) -> None:
     listing, _, _ = KINDS[method]
     async with play(revision) as (client, script), trio.open_nursery() as nursery:
         asked: list[Any] = []
@@ -61,7 +61,7 @@ async def test_all_pages_are_one_list(revision: str, method: str) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", " ", "0", "é\u2028", "../../?x=%00", "x" * 10_000])
-async def test_cursor_goes_back_as_it_came_and_the_empty_one_is_no_end(cursor: str) -> None:
+async def test_cursor_is_returned_unchanged_even_if_empty(cursor: str) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         asked: list[Any] = []
 
@@ -76,7 +76,7 @@ async def test_cursor_goes_back_as_it_came_and_the_empty_one_is_no_end(cursor: s
 @pytest.mark.parametrize(
     ("cursors", "served"), [(["1", "1"], 2), (["1", "2", "1"], 3), (["", ""], 2)], ids=["same", "circle", "empty"]
 )
-async def test_circle_of_cursors_is_left(cursors: list[str], served: int) -> None:
+async def test_repeated_cursor_is_an_error(cursors: list[str], served: int) -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -100,7 +100,7 @@ async def test_listing_stops_after_the_maximum_number_of_pages(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("bound", "problem"), [("MAX_ITEMS", "20 entries"), ("MAX_BYTES", "20 bytes")])
-async def test_endless_list_ends_at_the_limit(bound: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_list_over_a_limit_is_an_error(bound: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listings, bound, 20)
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
@@ -113,7 +113,7 @@ async def test_endless_list_ends_at_the_limit(bound: str, problem: str, monkeypa
             await client.tools().all()
 
 
-async def test_list_may_be_left_early() -> None:
+async def test_iteration_of_a_list_may_stop_early() -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -123,10 +123,10 @@ async def test_list_may_be_left_early() -> None:
         async for tool in client.tools():
             assert tool.name == "a"
             break
-        await script.silent()
+        await script.expect_nothing()
 
 
-async def test_pages_can_be_taken_one_by_one() -> None:
+async def test_single_pages_are_requested() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
@@ -150,7 +150,7 @@ async def test_listing_raises_an_error_at_the_failing_page() -> None:
 
         async def serve() -> None:
             await give(script, "prompts/list", ["a"], cursors=["1"])
-            await script.refuse(await script.asked("prompts/list"), -32602, "stale cursor")
+            await script.refuse(await script.next_request("prompts/list"), -32602, "stale cursor")
 
         nursery.start_soon(serve)
         listing = aiter(client.prompts())
@@ -161,11 +161,11 @@ async def test_listing_raises_an_error_at_the_failing_page() -> None:
 
 @pytest.mark.parametrize("result", [{}, {"tools": None}, {"tools": [{"name": "a"}]}, {"tools": [], "nextCursor": 5}])
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_page_that_cannot_be_read_says_where(revision: str, result: dict[str, Any]) -> None:
+async def test_invalid_page_error_names_the_position(revision: str, result: dict[str, Any]) -> None:
     async with play(revision) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.answer(await script.asked("tools/list"), result)
+            await script.answer(await script.next_request("tools/list"), result)
 
         nursery.start_soon(serve)
         with pytest.raises(RemoteProtocolError, match=r"result of tools/list: expected .* @ \$"):
@@ -173,7 +173,7 @@ async def test_page_that_cannot_be_read_says_where(revision: str, result: dict[s
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_pages_of_a_server_of_ours(revision: str) -> None:
+async def test_pages_of_an_mcptrio_server_are_listed(revision: str) -> None:
     server = Server(settings=ServerSettings(page_size=3))
     for number in range(10):
         server.add_tool(_tool, name=f"tool_{number}")

@@ -1,4 +1,4 @@
-"""Sessions that the server has forgotten, and servers that return with another revision or transport."""
+"""Sessions that the server has forgotten, and servers that restart with another revision or transport."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
 def early() -> str:
-    """Be there from the beginning."""
+    """The first tool."""
     return ""
 
 
@@ -37,19 +37,19 @@ async def take(changes: Changes) -> Change:
 
 
 class Forgetful:
-    """A server that forgets its session when a test says so."""
+    """A server that forgets its session when a test requires it."""
 
     def __init__(self) -> None:
         self.session = 1
         self.has_sessions = True
         self.subscribed: list[tuple[str, str]] = []
         self.refuses = False
-        """Whether it begins no session."""
+        """Whether it refuses new sessions."""
         self.slow = trio.Event()
-        """Unset while handshakes have to wait."""
+        """Unset while handshakes must wait."""
         self.slow.set()
         self.lost_at = ""
-        """The method at which every session is lost."""
+        """The method at which the server forgets every session."""
 
     async def __call__(self, seen: Seen, wire: Wire) -> None:
         if seen.method == "DELETE":
@@ -87,8 +87,8 @@ async def forgetful(**options: Any) -> AsyncIterator[tuple[Client, Forgetful]]:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE[1], HANDSHAKE[-1]])
-async def test_subscription_survives_a_restart_of_the_server_without_any_request(revision: str) -> None:
-    """Only the stream of the session can notice that the server has forgotten it."""
+async def test_subscription_survives_a_server_restart_without_a_request(revision: str) -> None:
+    """Only the stream of the session can report that the server has forgotten it."""
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             first = await nursery.start(_serve, _with_tool(), 0)
@@ -134,7 +134,7 @@ async def _serve(server: Server, port: int, *, task_status: trio.TaskStatus[_Ser
     served.stopped.set()
 
 
-async def test_ping_notices_that_the_session_is_lost() -> None:
+async def test_ping_detects_a_lost_session() -> None:
     site = Forgetful()
     with trio.fail_after(60):
         async with serving(site) as web, connect(web.url, revision=OLD, ping_interval=0.1) as client:
@@ -144,7 +144,7 @@ async def test_ping_notices_that_the_session_is_lost() -> None:
                 assert site.subscribed == [("1", "note:///1"), ("2", "note:///1")]
 
 
-async def test_call_that_is_cancelled_while_the_session_is_renewed_loses_no_subscription() -> None:
+async def test_cancelled_call_during_session_renewal_keeps_all_subscriptions() -> None:
     uris = [f"note:///{number}" for number in range(20)]
     async with forgetful() as (client, site), client.subscribe(uris) as changes:
         site.session, site.slow = 2, trio.Event()
@@ -155,7 +155,7 @@ async def test_call_that_is_cancelled_while_the_session_is_renewed_loses_no_subs
         assert site.subscribed == [("1", uri) for uri in uris] + [("2", uri) for uri in uris]
 
 
-async def test_call_waits_for_a_new_session_no_longer_than_its_timeout() -> None:
+async def test_call_waits_for_a_new_session_up_to_its_timeout() -> None:
     async with forgetful() as (client, site):
         site.session, site.slow = 2, trio.Event()
         began = trio.current_time()
@@ -166,7 +166,7 @@ async def test_call_waits_for_a_new_session_no_longer_than_its_timeout() -> None
         await client.call_tool("work")
 
 
-async def test_calls_hear_why_there_is_no_new_session() -> None:
+async def test_call_raises_the_error_of_a_failed_session_renewal() -> None:
     async with forgetful() as (client, site):
         site.session, site.refuses = 2, True
         with pytest.raises(RequestFailed, match="no sessions today"):
@@ -175,7 +175,7 @@ async def test_calls_hear_why_there_is_no_new_session() -> None:
         await client.call_tool("work")
 
 
-async def test_session_that_is_lost_during_the_handshake_is_reported_as_that() -> None:
+async def test_session_lost_during_the_handshake_raises_session_lost() -> None:
     site = Forgetful()
     site.lost_at = "notifications/initialized"
     with trio.fail_after(60):
@@ -236,7 +236,7 @@ async def test_subscription_survives_a_restart_with_another_revision(first: str,
             assert client.revision != before
 
 
-async def test_server_that_moves_to_another_transport_is_found_again() -> None:
+async def test_client_reconnects_over_another_transport() -> None:
     """First HTTP with SSE only; later Streamable HTTP at the same URL."""
     streams: list[Wire] = []
     modern = False
@@ -272,7 +272,7 @@ async def test_server_that_moves_to_another_transport_is_found_again() -> None:
 
 
 @pytest.mark.parametrize("has_sessions", [True, False])
-async def test_http_server_that_speaks_a_newer_revision_alone_is_agreed_with_again(has_sessions: bool) -> None:
+async def test_client_negotiates_again_with_an_http_server_of_a_newer_revision(has_sessions: bool) -> None:
     site = Forgetful()
     site.has_sessions = has_sessions
     modern = False
@@ -286,8 +286,8 @@ async def test_http_server_that_speaks_a_newer_revision_alone_is_agreed_with_aga
             return
         message = seen.message
         if seen.headers.get("mcp-protocol-version") != "2026-07-28":
-            said = {"supported": ["2026-07-28"], "requested": OLD}
-            error = {"code": -32022, "message": "unsupported protocol version", "data": said}
+            data = {"supported": ["2026-07-28"], "requested": OLD}
+            error = {"code": -32022, "message": "unsupported protocol version", "data": data}
             await wire.reply({"jsonrpc": "2.0", "id": message.get("id"), "error": error}, status=400)
         elif message["method"] == "server/discover":
             can = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
@@ -315,14 +315,14 @@ MODERN = "2026-07-28"
 
 
 class Replaced:
-    """An HTTP server of one era, replaced at the same URL by one of the other, which says so in its own way."""
+    """An HTTP server of one era, replaced at the same URL by one of the other, with its own error responses."""
 
     def __init__(self, *, is_old: bool) -> None:
         self.is_old = is_old
         self.refusal: tuple[int, Any] = (400, "not in this era")
         self.calls = 0
         self.refuses_call: int | None = None
-        """The status of each call, by a server that understands everything else."""
+        """The status of each call; other requests are answered."""
 
     async def __call__(self, seen: Seen, wire: Wire) -> None:
         message = seen.message if seen.method == "POST" else {}
@@ -330,8 +330,8 @@ class Replaced:
         if seen.method != "POST":
             await wire.reply(status=405)
         elif self.is_old != (seen.headers.get("mcp-protocol-version") != MODERN):
-            status, said = self.refusal
-            await wire.reply(said, status)
+            status, body = self.refusal
+            await wire.reply(body, status)
         elif method == "initialize":
             result = {
                 "protocolVersion": OLD,
@@ -378,7 +378,9 @@ OF_NEW = {
         *(pytest.param(True, refusal, id=f"old to new, {name}") for name, refusal in OF_NEW.items()),
     ],
 )
-async def test_http_server_that_is_replaced_by_one_of_the_other_era(was_old: bool, refusal: tuple[int, Any]) -> None:
+async def test_http_server_replaced_by_one_of_the_other_era_is_negotiated_again(
+    was_old: bool, refusal: tuple[int, Any]
+) -> None:
     site = Replaced(is_old=was_old)
     with trio.fail_after(60):
         async with serving(site) as web, connect(web.url, ping_interval=0) as client:
@@ -390,7 +392,7 @@ async def test_http_server_that_is_replaced_by_one_of_the_other_era(was_old: boo
 
 
 @pytest.mark.parametrize("is_old", [True, False])
-async def test_call_that_is_refused_by_a_server_of_the_same_era_is_sent_once(is_old: bool) -> None:
+async def test_call_refused_by_a_server_of_the_same_era_is_sent_once(is_old: bool) -> None:
     site = Replaced(is_old=is_old)
     with trio.fail_after(60):
         async with serving(site) as web, connect(web.url, ping_interval=0) as client:

@@ -1,4 +1,4 @@
-"""Negotiation: the revision that follows from each first response of a server, and the messages on the way."""
+"""Negotiation: the revision that follows from each first response of a server, and the messages exchanged."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def unsupported(*versions: Any) -> ErrorResponse:
 @pytest.mark.parametrize(
     ("answer", "verdict"),
     [
-        # It knows the method.
+        # The server has the method.
         (Response(1, DISCOVERED), PerRequest(ASKED, DISCOVERED)),
         (
             Response(1, {"supportedVersions": ["2999-01-01", ASKED, 5, None]}),
             PerRequest(ASKED, {"supportedVersions": ["2999-01-01", ASKED, 5, None]}),
         ),
-        # It answers, but not as a per-request revision.
+        # A response, but none of a per-request revision.
         (Response(1, {}), Handshake()),
         (Response(1, {"supportedVersions": ASKED}), Handshake()),
         (Response(1, {"supportedVersions": [*HANDSHAKE]}), Handshake()),
@@ -61,7 +61,7 @@ def unsupported(*versions: Any) -> ErrorResponse:
         (error(-32603), Handshake()),
         (error(-32000), Handshake()),
         (error(0), Handshake()),
-        # It says which versions it would rather hear.
+        # The server names its versions.
         (unsupported(*HANDSHAKE), Handshake()),
         (unsupported("2999-01-01", HANDSHAKE[0]), Handshake()),
         (unsupported(ASKED, HANDSHAKE[0]), Handshake()),
@@ -84,7 +84,7 @@ def unsupported(*versions: Any) -> ErrorResponse:
     ],
     ids=str,
 )
-def test_answer_leads_to_one_verdict(answer: Any, verdict: Verdict) -> None:
+def test_probe_response_yields_a_verdict(answer: Any, verdict: Verdict) -> None:
     assert judge_answer(answer, ASKED) == verdict
 
 
@@ -93,8 +93,8 @@ def test_answer_leads_to_one_verdict(answer: Any, verdict: Verdict) -> None:
     [refused(None), refused(401), refused(403), refused(500), refused(502), refused(503, -32603), refused(301)],
     ids=str,
 )
-def test_failure_that_says_nothing_about_revisions_is_passed_on(answer: RequestFailed) -> None:
-    """Trying a handshake would hide it, and fail too."""
+def test_transport_failure_of_the_probe_is_raised(answer: RequestFailed) -> None:
+    """A handshake would fail too, and hide the cause."""
     verdict = judge_answer(answer, ASKED)
 
     assert isinstance(verdict, Fail)
@@ -102,7 +102,7 @@ def test_failure_that_says_nothing_about_revisions_is_passed_on(answer: RequestF
 
 
 @pytest.mark.parametrize("answer", [error(-32020), error(-32021), refused(400, -32021), refused(400, -32020)], ids=str)
-def test_refusal_of_a_per_request_server_is_passed_on(answer: Any) -> None:
+def test_per_request_error_of_the_probe_is_raised(answer: Any) -> None:
     verdict = judge_answer(answer, ASKED)
 
     assert isinstance(verdict, Fail)
@@ -123,7 +123,7 @@ def test_refusal_of_a_per_request_server_is_passed_on(answer: Any) -> None:
     ],
     ids=["two", "rubbish", "none", "text", "nothing", "null", "a text", "far too many"],
 )
-def test_no_common_revision_is_reported_briefly(data: Any, spoken: str) -> None:
+def test_missing_common_revision_error_is_short(data: Any, spoken: str) -> None:
     verdict = judge_answer(error(-32022, data), ASKED)
 
     assert isinstance(verdict, Fail)
@@ -131,11 +131,11 @@ def test_no_common_revision_is_reported_briefly(data: Any, spoken: str) -> None:
         raise verdict.error
 
 
-# --- a whole beginning
+# --- whole negotiations
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_server_of_ours_is_spoken_with_in_the_revision_asked_for(revision: str) -> None:
+async def test_mcptrio_server_uses_the_requested_revision(revision: str) -> None:
     server = Server("tested", version="7", instructions="gently")
     async with connect(server, revision=revision) as client:
         assert client.revision == revision
@@ -145,19 +145,19 @@ async def test_server_of_ours_is_spoken_with_in_the_revision_asked_for(revision:
         assert await client.ping() >= 0
 
 
-async def test_newest_revision_of_both_is_found_out() -> None:
+async def test_newest_common_revision_is_negotiated() -> None:
     async with connect(Server()) as client:
         assert client.revision == MODERN[-1]
 
 
-async def test_revision_that_does_not_exist_is_a_wrong_option() -> None:
+async def test_unknown_revision_is_refused() -> None:
     with pytest.raises(ConfigError, match="revision: expected one of 2024-11-05"):
         async with connect(Server(), revision="2025-01-01"):
             pass
 
 
 class Beginning:
-    """The server's end of a connection whose client is just being made."""
+    """The server's end of a connection while the client negotiates."""
 
     def __init__(self) -> None:
         self.channel, theirs = memory_channel_pair()
@@ -165,8 +165,8 @@ class Beginning:
         self.met = trio.Event()
 
     async def greet(self, version: str) -> Request:
-        """The handshake, answered with this version; the request for it."""
-        request = await self.script.asked("initialize")
+        """Answer the handshake with this version; return the request."""
+        request = await self.script.next_request("initialize")
         await self.script.send(
             Response(request.id, {"protocolVersion": version, "capabilities": {}, "serverInfo": INFO})
         )
@@ -179,14 +179,14 @@ def beginning() -> Beginning:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-async def test_handshake_with_a_server_that_knows_nothing_newer(beginning: Beginning, version: str) -> None:
+async def test_handshake_with_an_older_server(beginning: Beginning, version: str) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.asked("server/discover"), -32601)
+        await beginning.script.refuse(await beginning.script.next_request("server/discover"), -32601)
         request = await beginning.greet(version)
         assert request.params is not None
         assert request.params["protocolVersion"] == HANDSHAKE[-1]
         assert "_meta" not in request.params
-        await beginning.script.told("notifications/initialized")
+        await beginning.script.next_notification("notifications/initialized")
         beginning.met.set()
 
     async with trio.open_nursery() as nursery:
@@ -196,13 +196,13 @@ async def test_handshake_with_a_server_that_knows_nothing_newer(beginning: Begin
             await beginning.met.wait()
 
 
-async def test_server_ignoring_the_probe_gets_a_handshake(beginning: Beginning, autojump_clock: object) -> None:
+async def test_server_that_ignores_the_probe_gets_a_handshake(beginning: Beginning, autojump_clock: object) -> None:
     """Some servers never answer a request before the handshake."""
 
     async def serve() -> None:
-        await beginning.script.asked("server/discover")
+        await beginning.script.next_request("server/discover")
         await beginning.greet(HANDSHAKE[-1])
-        await beginning.script.told("notifications/initialized")
+        await beginning.script.next_notification("notifications/initialized")
         beginning.met.set()
 
     async with trio.open_nursery() as nursery:
@@ -215,7 +215,7 @@ async def test_server_ignoring_the_probe_gets_a_handshake(beginning: Beginning, 
 
 
 @pytest.mark.parametrize("pinned", [None, *REVISIONS])
-async def test_silent_server_times_out_in_time(
+async def test_connect_to_a_silent_server_times_out(
     beginning: Beginning, pinned: str | None, autojump_clock: object
 ) -> None:
     began = trio.current_time()
@@ -228,7 +228,7 @@ async def test_silent_server_times_out_in_time(
 @pytest.mark.parametrize("version", ["2025-01-01", "", 5, None, MODERN[-1]])
 async def test_handshake_in_an_unknown_revision_fails(beginning: Beginning, version: Any) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.asked("server/discover"), -32601)
+        await beginning.script.refuse(await beginning.script.next_request("server/discover"), -32601)
         await beginning.greet(version)
 
     async with trio.open_nursery() as nursery:
@@ -256,7 +256,7 @@ async def test_handshake_in_another_revision_than_the_pinned_one_fails(
 
 async def test_pinned_per_request_revision_gets_no_handshake(beginning: Beginning) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.asked("server/discover"), -32601)
+        await beginning.script.refuse(await beginning.script.next_request("server/discover"), -32601)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
@@ -266,11 +266,13 @@ async def test_pinned_per_request_revision_gets_no_handshake(beginning: Beginnin
 
 
 @pytest.mark.parametrize("pinned", [None, MODERN[-1]])
-async def test_server_refusing_a_revision_it_offers_is_probed_again(beginning: Beginning, pinned: str | None) -> None:
+async def test_server_that_refuses_a_revision_it_offers_is_probed_again(
+    beginning: Beginning, pinned: str | None
+) -> None:
     async def serve() -> None:
-        request = await beginning.script.asked("server/discover")
+        request = await beginning.script.next_request("server/discover")
         await beginning.script.refuse(request, -32022, data={"supported": [MODERN[-1]]})
-        request = await beginning.script.asked("server/discover")
+        request = await beginning.script.next_request("server/discover")
         await beginning.script.answer(request, {**DISCOVERED, "ttlMs": 0, "cacheScope": "private"})
 
     async with trio.open_nursery() as nursery:
@@ -279,10 +281,10 @@ async def test_server_refusing_a_revision_it_offers_is_probed_again(beginning: B
             assert client.revision == MODERN[-1]
 
 
-async def test_server_that_refuses_its_own_revisions_is_an_error(beginning: Beginning) -> None:
+async def test_server_that_refuses_all_its_revisions_is_an_error(beginning: Beginning) -> None:
     async def serve() -> None:
         for _ in range(2):
-            request = await beginning.script.asked("server/discover")
+            request = await beginning.script.next_request("server/discover")
             await beginning.script.refuse(request, -32022, data={"supported": [MODERN[-1]]})
 
     async with trio.open_nursery() as nursery:
@@ -293,10 +295,12 @@ async def test_server_that_refuses_its_own_revisions_is_an_error(beginning: Begi
     assert len(beginning.script.received) == 2
 
 
-async def test_refused_handshake_is_raised_as_the_server_put_it(beginning: Beginning) -> None:
+async def test_error_of_a_refused_handshake_is_raised_unchanged(beginning: Beginning) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.asked("server/discover"), -32601)
-        await beginning.script.refuse(await beginning.script.asked("initialize"), -32000, "no licence", {"days": 0})
+        await beginning.script.refuse(await beginning.script.next_request("server/discover"), -32601)
+        await beginning.script.refuse(
+            await beginning.script.next_request("initialize"), -32000, "no licence", {"days": 0}
+        )
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
@@ -315,9 +319,9 @@ async def test_refused_handshake_is_raised_as_the_server_put_it(beginning: Begin
     ],
     ids=["no capabilities", "wrong capabilities", "wrong info"],
 )
-async def test_discovery_that_cannot_be_read_says_where(beginning: Beginning, result: dict[str, Any]) -> None:
+async def test_invalid_discovery_error_names_the_position(beginning: Beginning, result: dict[str, Any]) -> None:
     async def serve() -> None:
-        request = await beginning.script.asked("server/discover")
+        request = await beginning.script.next_request("server/discover")
         await beginning.script.answer(request, result)
 
     async with trio.open_nursery() as nursery:
@@ -331,7 +335,7 @@ async def test_server_info_is_optional(beginning: Beginning) -> None:
     """A SHOULD since 2026-07-28."""
 
     async def serve() -> None:
-        request = await beginning.script.asked("server/discover")
+        request = await beginning.script.next_request("server/discover")
         await beginning.script.send(Response(request.id, {**DISCOVERED, "ttlMs": 0, "cacheScope": "private"}))
 
     async with trio.open_nursery() as nursery:
@@ -345,7 +349,7 @@ async def test_server_info_is_optional(beginning: Beginning) -> None:
 async def test_each_request_has_the_metadata_of_its_revision(revision: str) -> None:
     async with play(revision, info=None) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(client.ping)
-        request = await script.asked("ping" if script.handshake else "server/discover")
+        request = await script.next_request("ping" if script.handshake else "server/discover")
         await script.answer(request, {} if script.handshake else {**DISCOVERED, "ttlMs": 0, "cacheScope": "private"})
 
     meta = (request.params or {}).get("_meta", {})
@@ -369,20 +373,20 @@ for line in sys.stdin:
 """
 
 
-async def test_server_that_ends_at_a_question_it_does_not_know_is_started_again_for_a_handshake() -> None:
+async def test_server_that_exits_on_the_probe_is_restarted_for_a_handshake() -> None:
     async with connect([sys.executable, "-c", EASILY_SHOCKED]) as client:
         assert client.revision == "2025-06-18"
 
 
-async def test_server_that_ends_at_every_question_is_reported() -> None:
+async def test_server_that_exits_on_each_request_is_reported() -> None:
     with pytest.raises(ConnectionClosed, match="exit code 3"):
         async with connect([sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit(3)"]):
             pass
 
 
-async def test_server_that_hangs_up_is_reported(beginning: Beginning) -> None:
+async def test_server_that_disconnects_during_the_probe_is_reported(beginning: Beginning) -> None:
     async def serve() -> None:
-        await beginning.script.asked("server/discover")
+        await beginning.script.next_request("server/discover")
         await beginning.script.close()
 
     async with trio.open_nursery() as nursery:
@@ -393,14 +397,14 @@ async def test_server_that_hangs_up_is_reported(beginning: Beginning) -> None:
 
 
 @pytest.mark.parametrize("handshake", ["refused", "ignored"])
-async def test_server_that_starts_slower_than_the_probe_is_spoken_with(
+async def test_server_that_answers_the_probe_late_is_used(
     beginning: Beginning, handshake: str, autojump_clock: object
 ) -> None:
-    """It answers the first question after the client has tried a handshake."""
+    """It answers the probe after the client has started a handshake."""
     script = beginning.script
 
     async def serve() -> None:
-        first, second = await script.asked("server/discover"), await script.asked("initialize")
+        first, second = await script.next_request("server/discover"), await script.next_request("initialize")
         await trio.sleep(2)
         if handshake == "refused":
             await script.refuse(second, -32601)
@@ -414,12 +418,12 @@ async def test_server_that_starts_slower_than_the_probe_is_spoken_with(
             assert client.revision == ASKED
 
 
-async def test_server_that_answers_no_probe_refuses_the_handshake_for_good(
+async def test_error_of_a_handshake_after_an_unanswered_probe_is_raised(
     beginning: Beginning, autojump_clock: object
 ) -> None:
     async def serve() -> None:
-        await beginning.script.asked("server/discover")
-        await beginning.script.refuse(await beginning.script.asked("initialize"), -32000, "not now")
+        await beginning.script.next_request("server/discover")
+        await beginning.script.refuse(await beginning.script.next_request("initialize"), -32000, "not now")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
@@ -428,10 +432,10 @@ async def test_server_that_answers_no_probe_refuses_the_handshake_for_good(
                 pass
 
 
-# --- preferring a handshake
+# --- preferred handshake
 
 
-async def test_handshake_is_preferred_where_the_server_speaks_both() -> None:
+async def test_preferred_handshake_is_used_if_the_server_supports_both() -> None:
     async with connect(Server(), prefer="handshake") as client:
         assert client.revision == HANDSHAKE[-1]
     async with connect(Server(), prefer="handshake", revision=ASKED) as client:
@@ -440,10 +444,10 @@ async def test_handshake_is_preferred_where_the_server_speaks_both() -> None:
         await connect(Server(), prefer="old").__aenter__()  # type: ignore[arg-type]
 
 
-async def test_server_without_a_handshake_is_spoken_with_all_the_same(beginning: Beginning) -> None:
+async def test_preferred_handshake_falls_back_to_discovery(beginning: Beginning) -> None:
     async def serve() -> None:
-        await beginning.script.refuse(await beginning.script.asked("initialize"), -32601)
-        request = await beginning.script.asked("server/discover")
+        await beginning.script.refuse(await beginning.script.next_request("initialize"), -32601)
+        request = await beginning.script.next_request("server/discover")
         result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **DISCOVERED}
         await beginning.script.send(Response(request.id, result))
 
@@ -453,16 +457,16 @@ async def test_server_without_a_handshake_is_spoken_with_all_the_same(beginning:
             assert client.revision == ASKED
 
 
-async def test_server_that_asks_where_it_may_not_is_named_with_the_remedy(
+async def test_timeout_after_a_forbidden_server_request_names_the_remedy(
     autojump_clock: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A tool that needs a request to the client waits for ever for its answer."""
+    """The tool waits for the response to its request, which the client ignores."""
     async with play(ASKED) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.asked("tools/call")
+            await script.next_request("tools/call")
             await script.send(Request("s1", "roots/list", {}))
-            await script.told("notifications/cancelled")
+            await script.next_notification("notifications/cancelled")
 
         nursery.start_soon(serve)
         remedy = (

@@ -1,4 +1,4 @@
-"""A URL that a server wants opened: its target, its oddities, and its refusal."""
+"""A URL that a server asks the user to open: its host, its warnings, and its refusal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def look(url: str) -> OpenURL:
     return read_url(ElicitURLParams(message="Pay", url=url), server="shop")
 
 
-def test_a_page_names_the_server_and_the_question() -> None:
+def test_page_names_the_server_and_its_message() -> None:
     page = read_url(ElicitURLParams(message="Pay", url="https://pay.example/?x=1", elicitation_id="7"), server="shop")
 
     assert (page.server, page.message, page.url, page.elicitation_id) == (
@@ -28,7 +28,7 @@ def test_a_page_names_the_server_and_the_question() -> None:
     assert (page.host, page.is_punycode, page.is_openable, page.warnings) == ("pay.example", False, True, ())
 
 
-def test_a_page_is_accepted_declined_or_cancelled_without_content() -> None:
+def test_consent_to_a_page_has_no_content() -> None:
     page = look("https://pay.example")
 
     assert page.accept() == ElicitResult(action="accept", content=None)
@@ -53,7 +53,7 @@ def test_a_page_is_accepted_declined_or_cancelled_without_content() -> None:
         ("https://127.9.9.9/", "127.9.9.9"),
     ],
 )
-def test_an_ordinary_url_has_no_warnings(url: str, host: str) -> None:
+def test_ordinary_url_has_no_warnings(url: str, host: str) -> None:
     page = look(url)
 
     assert (page.host, page.is_punycode, page.warnings) == (host, False, ())
@@ -90,7 +90,7 @@ def test_an_ordinary_url_has_no_warnings(url: str, host: str) -> None:
         ("https://example.org/?" + "x" * 2_000, "example.org", "it is 2021 characters long"),
     ],
 )
-def test_url_warnings_are_shown_before_it_is_opened(url: str, host: str, warning: str) -> None:
+def test_suspicious_url_has_a_warning(url: str, host: str, warning: str) -> None:
     page = look(url)
 
     assert page.host == host
@@ -101,11 +101,11 @@ def test_url_warnings_are_shown_before_it_is_opened(url: str, host: str, warning
 @pytest.mark.parametrize(
     "url", ["https://xn--80ak6aa92e.com/", "https://\u0430pple.com/", "https://a.xn--bcher-kva.b/"]
 )
-def test_a_host_beyond_ascii_is_punycode(url: str) -> None:
+def test_host_beyond_ascii_is_punycode(url: str) -> None:
     assert look(url).is_punycode
 
 
-def test_scripts_that_are_written_together_are_not_mixed() -> None:
+def test_scripts_of_one_language_are_not_reported_as_mixed() -> None:
     warnings = look("https://\u65e5\u672c\u8a9e\u3072\u3089\u30ab\u30ca.example/").warnings
 
     assert len(warnings) == 1
@@ -160,7 +160,7 @@ def test_misleading_url_cannot_be_opened(url: str, reason: str) -> None:
     assert page.decline().action == "decline"
 
 
-def test_a_page_over_a_limit_is_refused() -> None:
+def test_page_over_a_limit_is_refused() -> None:
     limits = ElicitationLimits(text=10, url=20)
 
     with pytest.raises(ValueError, match="url: expected at most 20 characters, got 21"):
@@ -174,7 +174,7 @@ PIECES = ["http", "https", ":", "/", "//", "@", "#", "?", "[", "]", ".", "%", "x
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=40) | st.lists(st.sampled_from(PIECES) | st.characters(), max_size=20).map("".join))
-def test_any_text_is_looked_at(url: str) -> None:
+def test_any_text_is_classified(url: str) -> None:
     for each in (url, f"https://{url}"):
         page = look(each)
 

@@ -1,4 +1,4 @@
-"""Servers that restart: the state in the meantime, and failures of the first attempts."""
+"""Servers that restart: the client's state meanwhile, and failed attempts."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def starts(tmp_path: Path) -> Path:
 
 
 def mortal(starts: Path, *plans: str) -> list[str]:
-    """A server that does as planned, one word for each time it is started."""
+    """A command that behaves as planned, with one word for each start."""
     return [sys.executable, "-c", SERVER, str(starts), " ".join(plans)]
 
 
-async def lives(starts: Path) -> int:
-    """How often the server was started."""
+async def start_count(starts: Path) -> int:
+    """Return how often the server was started."""
     return len(await trio.Path(starts).read_text())
 
 
@@ -65,7 +65,7 @@ async def die(client: Client) -> None:
         await client.call_tool("die")
 
 
-async def test_server_that_cannot_be_started_again_at_once_is_tried_again(starts: Path) -> None:
+async def test_failed_restart_is_tried_again(starts: Path) -> None:
     command = mortal(starts, "works", "refuses", "works")
     async with connect(command, revision="2025-11-25", restart=True) as client:
         await die(client)
@@ -80,7 +80,7 @@ async def test_server_details_stay_available_during_a_restart(starts: Path) -> N
     async with connect(mortal(starts, "works", "hangs"), revision="2025-11-25", restart=True) as client:
         await die(client)
         with trio.fail_after(60):
-            while await lives(starts) < 2:  # noqa: ASYNC110 - another process says it
+            while await start_count(starts) < 2:  # noqa: ASYNC110 - another process says it
                 await trio.sleep(0.02)
 
         assert client.revision == "2025-11-25"
@@ -96,12 +96,12 @@ async def test_server_details_stay_available_after_the_server_exits(starts: Path
         assert client.capabilities.tools is not None
         with pytest.raises(ConnectionClosed, match="exit code 7"):
             await client.call_tool("live")
-    assert await lives(starts) == 1
+    assert await start_count(starts) == 1
 
 
-async def test_first_start_is_not_tried_again(starts: Path) -> None:
+async def test_failed_first_start_is_not_tried_again(starts: Path) -> None:
     """``connect`` reports the failure at once."""
     with pytest.raises(ConnectionClosed, match="exit code 3"):
         async with connect(mortal(starts, "fails"), revision="2025-11-25", restart=True):
             pass
-    assert await lives(starts) == 1
+    assert await start_count(starts) == 1

@@ -1,4 +1,4 @@
-"""Requests that are sent again after a refusal, and how long the client waits for that."""
+"""Requests that are repeated after an overload response, and how long the client waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERROR = {"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": "too
 
 
 class Busy:
-    """A server that refuses the first attempts of every request but those of the handshake."""
+    """A server that refuses the first attempts of every request, except those of the handshake."""
 
     def __init__(self, status: int, times: int = 1, body: Any = None, **headers: str) -> None:
         self.left = times
@@ -64,26 +64,26 @@ async def ask(busy: Busy, method: str = "prompts/list") -> MCPTrioError | None:
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("body", [None, ERROR], ids=["empty", "error"])
-async def test_request_is_sent_again_when_the_server_says(status: int, body: Any) -> None:
+async def test_overloaded_request_is_repeated_after_retry_after(status: int, body: Any) -> None:
     busy = Busy(status, body=body, retry_after="1")
     assert await ask(busy) is None
     assert 1 <= busy.waited < 30
 
 
-async def test_date_of_the_next_attempt_is_understood() -> None:
+async def test_retry_after_date_is_parsed() -> None:
     busy = Busy(503, retry_after=format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True))
     assert await ask(busy) is None
     assert 0.5 <= busy.waited < 30
 
 
-@pytest.mark.parametrize("said", ["", "soon", "-1", "1.5"])
-async def test_malformed_retry_after_is_ignored(said: str) -> None:
-    busy = Busy(503, retry_after=said)
+@pytest.mark.parametrize("value", ["", "soon", "-1", "1.5"])
+async def test_malformed_retry_after_is_ignored(value: str) -> None:
+    busy = Busy(503, retry_after=value)
     assert await ask(busy) is None
     assert busy.waited < 30
 
 
-async def test_longer_wait_than_the_bound_fails_at_once() -> None:
+async def test_retry_after_over_the_limit_fails_at_once() -> None:
     busy = Busy(503, retry_after="31")
     failed = await ask(busy)
     assert isinstance(failed, RequestFailed)
@@ -91,14 +91,14 @@ async def test_longer_wait_than_the_bound_fails_at_once() -> None:
     assert len(busy.times) == 1
 
 
-async def test_refusal_with_an_error_says_when_to_try_again() -> None:
+async def test_overload_error_contains_retry_after() -> None:
     busy = Busy(429, body=ERROR, retry_after="99")
     failed = await ask(busy)
     assert isinstance(failed, Overloaded)
     assert (failed.message, failed.retry_after) == ("too many requests", 99)
 
 
-async def test_tool_call_is_not_sent_again() -> None:
+async def test_tool_call_is_not_repeated() -> None:
     busy = Busy(429, body=ERROR, retry_after="1")
     assert isinstance(await ask(busy, "tools/call"), Overloaded)
     assert len(busy.times) == 1

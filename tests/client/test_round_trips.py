@@ -1,4 +1,4 @@
-"""Questions inside a result, answered by asking again; the client's caller sees none of it."""
+"""Multi-round-trip requests: the client answers the questions of a result, and the caller gets the final result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOTS = {"method": "roots/list"}
 ADA = {"action": "accept", "content": {"name": "Ada"}}
 
 
-def said(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     [block] = result.content
     assert isinstance(block, TextContent)
     return block.text
@@ -56,17 +56,17 @@ async def require(script: Script, request: Request, state: str | None = None, **
     await script.answer(request, result)
 
 
-def brought(request: Request) -> tuple[Any, Any]:
-    """The answers and the state of a retry."""
+def retry_input(request: Request) -> tuple[Any, Any]:
+    """Return the answers and the state of a retry."""
     assert request.params is not None
     return request.params.get("inputResponses"), request.params.get("requestState")
 
 
-# --- with a server of ours
+# --- an mcptrio server
 
 
 class Asking:
-    """A plugin that asks in the middle of what it does."""
+    """A plugin that asks the client during a call."""
 
     @tool
     async def greet(self, ctx: Context, greeting: str) -> str:
@@ -95,7 +95,7 @@ class Asking:
 
 
 @pytest.mark.parametrize("revision", SINCE_2025_06)
-async def test_tool_asks_the_user_in_every_revision_that_can(revision: str) -> None:
+async def test_tool_asks_the_user_in_every_revision_with_elicitation(revision: str) -> None:
     asked: list[str] = []
 
     async def elicit(form: Form) -> dict[str, Any]:
@@ -103,18 +103,18 @@ async def test_tool_asks_the_user_in_every_revision_that_can(revision: str) -> N
         return {"value": {"First name?": "Ada", "Last name?": "Lovelace"}[form.message]}
 
     async with connect(Server(plugins=[Asking()]), revision=revision, handlers=Handlers(elicit=elicit)) as client:
-        assert said(await client.call_tool("greet", {"greeting": "Hello"})) == "Hello, Ada Lovelace"
+        assert text_of(await client.call_tool("greet", {"greeting": "Hello"})) == "Hello, Ada Lovelace"
         assert asked == ["First name?", "Last name?"]
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_tool_asks_model_and_client_in_every_revision(revision: str) -> None:
+async def test_tool_asks_for_sampling_and_roots_in_every_revision(revision: str) -> None:
     async with connect(Server(plugins=[Asking()]), revision=revision, handlers=EVERYTHING) as client:
-        assert said(await client.call_tool("finish", {"words": "Say hello"})) == "Hello"
-        assert said(await client.call_tool("where")) == "file:///work"
+        assert text_of(await client.call_tool("finish", {"words": "Say hello"})) == "Hello"
+        assert text_of(await client.call_tool("where")) == "file:///work"
 
 
-async def test_prompt_asks_as_well() -> None:
+async def test_prompt_of_an_mcptrio_server_asks_the_user() -> None:
     async def elicit(form: Form) -> dict[str, Any]:
         return {"value": "Charles"}
 
@@ -124,7 +124,7 @@ async def test_prompt_asks_as_well() -> None:
 
 
 @pytest.mark.parametrize("revision", SINCE_2025_06)
-async def test_many_calls_ask_at_once_and_each_gets_its_own_answer(revision: str) -> None:
+async def test_concurrent_calls_get_their_own_answers(revision: str) -> None:
     async def elicit(form: Form) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()
         return {"value": form.message.removesuffix(" name?")}
@@ -133,7 +133,7 @@ async def test_many_calls_ask_at_once_and_each_gets_its_own_answer(revision: str
     async with connect(Server(plugins=[Asking()]), revision=revision, handlers=Handlers(elicit=elicit)) as client:
 
         async def greet(number: int) -> None:
-            greeted.append(said(await client.call_tool("greet", {"greeting": str(number)})))
+            greeted.append(text_of(await client.call_tool("greet", {"greeting": str(number)})))
 
         async with trio.open_nursery() as nursery:
             for number in range(20):
@@ -142,19 +142,19 @@ async def test_many_calls_ask_at_once_and_each_gets_its_own_answer(revision: str
     assert sorted(greeted) == sorted(f"{number}, First Last" for number in range(20))
 
 
-# --- what is sent back
+# --- retries
 
 
 @pytest.mark.parametrize("state", ["", "s", '{"a": 1.0,  "b":"ä"}', "\u2028 \t☃\U0001f600", "x" * 100_000])
-async def test_state_goes_back_as_it_came(state: str) -> None:
+async def test_request_state_is_returned_unchanged(state: str) -> None:
     async with play(NEW, handlers=EVERYTHING) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            first = await script.asked("tools/call")
-            assert brought(first) == (None, None)
+            first = await script.next_request("tools/call")
+            assert retry_input(first) == (None, None)
             await require(script, first, state, name=ELICIT)
-            second = await script.asked("tools/call")
-            assert brought(second) == ({"name": ADA}, state)
+            second = await script.next_request("tools/call")
+            assert retry_input(second) == ({"name": ADA}, state)
             assert first.params is not None
             assert second.params is not None
             assert second.params["arguments"] == first.params["arguments"] == {"a": [1, {"b": None}]}
@@ -163,27 +163,27 @@ async def test_state_goes_back_as_it_came(state: str) -> None:
             await script.answer(second, text("done"))
 
         nursery.start_soon(serve)
-        assert said(await client.call_tool("work", {"a": [1, {"b": None}]})) == "done"
+        assert text_of(await client.call_tool("work", {"a": [1, {"b": None}]})) == "done"
 
 
-async def test_no_state_goes_back_where_none_came_nor_one_of_an_earlier_round() -> None:
+async def test_retry_has_only_the_state_of_the_last_result() -> None:
     async with play(NEW, handlers=EVERYTHING) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await require(script, await script.asked("tools/call"), "state", name=ELICIT)
-            request = await script.asked("tools/call")
+            await require(script, await script.next_request("tools/call"), "state", name=ELICIT)
+            request = await script.next_request("tools/call")
             await require(script, request, None, other=ROOTS)
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             assert request.params is not None
             assert "requestState" not in request.params
             assert request.params["inputResponses"] == {"other": {"roots": [{"uri": "file:///work"}]}}
             await script.answer(request, text("done"))
 
         nursery.start_soon(serve)
-        assert said(await client.call_tool("work")) == "done"
+        assert text_of(await client.call_tool("work")) == "done"
 
 
-async def test_nothing_of_a_round_goes_to_another_request() -> None:
+async def test_answers_and_state_are_not_sent_with_another_request() -> None:
     asked, go_on = trio.Event(), trio.Event()
 
     async def elicit(form: Form) -> dict[str, Any]:
@@ -193,15 +193,15 @@ async def test_nothing_of_a_round_goes_to_another_request() -> None:
 
     async with play(NEW, handlers=Handlers(elicit=elicit)) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(client.call_tool, "work")
-        await require(script, await script.asked("tools/call"), "state", name=ELICIT)
+        await require(script, await script.next_request("tools/call"), "state", name=ELICIT)
         await asked.wait()
         nursery.start_soon(client.call_tool, "work")
-        other = await script.asked("tools/call")
-        assert brought(other) == (None, None)
+        other = await script.next_request("tools/call")
+        assert retry_input(other) == (None, None)
         await script.answer(other, text("other"))
         go_on.set()
-        retry = await script.asked("tools/call")
-        assert brought(retry) == ({"name": ADA}, "state")
+        retry = await script.next_request("tools/call")
+        assert retry_input(retry) == ({"name": ADA}, "state")
         await script.answer(retry, text("done"))
 
 
@@ -212,14 +212,14 @@ async def test_nothing_of_a_round_goes_to_another_request() -> None:
         ("resources/read", lambda client: client.read_resource("note:///1")),
     ],
 )
-async def test_prompts_and_resources_ask_too(method: str, ask: Any) -> None:
+async def test_prompt_and_resource_requests_are_retried_with_answers(method: str, ask: Any) -> None:
     async with play(NEW, handlers=EVERYTHING) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            first = await script.asked(method)
+            first = await script.next_request(method)
             await require(script, first, "state", name=ELICIT)
-            second = await script.asked(method)
-            assert brought(second) == ({"name": ADA}, "state")
+            second = await script.next_request(method)
+            assert retry_input(second) == ({"name": ADA}, "state")
             assert first.params is not None
             assert second.params is not None
             repeated = {name for name, value in first.params.items() if second.params[name] == value}
@@ -230,7 +230,7 @@ async def test_prompts_and_resources_ask_too(method: str, ask: Any) -> None:
         await ask(client)
 
 
-async def test_questions_of_one_round_are_asked_at_the_same_time() -> None:
+async def test_questions_of_one_round_are_asked_concurrently() -> None:
     here = 0
 
     async def meet() -> None:
@@ -255,9 +255,9 @@ async def test_questions_of_one_round_are_asked_at_the_same_time() -> None:
     async with play(NEW, handlers=handlers) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await require(script, await script.asked("tools/call"), None, name=ELICIT, words=SAMPLE, where=ROOTS)
-            retry = await script.asked("tools/call")
-            assert brought(retry)[0] == {
+            await require(script, await script.next_request("tools/call"), None, name=ELICIT, words=SAMPLE, where=ROOTS)
+            retry = await script.next_request("tools/call")
+            assert retry_input(retry)[0] == {
                 "name": ADA,
                 "words": {"role": "assistant", "content": {"type": "text", "text": "Hello"}, "model": "unknown"},
                 "where": {"roots": [{"uri": "file:///work"}]},
@@ -269,46 +269,46 @@ async def test_questions_of_one_round_are_asked_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_refusal_of_the_user_is_an_answer(action: str) -> None:
+async def test_declined_or_cancelled_form_is_sent_as_answer(action: str) -> None:
     async def elicit(form: Form) -> Any:
         return form.decline() if action == "decline" else form.cancel()
 
     async with play(NEW, handlers=Handlers(elicit=elicit)) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await require(script, await script.asked("tools/call"), None, name=ELICIT)
-            retry = await script.asked("tools/call")
-            assert brought(retry)[0] == {"name": {"action": action}}
+            await require(script, await script.next_request("tools/call"), None, name=ELICIT)
+            retry = await script.next_request("tools/call")
+            assert retry_input(retry)[0] == {"name": {"action": action}}
             await script.answer(retry, text("as you wish"))
 
         nursery.start_soon(serve)
-        assert said(await client.call_tool("work")) == "as you wish"
+        assert text_of(await client.call_tool("work")) == "as you wish"
 
 
-# --- time
+# --- timeouts
 
 
-async def test_server_that_only_needs_time_is_asked_again_ever_later(autojump_clock: object) -> None:
+async def test_retries_without_questions_wait_longer_each_time(autojump_clock: object) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         times: list[float] = []
 
         async def serve() -> None:
             for number in range(5):
-                request = await script.asked("tools/call")
-                assert brought(request) == (None, str(number - 1) if number else None)
+                request = await script.next_request("tools/call")
+                assert retry_input(request) == (None, str(number - 1) if number else None)
                 times.append(trio.current_time())
                 await require(script, request, str(number))
-            await script.answer(await script.asked("tools/call"), text("done"))
+            await script.answer(await script.next_request("tools/call"), text("done"))
 
         nursery.start_soon(serve)
-        assert said(await client.call_tool("work")) == "done"
+        assert text_of(await client.call_tool("work")) == "done"
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert pauses == sorted(pauses)
     assert pauses[0] >= 0.05
     assert pauses[-1] >= 4 * pauses[0]
 
 
-async def test_each_round_has_its_own_time_and_the_user_has_theirs(autojump_clock: object) -> None:
+async def test_idle_timeout_restarts_each_round_and_pauses_for_the_user(autojump_clock: object) -> None:
     async def elicit(form: Form) -> dict[str, Any]:
         await trio.sleep(500)
         return {"name": "Ada"}
@@ -318,16 +318,16 @@ async def test_each_round_has_its_own_time_and_the_user_has_theirs(autojump_cloc
 
         async def serve() -> None:
             for _ in range(3):
-                request = await script.asked("tools/call")
+                request = await script.next_request("tools/call")
                 await trio.sleep(29)
                 await require(script, request, None, name=ELICIT)
-            await script.answer(await script.asked("tools/call"), text("done"))
+            await script.answer(await script.next_request("tools/call"), text("done"))
 
         nursery.start_soon(serve)
-        assert said(await client.call_tool("work")) == "done"
+        assert text_of(await client.call_tool("work")) == "done"
 
 
-async def test_cancelled_while_the_user_is_asked_nothing_is_sent() -> None:
+async def test_call_cancelled_while_the_user_is_asked_sends_nothing() -> None:
     asked = trio.Event()
     ended: list[str] = []
 
@@ -341,30 +341,30 @@ async def test_cancelled_while_the_user_is_asked_nothing_is_sent() -> None:
     async with play(NEW, handlers=Handlers(elicit=elicit)) as (client, script):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.call_tool, "work")
-            await require(script, await script.asked("tools/call"), "state", name=ELICIT)
+            await require(script, await script.next_request("tools/call"), "state", name=ELICIT)
             await asked.wait()
             nursery.cancel_scope.cancel()
         assert ended == ["elicit"]
-        await script.silent()
+        await script.expect_nothing()
 
 
-# --- what cannot be answered
+# --- questions that cannot be answered
 
 
 async def fails_after(client: Client, script: Script, error: type[Exception], match: str, **questions: Any) -> None:
-    """The call fails, and is not made again."""
+    """Check that the call fails and is not repeated."""
     async with trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await require(script, await script.asked("tools/call"), "state", **questions)
+            await require(script, await script.next_request("tools/call"), "state", **questions)
 
         nursery.start_soon(serve)
         with pytest.raises(error, match=match):
             await client.call_tool("work")
-    await script.silent()
+    await script.expect_nothing()
 
 
-async def test_handler_that_fails_fails_the_call(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_handler_fails_the_call(caplog: pytest.LogCaptureFixture) -> None:
     async def elicit(form: Form) -> None:
         raise KeyError("mine")
 
@@ -373,7 +373,7 @@ async def test_handler_that_fails_fails_the_call(caplog: pytest.LogCaptureFixtur
     assert "KeyError: 'mine'" in caplog.text
 
 
-async def test_one_failing_handler_cancels_the_others_of_its_round(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_handler_cancels_the_others_of_its_round(caplog: pytest.LogCaptureFixture) -> None:
     asked = trio.Event()
     ended: list[str] = []
 
@@ -393,7 +393,7 @@ async def test_one_failing_handler_cancels_the_others_of_its_round(caplog: pytes
     assert ended == ["elicit"]
 
 
-async def test_handler_that_takes_too_long_fails_the_call(autojump_clock: object) -> None:
+async def test_handler_over_its_timeout_fails_the_call(autojump_clock: object) -> None:
     async def elicit(form: Form) -> None:
         await trio.sleep_forever()
 
@@ -415,7 +415,7 @@ async def test_handler_that_takes_too_long_fails_the_call(autojump_clock: object
     ],
     ids=["form", "url", "sampling", "roots"],
 )
-async def test_question_for_an_undeclared_capability_fails_the_call(
+async def test_question_without_its_capability_fails_the_call(
     question: Any, error: type[Exception], match: str
 ) -> None:
     async with play(NEW) as (client, script):
@@ -432,19 +432,19 @@ async def test_question_for_an_undeclared_capability_fails_the_call(
     ],
     ids=["another method", "no params", "no method", "no object"],
 )
-async def test_question_that_cannot_be_read_fails_the_call(questions: dict[str, Any]) -> None:
+async def test_invalid_question_fails_the_call(questions: dict[str, Any]) -> None:
     async with play(NEW, handlers=EVERYTHING) as (client, script):
         await fails_after(client, script, RemoteProtocolError, r"tools/call: .* @ \$.inputRequests", **questions)
 
 
-async def test_form_without_a_valid_answer_fails_the_call() -> None:
+async def test_form_that_the_answer_cannot_satisfy_fails_the_call() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "object"}}, "required": ["a"]}
     question = {"method": "elicitation/create", "params": {"message": "m", "requestedSchema": schema}}
     async with play(NEW, handlers=EVERYTHING) as (client, script):
         await fails_after(client, script, InvalidParams, "field `a`: expected the type", name=question)
 
 
-async def test_too_many_questions_are_not_asked() -> None:
+async def test_too_many_questions_fail_the_call_unasked() -> None:
     async def elicit(form: Form) -> None:
         raise AssertionError(form)
 
@@ -453,23 +453,23 @@ async def test_too_many_questions_are_not_asked() -> None:
         await fails_after(client, script, RemoteProtocolError, "at most 32 questions at once, got 33", **questions)
 
 
-async def test_result_that_asks_for_nothing_fails_the_call() -> None:
+async def test_result_without_questions_and_state_fails_the_call() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await require(script, await script.asked("tools/call"))
+            await require(script, await script.next_request("tools/call"))
 
         nursery.start_soon(serve)
         with pytest.raises(RemoteProtocolError, match="expected inputRequests or requestState"):
             await client.call_tool("work")
 
 
-async def test_server_that_never_stops_asking_is_left(autojump_clock: object) -> None:
+async def test_number_of_rounds_is_limited(autojump_clock: object) -> None:
     async with play(NEW, handlers=EVERYTHING) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
             while True:
-                await require(script, await script.asked("tools/call"), None, name=ELICIT)
+                await require(script, await script.next_request("tools/call"), None, name=ELICIT)
 
         nursery.start_soon(serve)
         with pytest.raises(RemoteProtocolError, match="asked for input 11 times"):
@@ -478,11 +478,11 @@ async def test_server_that_never_stops_asking_is_left(autojump_clock: object) ->
 
 
 @pytest.mark.parametrize("ask", [lambda client: client.tools().all(), lambda client: client.ping()])
-async def test_nothing_else_may_ask(ask: Any) -> None:
+async def test_questions_in_other_results_are_an_error(ask: Any) -> None:
     async with play(NEW, handlers=EVERYTHING) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await require(script, await script.asked(), "state", name=ELICIT)
+            await require(script, await script.next_request(), "state", name=ELICIT)
 
         nursery.start_soon(serve)
         with pytest.raises(RemoteProtocolError, match="a result of type 'input_required' has no meaning here"):
@@ -490,11 +490,11 @@ async def test_nothing_else_may_ask(ask: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["task", "", "COMPLETE", None, 5, ["complete"]])
-async def test_result_of_an_unknown_type_is_no_result(kind: Any) -> None:
+async def test_result_of_an_unknown_type_is_an_error(kind: Any) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.answer(await script.asked("tools/call"), {**text("done"), "resultType": kind})
+            await script.answer(await script.next_request("tools/call"), {**text("done"), "resultType": kind})
 
         nursery.start_soon(serve)
         with pytest.raises(RemoteProtocolError, match="has no meaning here"):
@@ -505,19 +505,19 @@ async def test_result_without_a_type_is_complete() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            request = await script.asked("tools/call")
+            request = await script.next_request("tools/call")
             script.revision = "2025-11-25"
             await script.answer(request, text("done"))
 
         nursery.start_soon(serve)
-        assert said(await client.call_tool("work")) == "done"
+        assert text_of(await client.call_tool("work")) == "done"
 
 
-async def test_request_by_hand_is_not_followed_up() -> None:
+async def test_raw_request_returns_the_questions() -> None:
     async with play(NEW, handlers=EVERYTHING) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await require(script, await script.asked("tools/call"), "state", name=ELICIT)
+            await require(script, await script.next_request("tools/call"), "state", name=ELICIT)
 
         nursery.start_soon(serve)
         result = await client.request("tools/call", {"name": "work"})
@@ -526,12 +526,12 @@ async def test_request_by_hand_is_not_followed_up() -> None:
     assert [getattr(message, "method", None) for message in script.received] == ["server/discover", "tools/call"]
 
 
-async def test_error_in_a_later_round_is_the_calls() -> None:
+async def test_error_in_a_later_round_is_raised() -> None:
     async with play(NEW, handlers=EVERYTHING) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await require(script, await script.asked("tools/call"), "state", name=ELICIT)
-            await script.refuse(await script.asked("tools/call"), -32602, "forged")
+            await require(script, await script.next_request("tools/call"), "state", name=ELICIT)
+            await script.refuse(await script.next_request("tools/call"), -32602, "forged")
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="forged"):

@@ -1,7 +1,7 @@
-"""A client keeps its session in any order of losses, restarts, late answers, cancellations and uses.
+"""A client keeps its session in any order of losses, restarts, late responses, cancellations and uses.
 
-Hypothesis makes the order of events up. At the end the server is reachable again. Then each call has ended, none was
-executed twice, every subscription is active, and no change went unnoticed.
+Hypothesis generates the order of events. At the end the server is reachable again. Then each call has ended, none was
+executed twice, every subscription is active, and no change was missed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Event: TypeAlias = tuple[tuple[str, Any], float]
 """An action with a detail, and the seconds until the next one."""
 
 LONG = 1000.0
-"""Seconds after which everything that was begun has ended."""
+"""Seconds after which everything that was started has ended."""
 TIMEOUTS = ClientTimeouts(connect=20, probe=5, idle=10, request=60, ping=5)
 
-# Exact in binary, so that sums of them are as well: a jump of the clock by a rounding error would not move it.
+# Exact in binary, so that sums are exact too: the mock clock cannot jump by less than a rounding error.
 PAUSES = st.sampled_from([0.0, 0.125, 0.125, 0.5, 4.0, 40.0])
 FAULTS = st.one_of(
     st.tuples(st.just("forget"), st.booleans()),
@@ -53,7 +53,7 @@ EVENTS = st.lists(st.tuples(st.one_of(USES, USES, FAULTS, OTHERS), PAUSES), min_
 
 @define(eq=False)
 class Subscription:
-    """One subscriber, with the versions it has noticed."""
+    """One subscriber, with the versions that it has read."""
 
     uris: tuple[str, ...]
     tools: bool
@@ -126,13 +126,13 @@ class Model:
                 subscription.is_active = False
 
     async def check(self) -> None:
-        """After a time without faults."""
+        """Check the state after a time without faults."""
         assert self.begun == self.ended
         assert max(self.site.executed.values(), default=0) <= 1
         assert self.site.most_handshakes <= 1
         assert self.site.most_links <= 1
         for subscription in self.subscriptions:
-            # One that could not be made has ended, one that was made stays.
+            # A subscription that failed to start has ended; one that started stays.
             assert subscription.is_active or subscription.failure is None or not subscription.seen
         active = [each for each in self.subscriptions if each.is_active]
         for subscription in active:
@@ -145,7 +145,7 @@ class Model:
                 (bool(each.get("toolsListChanged")), *each["resourceSubscriptions"]) for each in peer.streams.values()
             ]
             assert sorted(reported) == sorted((each.tools, *each.uris) for each in active)
-        # Cached results are fresh where a subscription reports changes of them.
+        # Cached results are current if a subscription reports their changes.
         if any(each.tools for each in active):
             [tool] = await self.client.tools().all()
             assert tool.title == f"v{self.site.versions['tools']}"
@@ -258,7 +258,7 @@ async def play(events: list[Event], *, is_pipe: bool, revision: str, closes: boo
     closes=False,
 )
 @example(
-    # Pings where a server of a revision without them is replaced by one of a revision with them.
+    # Pings after a server of a revision without them was replaced by one of a revision with them.
     events=[(("replace", None), 1.0), (("call", None), 1.0), (("forget", False), 0.0), (("change", "tools"), 0.0)],
     is_pipe=False,
     revision=NEW,
@@ -267,7 +267,7 @@ async def play(events: list[Event], *, is_pipe: bool, revision: str, closes: boo
     closes=False,
 )
 @example(
-    # A subscription that the server makes, but answers too late.
+    # A subscription that the server accepts, but answers too late.
     events=[(("latency", 15.0), 0.0), (("subscribe", None), 0.125)],
     is_pipe=False,
     revision=OLD,
@@ -276,7 +276,7 @@ async def play(events: list[Event], *, is_pipe: bool, revision: str, closes: boo
     closes=False,
 )
 @example(
-    # A client that is closed while a subscription waits before its next attempt.
+    # A client that closes while a subscription waits before its next attempt.
     events=[(("latency", 15.0), 4.0), (("forget", True), 40.0)],
     is_pipe=False,
     revision=OLD,
@@ -284,7 +284,7 @@ async def play(events: list[Event], *, is_pipe: bool, revision: str, closes: boo
     subscribers=2,
     closes=True,
 )
-def test_client_keeps_its_session_whatever_happens(
+def test_client_restores_calls_and_subscriptions_after_any_events(
     events: list[Event], is_pipe: bool, revision: str, latency: float, subscribers: int, closes: bool
 ) -> None:
     before: list[Event] = [(("subscribe", None), 1.0)] * subscribers + [(("latency", latency), 0.0)]

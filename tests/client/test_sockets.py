@@ -1,4 +1,4 @@
-"""A client of a server on a socket: by text, by value and from a file, and its errors."""
+"""A client of a server on a socket: targets as text, as value and from a file, and errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def shouted(client: Client) -> str:
     return str(block.text)  # type: ignore[union-attr]
 
 
-async def test_every_way_of_saying_where(address: str, tmp_path: Path) -> None:
+async def test_connect_to_a_socket_in_each_notation(address: str, tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
@@ -81,7 +81,7 @@ async def test_every_way_of_saying_where(address: str, tmp_path: Path) -> None:
         ({"url": "unix:/x", "headers": {"a": "b"}}, "headers: expected none beside a socket as url"),
     ],
 )
-async def test_address_that_is_none(target: Any, problem: str) -> None:
+async def test_invalid_socket_address_is_refused(target: Any, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         async with connect(target):
             raise AssertionError("connected")
@@ -94,7 +94,7 @@ async def test_address_that_is_none(target: Any, problem: str) -> None:
         ({"headers": ("A=b",)}, "--header: a socket has no HTTP"),
     ],
 )
-def test_option_that_does_not_go_with_a_socket(options: dict[str, Any], problem: str, tmp_path: Path) -> None:
+def test_option_without_effect_on_a_socket_is_refused(options: dict[str, Any], problem: str, tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {"one": {"url": "unix:/x"}}}')
     with pytest.raises(ConfigError, match=problem):
@@ -103,7 +103,7 @@ def test_option_that_does_not_go_with_a_socket(options: dict[str, Any], problem:
         find_target(TargetOptions(target=f"{file}#one", **options))
 
 
-async def test_why_there_is_no_connection(address: str, tmp_path: Path) -> None:
+async def test_failed_connection_error_names_the_cause(address: str, tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         refused = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
@@ -119,8 +119,8 @@ async def test_why_there_is_no_connection(address: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others let more connections wait than were asked for")
-async def test_connecting_has_a_deadline() -> None:
-    """A listener whose queue is full lets who comes next wait."""
+async def test_connecting_to_a_socket_times_out() -> None:
+    """A listener with a full queue keeps new connections waiting."""
     with closing(listen("127.0.0.1:0", backlog=0)) as listening:
         where = listening.sockets[0].getsockname()
         with socket.create_connection(where):
@@ -130,7 +130,7 @@ async def test_connecting_has_a_deadline() -> None:
                     raise AssertionError("connected")
 
 
-async def test_full_server_is_reported(address: str) -> None:
+async def test_server_with_all_connections_in_use_is_an_error(address: str) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(serve_stream, make_server(), address, options=StreamOptions(connections=1)))
@@ -143,7 +143,7 @@ async def test_full_server_is_reported(address: str) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_restarted_server_is_reconnected(address: str) -> None:
+async def test_connection_to_a_restarted_server_is_restored(address: str) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
             shutdown = trio.Event()
@@ -158,7 +158,7 @@ async def test_restarted_server_is_reconnected(address: str) -> None:
                         assert await shouted(lasting) == "HEY"
                         break
                     except ConnectionClosed:
-                        await trio.sleep(0.01)  # it has not noticed yet that it was closed
+                        await trio.sleep(0.01)  # the client has not yet noticed the closed connection
                 with pytest.raises(ConnectionClosed):
                     await shouted(single)
             nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""Being told of changes, by one API over notifications on the session and streams that stay open."""
+"""Subscriptions to changes, by one API over session notifications and streams."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def unread(changes: Changes) -> list[Change]:
     return list(changes._waiting)
 
 
-# --- with a server of ours
+# --- an mcptrio server
 
 
 def early() -> str:
-    """Be there from the beginning."""
+    """The first tool."""
     return ""
 
 
 def late() -> str:
-    """Be added."""
+    """The tool that is added."""
     return ""
 
 
@@ -117,80 +117,80 @@ async def test_repeated_unread_changes_are_coalesced(revision: str) -> None:
         assert unread(changes) == []
 
 
-async def test_changes_are_read_in_the_order_in_which_they_came() -> None:
+async def test_changes_are_read_in_the_order_of_arrival() -> None:
     uris = [f"note:///{number}" for number in range(5)]
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(_accept, script, len(uris))
         async with client.subscribe(uris) as changes:
             for uri in reversed(uris):
-                await script.tell("notifications/resources/updated", {"uri": uri})
+                await script.notify("notifications/resources/updated", {"uri": uri})
             assert [await take(changes) for _ in uris] == [Change("resource", uri) for uri in reversed(uris)]
             nursery.start_soon(_accept, script, len(uris))
 
 
 async def _accept(script: Script, requests: int) -> None:
     for _ in range(requests):
-        await script.answer(await script.asked())
+        await script.answer(await script.next_request())
 
 
 async def test_change_of_a_sub_resource_reaches_the_subscriber() -> None:
-    """Source: MCP 2026-07-28, server/resources: the URI may be of a sub-resource."""
+    """Source: MCP 2026-07-28, server/resources: the URI may be that of a sub-resource."""
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(_accept, script, 1)
         async with client.subscribe(["file:///a"]) as changes:
             for uri in ("file:///ab", "file:///", "file:///a/b", "file:///a"):
-                await script.tell("notifications/resources/updated", {"uri": uri})
+                await script.notify("notifications/resources/updated", {"uri": uri})
             assert await take(changes) == Change("resource", "file:///a/b")
             assert await take(changes) == Change("resource", "file:///a")
             nursery.start_soon(_accept, script, 1)
 
 
-async def test_of_too_many_changes_none_goes_unnoticed() -> None:
+async def test_too_many_resource_changes_become_one_of_their_parent() -> None:
     uris = [f"note:///{number}" for number in range(1001)]
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(_accept, script, 1)
         async with client.subscribe(["note:///"]) as changes:
             for uri in uris:
-                await script.tell("notifications/resources/updated", {"uri": uri})
+                await script.notify("notifications/resources/updated", {"uri": uri})
             await wait_all_tasks_blocked()
             read = [await take(changes) for _ in unread(changes)]
             nursery.start_soon(_accept, script, 1)
     assert read == [Change("resource", "note:///")]
 
 
-async def test_too_many_changes_of_resources_do_not_hide_the_change_of_a_list() -> None:
+async def test_too_many_resource_changes_keep_a_list_change() -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(_accept, script, 1)
         async with client.subscribe(["note:///"], tools=True) as changes:
-            await script.tell("notifications/tools/list_changed")
+            await script.notify("notifications/tools/list_changed")
             for number in range(1000):
-                await script.tell("notifications/resources/updated", {"uri": f"note:///{number}"})
+                await script.notify("notifications/resources/updated", {"uri": f"note:///{number}"})
             await wait_all_tasks_blocked()
             assert {await take(changes) for _ in unread(changes)} == {TOOLS, Change("resource", "note:///")}
             nursery.start_soon(_accept, script, 1)
 
 
-# --- on the session
+# --- notifications of the session
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_resource_is_subscribed_to_once_for_all_and_left_by_the_last(revision: str) -> None:
+async def test_shared_resource_is_subscribed_once_and_unsubscribed_by_its_last_subscriber(revision: str) -> None:
     async with play(revision) as (client, script):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_accept, script, 2)
             async with client.subscribe(["note:///1", "note:///2", "note:///1"]) as first:
                 async with client.subscribe(["note:///1"]) as second:
-                    await script.tell("notifications/resources/updated", {"uri": "note:///1"})
+                    await script.notify("notifications/resources/updated", {"uri": "note:///1"})
                     assert await take(first) == await take(second) == Change("resource", "note:///1")
-                await script.silent()
+                await script.expect_nothing()
                 nursery.start_soon(_accept, script, 2)
 
-        said = [
+        sent = [
             (message.method, (message.params or {})["uri"])
             for message in script.received
             if isinstance(message, Request) and message.method.endswith("scribe")
         ]
-    assert said == [
+    assert sent == [
         ("resources/subscribe", "note:///1"),
         ("resources/subscribe", "note:///2"),
         ("resources/unsubscribe", "note:///1"),
@@ -199,8 +199,8 @@ async def test_resource_is_subscribed_to_once_for_all_and_left_by_the_last(revis
 
 
 @pytest.mark.parametrize("first", ["subscribes", "unsubscribes"])
-async def test_resource_stays_subscribed_to_while_a_subscription_that_overlaps_another_one_wants_it(first: str) -> None:
-    """The server answers after the other subscription has begun or ended."""
+async def test_resource_stays_subscribed_for_an_overlapping_subscription(first: str) -> None:
+    """The server answers after the other subscription has started or ended."""
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         leave, entered = trio.Event(), trio.Event()
         told: list[Change] = []
@@ -215,29 +215,29 @@ async def test_resource_stays_subscribed_to_while_a_subscription_that_overlaps_a
                 told.append(await take(changes))
 
         nursery.start_soon(one)
-        request = await script.asked("resources/subscribe")
+        request = await script.next_request("resources/subscribe")
         if first == "unsubscribes":
             await script.answer(request)
             await entered.wait()
             leave.set()
-            request = await script.asked("resources/unsubscribe")
+            request = await script.next_request("resources/unsubscribe")
         nursery.start_soon(other)
         await wait_all_tasks_blocked()
         await script.answer(request)
         if first == "unsubscribes":
-            await script.answer(await script.asked("resources/subscribe"))
+            await script.answer(await script.next_request("resources/subscribe"))
         else:
             await entered.wait()
             leave.set()
-            await script.silent()
+            await script.expect_nothing()
         await wait_all_tasks_blocked()
-        await script.tell("notifications/resources/updated", {"uri": "note:///1"})
-        await script.answer(await script.asked("resources/unsubscribe"))
+        await script.notify("notifications/resources/updated", {"uri": "note:///1"})
+        await script.answer(await script.next_request("resources/unsubscribe"))
     assert told == [Change("resource", "note:///1")]
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_subscription_of_which_nothing_is_reported_is_refused_with_the_reason(revision: str) -> None:
+async def test_subscription_without_any_reported_change_is_refused(revision: str) -> None:
     async with play(revision, capabilities={"tools": {}}) as (client, script), trio.open_nursery() as nursery:
         if revision == NEW:
             nursery.start_soon(partial(acknowledge, script, promptsListChanged=False))
@@ -246,7 +246,7 @@ async def test_subscription_of_which_nothing_is_reported_is_refused_with_the_rea
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_wanted_changes_that_are_not_reported_are_named(revision: str) -> None:
+async def test_unreported_changes_are_named(revision: str) -> None:
     async with play(revision, capabilities={"tools": {"listChanged": True}}) as (client, script):
         async with trio.open_nursery() as nursery:
             if revision == NEW:
@@ -255,13 +255,13 @@ async def test_wanted_changes_that_are_not_reported_are_named(revision: str) -> 
                 assert changes.missing == ("prompts", "note:///1")
 
 
-async def test_refused_subscription_leaves_nothing_behind() -> None:
+async def test_refused_subscription_is_undone() -> None:
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.answer(await script.asked("resources/subscribe"))
-            await script.refuse(await script.asked("resources/subscribe"), -32002, "no such resource")
-            await script.answer(await script.asked("resources/unsubscribe"))
+            await script.answer(await script.next_request("resources/subscribe"))
+            await script.refuse(await script.next_request("resources/subscribe"), -32002, "no such resource")
+            await script.answer(await script.next_request("resources/unsubscribe"))
             await _accept(script, 2)
 
         nursery.start_soon(serve)
@@ -278,12 +278,12 @@ async def test_unanswered_unsubscribe_is_cancelled_after_its_timeout(autojump_cl
         async with client.subscribe(["note:///1", "note:///2"]):
             began = trio.current_time()
         assert trio.current_time() - began <= 1
-        # Each in a task of its own, so in any order.
+        # Each in its own task, so in any order.
         sent = Counter([getattr(await script.take_any(), "method", "") for _ in range(4)])
         assert sent == {"resources/unsubscribe": 2, "notifications/cancelled": 2}
 
         async def serve() -> None:
-            request = await script.asked("resources/subscribe")
+            request = await script.next_request("resources/subscribe")
             assert request.params is not None
             assert request.params["uri"] == "note:///2"
             await script.answer(request)
@@ -294,13 +294,13 @@ async def test_unanswered_unsubscribe_is_cancelled_after_its_timeout(autojump_cl
             pass
 
 
-# --- on a stream of its own
+# --- streams
 
 
 async def acknowledge(script: Script, **notifications: Any) -> Request:
-    """Let a stream begin; its request."""
-    request = await script.asked("subscriptions/listen")
-    await script.tell(
+    """Acknowledge a stream; return its request."""
+    request = await script.next_request("subscriptions/listen")
+    await script.notify(
         "notifications/subscriptions/acknowledged",
         {"_meta": {ID: request.id}, "notifications": notifications or {"toolsListChanged": True}},
     )
@@ -325,7 +325,7 @@ async def test_stream_requests_changes_and_receives_the_accepted_ones() -> None:
             assert changes.honoured.resource_subscriptions == ()
 
 
-async def test_each_stream_hears_its_own_notifications() -> None:
+async def test_stream_receives_only_its_own_notifications() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         ids: list[Any] = []
 
@@ -335,41 +335,41 @@ async def test_each_stream_hears_its_own_notifications() -> None:
         nursery.start_soon(serve)
         async with client.subscribe(tools=True) as first, client.subscribe(tools=True) as second:
             for id in (ids[1], 10_000, str(ids[0])):
-                await script.tell("notifications/tools/list_changed", {"_meta": {ID: id}})
+                await script.notify("notifications/tools/list_changed", {"_meta": {ID: id}})
             assert await take(second) == TOOLS
             await wait_all_tasks_blocked()
             assert unread(first) == unread(second) == []
 
 
-async def test_leaving_a_stream_notifies_the_server() -> None:
+async def test_leaving_a_stream_cancels_its_request() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         nursery.start_soon(acknowledge, script)
         async with client.subscribe(tools=True) as changes:
             pass
-        cancelled = await script.told("notifications/cancelled")
+        cancelled = await script.next_notification("notifications/cancelled")
         assert cancelled.params is not None
         assert cancelled.params["requestId"] == changes.id
-        await script.silent()
+        await script.expect_nothing()
 
 
-async def test_stream_that_is_refused_raises_at_once() -> None:
+async def test_refused_stream_raises_at_once() -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.asked("subscriptions/listen"), -32601, "no streams here")
+            await script.refuse(await script.next_request("subscriptions/listen"), -32601, "no streams here")
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="no streams here"):
             await client.subscribe(tools=True).__aenter__()
-        await script.silent()
+        await script.expect_nothing()
 
 
 @pytest.mark.parametrize("result", [{}, {"resultType": "task"}])
-async def test_stream_that_ends_before_it_begins_raises(result: dict[str, Any]) -> None:
+async def test_stream_that_ends_before_its_acknowledgement_is_an_error(result: dict[str, Any]) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.answer(await script.asked("subscriptions/listen"), result)
+            await script.answer(await script.next_request("subscriptions/listen"), result)
 
         nursery.start_soon(serve)
         with pytest.raises((ConnectionClosed, RemoteProtocolError)):
@@ -382,8 +382,8 @@ async def test_unacknowledged_stream_times_out(autojump_clock: object) -> None:
         with pytest.raises(MCPTrioError):
             await client.subscribe(tools=True).__aenter__()
         assert trio.current_time() - began == pytest.approx(30)
-        request = await script.asked("subscriptions/listen")
-        cancelled = await script.told("notifications/cancelled")
+        request = await script.next_request("subscriptions/listen")
+        cancelled = await script.next_notification("notifications/cancelled")
         assert cancelled.params is not None
         assert cancelled.params["requestId"] == request.id
 
@@ -393,15 +393,13 @@ async def test_acknowledged_stream_has_no_deadline(autojump_clock: object) -> No
         nursery.start_soon(acknowledge, script)
         async with client.subscribe(tools=True) as changes:
             await trio.sleep(24 * 3600)
-            await script.tell("notifications/tools/list_changed", {"_meta": {ID: changes.id}})
+            await script.notify("notifications/tools/list_changed", {"_meta": {ID: changes.id}})
             assert await take(changes) == TOOLS
 
 
 @pytest.mark.parametrize("how", ["answered", "cancelled", "failed"])
-async def test_stream_that_ends_is_opened_again_and_everything_counts_as_changed(
-    how: str, autojump_clock: object
-) -> None:
-    """A change between two streams is not reported."""
+async def test_ended_stream_is_reopened_and_reports_every_change(how: str, autojump_clock: object) -> None:
+    """Changes between two streams are not reported, so the client assumes all of them."""
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         ids: list[Any] = []
 
@@ -411,8 +409,8 @@ async def test_stream_that_ends_is_opened_again_and_everything_counts_as_changed
                 ids.append(request.id)
                 await trio.sleep(100)
                 if how == "cancelled":
-                    await script.tell("notifications/cancelled", {"requestId": request.id})
-                    await script.told("notifications/cancelled")
+                    await script.notify("notifications/cancelled", {"requestId": request.id})
+                    await script.next_notification("notifications/cancelled")
                 elif how == "answered":
                     await script.answer(request)
                 else:
@@ -431,7 +429,7 @@ async def test_stream_that_ends_is_opened_again_and_everything_counts_as_changed
     assert len(set(ids)) == 4
 
 
-async def test_stream_that_ends_at_once_is_opened_ever_more_rarely(autojump_clock: object) -> None:
+async def test_stream_that_ends_repeatedly_is_reopened_less_and_less_often(autojump_clock: object) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
         times: list[float] = []
 
@@ -448,12 +446,12 @@ async def test_stream_that_ends_at_once_is_opened_ever_more_rarely(autojump_cloc
     assert 15 < len(times) < 40
 
 
-async def test_stream_that_is_refused_later_ends_the_subscription(autojump_clock: object) -> None:
+async def test_stream_refused_on_reopening_ends_the_subscription(autojump_clock: object) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
             await script.answer(await acknowledge(script))
-            await script.refuse(await script.asked("subscriptions/listen"), -32601, "no longer")
+            await script.refuse(await script.next_request("subscriptions/listen"), -32601, "no longer")
 
         nursery.start_soon(serve)
         async with client.subscribe(tools=True) as changes:
@@ -471,7 +469,7 @@ async def test_closed_connection_is_raised_after_queued_changes(revision: str) -
             nursery.start_soon(acknowledge, script)
         async with client.subscribe(tools=True) as changes:
             meta = {"_meta": {ID: changes.id}} if revision == NEW else {}
-            await script.tell("notifications/tools/list_changed", meta)
+            await script.notify("notifications/tools/list_changed", meta)
             await wait_all_tasks_blocked()
             await script.close()
             assert await take(changes) == TOOLS
@@ -481,7 +479,7 @@ async def test_closed_connection_is_raised_after_queued_changes(revision: str) -
                 await take(changes)
 
 
-async def test_waiting_reader_is_notified_of_the_end() -> None:
+async def test_waiting_reader_is_woken_when_the_connection_closes() -> None:
     async with play(OLD) as (client, script), client.subscribe(tools=True) as changes, trio.open_nursery() as nursery:
 
         async def read() -> None:
@@ -513,7 +511,7 @@ for line in sys.stdin:
 """
 
 
-async def test_server_that_is_started_again_is_subscribed_to_again() -> None:
+async def test_subscription_is_renewed_after_a_restart_of_the_server() -> None:
     command = [sys.executable, "-c", FORGETFUL]
     async with connect(command, revision=OLD, restart=True) as client:
         async with client.subscribe(["note:///1"], tools=True) as changes:
@@ -524,7 +522,7 @@ async def test_server_that_is_started_again_is_subscribed_to_again() -> None:
             assert result.content == (TextContent(text="note:///1"),)
 
 
-async def test_subscribing_after_the_end_fails() -> None:
+async def test_subscribing_on_a_closed_client_fails() -> None:
     async with play(OLD) as (client, script):
         await script.close()
         await wait_all_tasks_blocked()
@@ -532,7 +530,7 @@ async def test_subscribing_after_the_end_fails() -> None:
             await client.subscribe(tools=True).__aenter__()
 
 
-async def test_server_that_does_not_answer_a_subscription_in_time_is_reported(autojump_clock: object) -> None:
+async def test_unanswered_subscription_times_out(autojump_clock: object) -> None:
     async with play(OLD) as (client, _):
         with pytest.raises(RequestTimeout):
             await client.subscribe(["note:///1"]).__aenter__()

@@ -27,7 +27,7 @@ def wants(*ids: str) -> dict[str, Any]:
     }
 
 
-async def test_request_that_needs_pages_first_is_sent_again_when_they_are_done() -> None:
+async def test_request_that_requires_urls_is_repeated_after_their_completion() -> None:
     shown: list[str] = []
 
     async def show(page: OpenURL) -> bool:
@@ -37,40 +37,40 @@ async def test_request_that_needs_pages_first_is_sent_again_when_they_are_done()
     async with play(OLD, handlers=Handlers(open_url=show)) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.asked("tools/call"), -32042, "sign in", wants("a", "b"))
+            await script.refuse(await script.next_request("tools/call"), -32042, "sign in", wants("a", "b"))
             await wait_all_tasks_blocked()
             for id in ("unknown", "b", "a", "a"):
                 assert len(script.received) == 3
-                await script.tell("notifications/elicitation/complete", {"elicitationId": id})
+                await script.notify("notifications/elicitation/complete", {"elicitationId": id})
                 await wait_all_tasks_blocked()
-            await script.answer(await script.asked("tools/call"), text("done"))
+            await script.answer(await script.next_request("tools/call"), text("done"))
 
         nursery.start_soon(serve)
         assert (await client.call_tool("work")).content == (TextContent(text="done"),)
     assert shown == ["https://example.com/a", "https://example.com/b"]
 
 
-async def test_server_that_never_says_that_the_user_is_done_is_asked_now_and_then(autojump_clock: object) -> None:
-    """It need not say so. Source: MCP 2025-11-25, client/elicitation, "Completion Notifications"."""
+async def test_request_is_repeated_periodically_without_a_completion_notification(autojump_clock: object) -> None:
+    """The notification is optional. Source: MCP 2025-11-25, client/elicitation, "Completion Notifications"."""
     handlers = Handlers(open_url=_yes)
     async with play(OLD, handlers=handlers) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
             for _ in range(5):
-                await script.refuse(await script.asked("tools/call"), -32042, "sign in", wants("a"))
-            await script.answer(await script.asked("tools/call"), text("done"))
+                await script.refuse(await script.next_request("tools/call"), -32042, "sign in", wants("a"))
+            await script.answer(await script.next_request("tools/call"), text("done"))
 
         nursery.start_soon(serve)
         assert (await client.call_tool("work")).content == (TextContent(text="done"),)
 
 
-async def test_absent_user_times_out(autojump_clock: object) -> None:
+async def test_incomplete_url_visit_times_out(autojump_clock: object) -> None:
     handlers, timeouts = Handlers(open_url=_yes), ClientTimeouts(input=60)
     async with play(OLD, handlers=handlers, timeouts=timeouts) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
             while True:
-                await script.refuse(await script.asked("tools/call"), -32042, "sign in", wants("a"))
+                await script.refuse(await script.next_request("tools/call"), -32042, "sign in", wants("a"))
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="sign in"):
@@ -80,18 +80,18 @@ async def test_absent_user_times_out(autojump_clock: object) -> None:
 
 
 @pytest.mark.parametrize("handlers", [Handlers(), Handlers(open_url=lambda page: _no())], ids=["none", "declined"])
-async def test_without_consent_the_refusal_is_raised(handlers: Handlers) -> None:
+async def test_required_urls_error_is_raised_without_consent(handlers: Handlers) -> None:
     async with play(OLD, handlers=handlers) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.asked("tools/call"), -32042, "sign in", wants("a"))
+            await script.refuse(await script.next_request("tools/call"), -32042, "sign in", wants("a"))
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="sign in") as caught:
             await client.call_tool("work")
         assert caught.value.code == Code.URL_ELICITATION_REQUIRED
         assert caught.value.data == wants("a")
-        await script.silent()
+        await script.expect_nothing()
 
 
 async def _no() -> bool:
@@ -105,11 +105,11 @@ async def _yes(page: OpenURL) -> bool:
 @pytest.mark.parametrize(
     "data", [None, {}, {"elicitations": 5}, {"elicitations": [5]}, {"elicitations": [{}]}, wants()]
 )
-async def test_refusal_without_urls_is_raised(data: Any) -> None:
+async def test_required_urls_error_without_urls_is_raised(data: Any) -> None:
     async with play(OLD, handlers=Handlers(open_url=_yes)) as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:
-            await script.refuse(await script.asked("tools/call"), -32042, "sign in", data)
+            await script.refuse(await script.next_request("tools/call"), -32042, "sign in", data)
 
         nursery.start_soon(serve)
         with pytest.raises(MCPError, match="sign in"):

@@ -18,7 +18,7 @@ MODERN = "2026-07-28"
 REVISIONS = (*HANDSHAKE, MODERN)
 TRANSPORTS = ("stdio", "http")
 SSE = (HANDSHAKE[0], HANDSHAKE[-1])
-"""The revisions that are tried over HTTP with SSE: its own, and the one that asks most of it."""
+"""The revisions that are tested over HTTP with SSE: the one that defines it, and the one with the most features."""
 
 INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
@@ -27,11 +27,13 @@ RESOURCE_NOT_FOUND = -32002
 
 @frozen(kw_only=True)
 class Run:
-    """One client, speaking one revision over one transport, on one connection."""
+    """One client with one revision over one transport, on one connection."""
 
     client: str
     revision: str
     transport: str
+    routed: bool = False
+    """Whether a proxy sends each request to any of several replicas."""
 
     def __str__(self) -> str:
         return f"{self.client}-{self.revision}-{self.transport}"
@@ -44,12 +46,13 @@ class Run:
         return self.revision == MODERN
 
 
-def runs_of(client: str, revisions: Sequence[str], *, sse: Sequence[str] = ()) -> list[Run]:
-    """Each revision over each transport; over HTTP with SSE those of ``sse``."""
+def runs_of(client: str, revisions: Sequence[str], *, sse: Sequence[str] = (), routed: bool = False) -> list[Run]:
+    """Return each revision over each transport (but stdio if routed), and those of ``sse`` over HTTP with SSE."""
+    transports = TRANSPORTS[1:] if routed else TRANSPORTS
     return [
-        Run(client=client, revision=revision, transport=transport)
+        Run(client=client, revision=revision, transport=transport, routed=routed)
         for revision in revisions
-        for transport in (*TRANSPORTS, *(("sse",) if revision in sse else ()))
+        for transport in (*transports, *(("sse",) if revision in sse else ()))
     ]
 
 
@@ -62,17 +65,19 @@ def behaviours_of(run: Run) -> list[str]:
     """Return the behaviours that a run can try."""
     left_out: set[str] = set()
     if run.transport in ("stdio", "sse"):
-        left_out |= {"mirrored"}  # no headers repeat anything
+        left_out |= {"mirrored"}  # parameter headers are sent over HTTP only
     if run.modern:
         left_out |= {"pinged"}
     if run.modern or run.transport != "http":
         left_out |= {"released", "resumed", "ended"}
+    if run.routed:
+        left_out |= {"list_changed"}  # a tool that is added at run time exists on one replica only
     if run.client == "typescript-2" and not run.modern:
-        left_out |= {"missing"}  # it turns the code of every revision into that of 2026-07-28
+        left_out |= {"missing"}  # the SDK replaces the code of every revision with that of 2026-07-28
     return [behaviour for behaviour in _EXPECTED if behaviour not in left_out]
 
 
-# What differs
+# Results that depend on the run
 
 
 def _negotiated(run: Run) -> Any:
@@ -88,9 +93,9 @@ def _negotiated(run: Run) -> Any:
 def _described(run: Run) -> Any:
     return {
         "title": "Greeting" if run.since("2025-06-18") else None,
-        "description": "Greet somebody.",
+        "description": "Greet a person.",
         "required": ["name"],
-        "argument": {"type": "string", "description": "who is greeted."},
+        "argument": {"type": "string", "description": "the name to greet."},
         "read_only": True if run.since("2025-03-26") else None,
         "icon": "https://example.com/wave.png" if run.since("2025-11-25") else None,
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.running import complaints, serve_command
+from tests.clients.running import problems_in, serve_command
 from tests.conformance.runner import serve
 
 __all__: list[str] = []
@@ -14,12 +14,13 @@ __all__: list[str] = []
 
 @pytest.fixture(scope="session", autouse=True)
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server for all clients; it must also end in order, whatever they have done to it.
+    """Start a server for all clients; it must also exit properly after their tests.
 
-    There before the first test, some of which ask for it only while they run: it is no leak of theirs.
+    The fixture is created before the first test, so that the leak check does not count it for a test that requests it
+    later.
     """
     log = tmp_path_factory.mktemp("server") / "log"
     with serve(serve_command("http"), log) as url:
         yield url
 
-    assert not complaints(log)
+    assert not problems_in(log)

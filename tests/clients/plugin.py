@@ -1,19 +1,23 @@
-"""The plugin that the official clients are tried on, as its author would write it, equal in every revision.
+"""The plugin that the official clients are tested with, as a plugin author would write it, the same in every revision.
 
-test_python_sdk.py and test_typescript_sdk.py serve it with ``mcptrio serve --plugin``. Nothing here sleeps: an order of
-events is made by events that other calls set.
+test_python_sdk.py and test_typescript_sdk.py serve it with ``mcptrio serve --plugin``. Files that other calls
+make determine the order of events, because these calls may run on another replica.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 import trio
-from attrs import Factory, define, frozen
+from attrs import define, frozen
 
 from mcptrio import (
     Blob,
@@ -48,40 +52,56 @@ WAIT_TIMEOUT = 60.0
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 WAVE = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 
-# A careless plugin: over stdio this line must not end up among the messages.
+# A careless plugin: over stdio this line must not be written among the messages.
 print("plugin imported")
 
 
 @define
-class Hall:
-    """What calls know of each other."""
+class SharedState:
+    """State that calls share, on this replica or another one."""
 
-    events: dict[str, trio.Event] = Factory(dict)
-    counts: Counter[str] = Factory(Counter)
+    folder: Path
+    """Shared by all replicas, as a database that the tools use would be."""
 
-    def event(self, name: str) -> trio.Event:
-        return self.events.setdefault(name, trio.Event())
+    def set(self, name: str) -> None:
+        self._file(name).touch()
+
+    async def wait(self, name: str) -> None:
+        while not self._file(name).exists():  # noqa: ASYNC110 - another process may make it
+            await trio.sleep(0.01)
+
+    def count(self, name: str) -> int:
+        """Return how often this was called with the name."""
+        with self._file(name).open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(b".")
+            file.flush()
+            return file.tell()
+
+    def _file(self, name: str) -> Path:
+        return self.folder / quote(name, safe="")
 
 
 @hookimpl
-def lifespan(server: Server) -> AbstractAsyncContextManager[Hall]:
+def lifespan(server: Server) -> AbstractAsyncContextManager[SharedState]:
     @asynccontextmanager
-    async def open_hall() -> AsyncIterator[Hall]:
+    async def open_state() -> AsyncIterator[SharedState]:
         print("plugin entered", file=sys.stderr)
         try:
-            yield Hall()
+            with TemporaryDirectory() as own:
+                yield SharedState(Path(os.environ.get("SHARED_FOLDER", own)))
         finally:
             print("plugin left", file=sys.stderr)
 
-    return open_hall()
+    return open_state()
 
 
-# Answers
+# Results
 
 
 @frozen
 class Area:
-    """How much room there is."""
+    """An area with its unit."""
 
     value: float
     unit: str
@@ -89,10 +109,10 @@ class Area:
 
 @tool(title="Greeting", read_only=True, icons=[Icon(src="https://example.com/wave.png", mime_type="image/png")])
 async def greet(name: str) -> str:
-    """Greet somebody.
+    """Greet a person.
 
     Args:
-        name: who is greeted.
+        name: the name to greet.
     """
     return f"Hello, {name}!"
 
@@ -117,7 +137,7 @@ async def media() -> list[TextContent | ImageContent | AudioContent | ResourceLi
 
 @tool
 async def locate(region: Annotated[str, Header("Region")]) -> str:
-    """Take an argument that is mirrored in a header."""
+    """Take an argument that is repeated in a header."""
     return f"in {region}"
 
 
@@ -129,39 +149,39 @@ async def refuse(reason: str) -> str:
 
 @tool
 async def crash() -> str:
-    """Fail without meaning to."""
+    """Raise an unexpected error."""
     raise RuntimeError("the password is hunter2")
 
 
-# Time
+# Progress and cancellation
 
 
 @tool
 async def count(ctx: Context, name: str, to: int) -> int:
-    """Count, and report it, until a client confirms that it was heard."""
+    """Count and report progress, then wait until the client confirms that it received the reports."""
     for number in range(1, to + 1):
         await ctx.report_progress(number, total=to, message=f"{number} of {to}")
     with trio.fail_after(WAIT_TIMEOUT):
-        await ctx.state.event(f"{name} let go").wait()
+        await ctx.state.wait(f"{name} let go")
     return to
 
 
 @tool
 async def hold(ctx: Context, name: str) -> str:
-    """Report the beginning, then wait for the release."""
+    """Report the start, then wait for the release."""
     try:
         await ctx.report_progress(1, message="begun")
-        await ctx.state.event(f"{name} let go").wait()
+        await ctx.state.wait(f"{name} let go")
     except trio.Cancelled:
-        ctx.state.event(f"{name} cancelled").set()
+        ctx.state.set(f"{name} cancelled")
         raise
     return f"{name} was let go"
 
 
 @tool
 async def let_go(ctx: Context, name: str) -> str:
-    """Let a ``hold`` or a ``count`` go."""
-    ctx.state.event(f"{name} let go").set()
+    """Release a ``hold`` or a ``count``."""
+    ctx.state.set(f"{name} let go")
     return "done"
 
 
@@ -169,19 +189,18 @@ async def let_go(ctx: Context, name: str) -> str:
 async def watch_cancelled(ctx: Context, name: str) -> str:
     """Wait until a ``hold`` was cancelled."""
     with trio.fail_after(WAIT_TIMEOUT):
-        await ctx.state.event(f"{name} cancelled").wait()
+        await ctx.state.wait(f"{name} cancelled")
     return f"{name} was cancelled"
 
 
 @tool
 async def meet(ctx: Context, name: str, parties: int) -> int:
-    """Wait until so many calls are here at the same time; returns which of them this one was."""
-    ctx.state.counts[name] += 1
-    place: int = ctx.state.counts[name]
+    """Wait until this number of calls run at the same time; return the position of this one."""
+    place: int = ctx.state.count(name)
     if place == parties:
-        ctx.state.event(name).set()
+        ctx.state.set(f"{name} complete")
     with trio.fail_after(WAIT_TIMEOUT):
-        await ctx.state.event(name).wait()
+        await ctx.state.wait(f"{name} complete")
     return place
 
 
@@ -204,12 +223,12 @@ async def chat(ctx: Context) -> str:
     return "said"
 
 
-# Questions
+# Requests to the client
 
 
 @frozen(kw_only=True)
 class Coffee:
-    """An order."""
+    """An order of coffee."""
 
     size: Literal["small", "large"]
     sugar: int = 0
@@ -228,14 +247,14 @@ async def order(ctx: Context, message: str) -> str:
 
 @tool
 async def sign_in(ctx: Context) -> str:
-    """Have the user open a page."""
+    """Ask the user to open a page."""
     answer = await ctx.elicit_url("Please sign in", "https://example.com/sign-in", id="sign-in-1")
     return answer.action
 
 
 @tool
 async def think(ctx: Context, about: str) -> str:
-    """Ask the client's model."""
+    """Request a completion from the client's model."""
     answer = await ctx.sample(about, max_tokens=50, system_prompt="Be brief.")
     content = answer.content if not isinstance(answer.content, tuple) else answer.content[0]
     return f"{answer.model}: {content.text if isinstance(content, TextContent) else content}"
@@ -249,18 +268,17 @@ async def roots(ctx: Context) -> list[str]:
 
 @tool
 async def everything(ctx: Context) -> str:
-    """Ask for three things at once."""
+    """Ask three questions at once."""
     coffee, thought, roots = await ctx.ask_all(Elicit("Which coffee?", Coffee), Sample("tea?"), ListRoots())
     return f"{coffee.size}, {thought.model}, {roots[0].name}"
 
 
 @tool
 async def checkout(ctx: Context, name: str) -> str:
-    """Do something once, then ask twice, the second question made of the first answer."""
+    """Run an effect once, then ask twice; the second question contains the first answer."""
 
     async def charge() -> int:
-        ctx.state.counts[f"{name} charged"] += 1
-        return int(ctx.state.counts[f"{name} charged"])
+        return int(ctx.state.count(f"{name} charged"))
 
     charged = await ctx.once(charge, key="charge")
     first = await ctx.ask("Which coffee?", Coffee)
@@ -270,13 +288,13 @@ async def checkout(ctx: Context, name: str) -> str:
 
 @prompt
 async def interview(ctx: Context) -> str:
-    """A prompt that asks first."""
+    """A prompt that asks the user."""
     return f"Serve a {(await ctx.ask('Which coffee?', Coffee)).size} coffee."
 
 
 @resource("note://asked")
 async def asked(ctx: Context) -> str:
-    """A resource that asks first."""
+    """A resource that asks the user."""
     return f"a {(await ctx.ask('Which coffee?', Coffee)).size} note"
 
 
@@ -286,19 +304,18 @@ async def asked(ctx: Context) -> str:
 @resource("note://today", title="Today", mime_type="text/markdown", ttl_ms=60_000)
 async def today(ctx: Context) -> str:
     """Today's note; says how often it was read."""
-    ctx.state.counts["today"] += 1
-    return f"# Today\n\nRead {ctx.state.counts['today']} time(s)."
+    return f"# Today\n\nRead {ctx.state.count('today')} time(s)."
 
 
 @resource("note://logo", mime_type="image/png")
 async def logo() -> bytes:
-    """Bytes."""
+    """A binary resource."""
     return b"\x89PNG"
 
 
 @resource("note://pair")
 async def pair() -> list[TextResourceContents | Blob]:
-    """Two contents."""
+    """A resource with two contents."""
     return [TextResourceContents(uri="note://pair/1", text="one"), Blob(b"two", mime_type="application/x-two")]
 
 
@@ -332,8 +349,8 @@ async def review(code: str, language: Literal["python", "rust"] = "python") -> s
     """Have code reviewed.
 
     Args:
-        code: what is reviewed.
-        language: what it is written in.
+        code: the code to review.
+        language: its language.
     """
     return f"Review this {language}: {code}"
 
@@ -349,7 +366,7 @@ async def plain() -> str:
 
 @tool
 async def touch(ctx: Context, uri: str) -> str:
-    """Say that a resource has changed."""
+    """Report a change of a resource."""
     ctx.notify_resource_updated(uri)
     return uri
 
@@ -365,7 +382,7 @@ async def extend(ctx: Context) -> str:
 
 @tool
 async def shrink(ctx: Context) -> str:
-    """Take them away again."""
+    """Remove the added tool, prompt and resource."""
     ctx.server.remove_tool("extra_tool")
     ctx.server.remove_prompt("extra_prompt")
     ctx.server.remove_resource("note://extra")

@@ -32,7 +32,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tests.clients.python_sdk_peer import WAIT_TIMEOUT, Peer, Target, connect, failure_of, text_of
 
-__all__ = ["Target", "look"]
+__all__ = ["Target", "try_behaviours"]
 
 # Lists
 
@@ -99,7 +99,7 @@ async def contents(peer: Peer) -> Any:
 
 
 async def mirrored(peer: Peer) -> Any:
-    """A tool with a mirrored argument, called by a client that has not listed it and knows nothing of the server."""
+    """Call a tool with an annotated argument without listing it before."""
     async with connect(peer.target, peer.revision, pinned=True) as fresh:
         return [await fresh.text("locate", region="Zürich"), await fresh.text("locate", region="Oslo")]
 
@@ -132,7 +132,7 @@ async def concurrent(peer: Peer) -> Any:
     return sorted(map(int, places)) == list(range(1, parties + 1))
 
 
-# Time
+# Progress and cancellation
 
 
 async def progressed(peer: Peer) -> Any:
@@ -145,25 +145,25 @@ async def progressed(peer: Peer) -> Any:
             await peer.text("let_go", name=name)
 
     counted = text_of(await peer.client.call_tool("count", {"name": name, "to": 3}, progress_callback=report))
-    return [sorted(reports), counted]  # the SDK starts a task for each, in no order
+    return [sorted(reports), counted]  # The SDK starts a task for each report, in any order.
 
 
 async def cancelled(peer: Peer) -> Any:
     name = f"hold {uuid4()}"
     async with anyio.create_task_group() as group:
 
-        async def give_up(progress: float, total: float | None, message: str | None) -> None:
+        async def cancel(progress: float, total: float | None, message: str | None) -> None:
             group.cancel_scope.cancel()
 
         async def hold() -> None:
-            await peer.client.call_tool("hold", {"name": name}, progress_callback=give_up)
+            await peer.client.call_tool("hold", {"name": name}, progress_callback=cancel)
 
         group.start_soon(hold)
     stopped = await peer.text("watch_cancelled", name=name)
     return [group.cancel_scope.cancelled_caught, stopped.removeprefix(name), await peer.text("greet", name="after")]
 
 
-# Questions
+# Requests of the server
 
 
 async def asked(peer: Peer) -> Any:
@@ -213,7 +213,7 @@ async def read(peer: Peer) -> Any:
 
 
 async def cached(peer: Peer) -> Any:
-    """Whether the second read reached the server."""
+    """Report whether the second read reached the server."""
     first, second = [await peer.client.read_resource("note://today") for _ in range(2)]
     return first.contents == second.contents
 
@@ -244,7 +244,7 @@ async def logged(peer: Peer) -> Any:
         await peer.client.set_logging_level("warning")
         await peer.client.call_tool("chat")
     await peer.heard.until(lambda: any(log["level"] == "error" for log in peer.heard.logs))
-    await peer.text("greet", name="after")  # what came before its answer has been heard
+    await peer.text("greet", name="after")  # notifications sent before the response have been received
     return sorted(peer.heard.logs, key=lambda log: log["level"])
 
 
@@ -322,7 +322,7 @@ async def released(peer: Peer) -> Any:
 
 
 async def resumed(peer: Peer) -> Any:
-    """The client loses its connection during a call, and gets the answer on another one."""
+    """The client loses its connection during a call, and receives the result on another one."""
     name = f"resumed hold {uuid4()}"
     session_id = ""
     token: str | None = None
@@ -349,7 +349,7 @@ async def resumed(peer: Peer) -> Any:
                 send = partial(lost.client.session.send_request, metadata=metadata, progress_callback=begun)
                 group.start_soon(send, call, types.CallToolResult)
                 await came.wait()
-                while token is None:  # it is told after the message
+                while token is None:  # the SDK calls it after the message
                     await anyio.lowlevel.checkpoint()
                 group.cancel_scope.cancel()
     await peer.text("let_go", name=name)
@@ -363,7 +363,7 @@ async def resumed(peer: Peer) -> Any:
 
 
 async def ended(peer: Peer) -> Any:
-    """The client deletes its session at its end, and nothing can use it afterwards."""
+    """The client deletes its session when it closes, and no later request can use it."""
     session_id = ""
     statuses: list[int] = []
 
@@ -427,8 +427,8 @@ _BEHAVIOURS: Mapping[str, Behaviour] = {
 }
 
 
-async def look(target: Target, revision: str, names: Sequence[str]) -> dict[str, Any]:
-    """What each behaviour saw, by name: ``{"saw": …}`` or ``{"failed": traceback}``. All on one connection."""
+async def try_behaviours(target: Target, revision: str, names: Sequence[str]) -> dict[str, Any]:
+    """Try the behaviours on one connection; return outcomes by name: ``{"saw": …}`` or ``{"failed": traceback}``."""
     report: dict[str, Any] = {}
     async with connect(target, revision) as peer:
         for name in names:
@@ -444,15 +444,15 @@ async def look(target: Target, revision: str, names: Sequence[str]) -> dict[str,
 
 
 async def carry_out(plan: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The runs of a plan: one revision after the other, at the same time those that do not share a server."""
+    """Execute the runs of a plan. Revisions run one after the other; runs without a common server run concurrently."""
     reports: dict[str, Any] = {run["name"]: None for run in plan}
 
     async def carry_out_one(run: Mapping[str, Any]) -> None:
-        reports[run["name"]] = await look(Target(**run["target"]), run["revision"], run["behaviours"])
+        reports[run["name"]] = await try_behaviours(Target(**run["target"]), run["revision"], run["behaviours"])
 
     for (revision, _), runs in groupby(plan, key=lambda run: (run["revision"], "sse" in run["target"])):
         if revision not in MODERN_PROTOCOL_VERSIONS:
-            # A client offers the newest handshake revision that it knows; an older one knows an older one.
+            # A client offers the newest handshake revision that it supports; an old client supports only an old one.
             mcp.client.session.LATEST_HANDSHAKE_VERSION = revision  # type: ignore[attr-defined]
         async with anyio.create_task_group() as group:
             for run in runs:
@@ -461,7 +461,7 @@ async def carry_out(plan: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    # Half of what is tried here is deprecated since 2026-07-28, and says so.
+    # Half of the tested features are deprecated since 2026-07-28, which the SDK warns about.
     warnings.simplefilter("ignore", MCPDeprecationWarning)
     print(json.dumps(anyio.run(carry_out, json.loads(sys.argv[1]))))
 

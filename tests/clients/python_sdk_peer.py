@@ -20,18 +20,18 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["WAIT_TIMEOUT", "Heard", "Peer", "Target", "connect", "failure_of", "text_of"]
+__all__ = ["WAIT_TIMEOUT", "Peer", "ReceivedMessages", "Target", "connect", "failure_of", "text_of"]
 
 WAIT_TIMEOUT = 60.0
 """Seconds for one behaviour."""
 
-# The end of its input ends a server, not the signal that comes after these seconds: a busy machine needs more.
+# The server exits at the end of its input, not by the signal after these seconds; a busy machine needs more.
 mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT = WAIT_TIMEOUT
 
 
 @frozen(kw_only=True)
 class Target:
-    """Where the server is."""
+    """The server's address or command."""
 
     url: str | None = None
     sse: str | None = None
@@ -46,7 +46,7 @@ class Target:
 
 
 @define(eq=False)
-class Heard:
+class ReceivedMessages:
     """Unsolicited messages, requests of the server, and errors of the client."""
 
     faults: list[Exception] = Factory(list)
@@ -107,7 +107,7 @@ class Peer:
     """A connected client."""
 
     client: Client
-    heard: Heard
+    heard: ReceivedMessages
     target: Target
     revision: str
 
@@ -117,13 +117,13 @@ class Peer:
 
     @property
     def agreed(self) -> types.InitializeResult:
-        """Return the state with which a session continues elsewhere."""
+        """Return the state with which a session continues on another connection."""
         agreed = self.client.session.initialize_result
         assert agreed is not None
         return agreed
 
     async def text(self, tool: str, **arguments: Any) -> str:
-        """The text a tool returned, or the code of the error."""
+        """Return the text of a tool's result, or the code of the error."""
         try:
             return text_of(await self.client.call_tool(tool, arguments))
         except MCPError as error:
@@ -132,12 +132,12 @@ class Peer:
 
 @asynccontextmanager
 async def connect(target: Target, revision: str, *, transport: Any = None, pinned: bool = False) -> AsyncIterator[Peer]:
-    """A client of its own.
+    """Connect a client.
 
     Args:
-        pinned: speak the revision without a look at what the server has.
+        pinned: use the revision without probing the server.
     """
-    heard = Heard()
+    heard = ReceivedMessages()
     modern = revision in MODERN_PROTOCOL_VERSIONS
     async with Client(
         transport or target.transport(),

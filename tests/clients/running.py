@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from tests.clients.behaviours import Run, behaviours_of
 
-__all__ = ["HERE", "Reports", "complaints", "run_script", "serve_command", "sse_url"]
+__all__ = ["HERE", "Reports", "problems_in", "run_script", "serve_command", "sse_url"]
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -29,14 +29,14 @@ SCRIPT_SECONDS = 600
 
 
 def serve_command(transport: str) -> tuple[str, ...]:
-    """As a user would start it."""
+    """Return the command of a user."""
     where = ("--stdio",) if transport == "stdio" else ("--http", "--port", "0")
     options = ("--config", str(HERE / "mcptrio.toml"), "--plugin", str(HERE / "plugin.py"))
     return (sys.executable, "-m", "mcptrio", "serve", *where, *options)
 
 
 def sse_url(url: str) -> str:
-    """The stream of HTTP with SSE, of the server with this endpoint."""
+    """Return the URL of the HTTP+SSE stream of the server with this endpoint."""
     return f"{url.removesuffix('/mcp')}/sse"
 
 
@@ -44,10 +44,11 @@ def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log
     """Run a client's script and read its reports.
 
     Args:
-        command: of the script. It takes a plan, a JSON list of runs: a name, a revision, where the server is, and the
-            behaviours to try. It writes a JSON object: by name, what each behaviour saw, or how it failed.
+        command: of the script. It takes a plan, a JSON list of runs: a name, a revision, the server's address or
+            command, and the behaviours to try. It writes a JSON object: what each behaviour saw, or how it failed, by
+            name.
         url: of the server over HTTP; over stdio the client starts its own.
-        log: takes what the script and, over stdio, the servers write to standard error.
+        log: receives the standard error of the script and, over stdio, of the servers.
     """
     plan = [
         {
@@ -74,7 +75,7 @@ def run_script(command: Sequence[str | Path], runs: Sequence[Run], url: str, log
     return reports
 
 
-def complaints(log: Path) -> list[str]:
+def problems_in(log: Path) -> list[str]:
     """Return the problems in a server's log; none after a proper end."""
     written = log.read_text("utf-8", "replace")
     wrong = []
@@ -82,7 +83,7 @@ def complaints(log: Path) -> list[str]:
         wrong.append(f"no server has begun:\n{written[-4000:]}")
     if (entered := written.count("plugin entered")) != (left := written.count("plugin left")):
         wrong.append(f"{entered} servers have begun and {left} have ended in order:\n{written[-4000:]}")
-    # One is the plugin's own, and wanted.
+    # The plugin writes one line on purpose.
     if len(re.findall(r"ERROR|Traceback", written)) != written.count("tool crash failed"):
         wrong.append(f"unexpected error:\n{written[-4000:]}")
     return wrong

@@ -19,10 +19,10 @@ __all__: list[str] = []
 
 
 @pytest.mark.parametrize(("revision", "transport"), [*((revision, "auto") for revision in SSE), (MODERN, "sse")])
-async def test_calls_reports_cancellations_and_questions_go_over_it(
+async def test_client_calls_cancels_and_answers_over_sse(
     url: str, revision: str, transport: Literal["auto", "sse"]
 ) -> None:
-    """By negotiation (``auto``) for handshake revisions; other revisions are named."""
+    """Negotiated (``auto``) for handshake revisions; other revisions are named."""
     target = Endpoint(url=sse_url(url), transport=transport)
     counting, holding = f"count {uuid4()}", f"hold {uuid4()}"
     heard: list[float] = []

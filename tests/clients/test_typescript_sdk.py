@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.behaviours import HANDSHAKE, REVISIONS, SSE, Run, expected, runs_of
-from tests.clients.running import HERE, Reports, complaints, run_script
+from tests.clients.running import HERE, Reports, problems_in, run_script
 from tests.node import find_node
 
 __all__: list[str] = []
@@ -21,7 +21,7 @@ RUNS = {"v1": runs_of("typescript-1", HANDSHAKE, sse=SSE), "v2": runs_of("typesc
 
 @pytest.fixture(scope="module")
 def node() -> tuple[Path, Path]:
-    """Node, and where the packages are."""
+    """Node, and the folder of the packages."""
     node = find_node()
     return node.binary, node.install(FOLDER)
 
@@ -44,7 +44,9 @@ def v2(node: tuple[Path, Path], url: str, logs: Path) -> Reports:
 @pytest.mark.parametrize(
     ("script", "run"), [pytest.param(script, run, id=str(run)) for script, runs in RUNS.items() for run in runs]
 )
-def test_client_sees(request: pytest.FixtureRequest, script: str, run: Run, subtests: pytest.Subtests) -> None:
+def test_client_sees_the_expected_behaviour(
+    request: pytest.FixtureRequest, script: str, run: Run, subtests: pytest.Subtests
+) -> None:
     reports: Reports = request.getfixturevalue(script)
 
     for behaviour, saw in reports[str(run)].items():
@@ -53,10 +55,12 @@ def test_client_sees(request: pytest.FixtureRequest, script: str, run: Run, subt
 
 
 @pytest.mark.parametrize("script", RUNS)
-def test_servers_leave_when_their_clients_do(request: pytest.FixtureRequest, logs: Path, script: str) -> None:
-    """At the end of their input, not by the signal that the SDK sends later."""
+def test_servers_exit_when_their_clients_close_the_input(
+    request: pytest.FixtureRequest, logs: Path, script: str
+) -> None:
+    """They exit at the end of their input, not by the signal that the SDK sends later."""
     reports: Reports = request.getfixturevalue(script)
 
     assert len(reports) == len(RUNS[script])
-    assert not complaints(logs / script)
+    assert not problems_in(logs / script)
     assert "SIGTERM" not in (logs / script).read_text()

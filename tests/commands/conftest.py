@@ -1,4 +1,4 @@
-"""One process that is warm for all the runs of commands that need no start from nothing."""
+"""A process that forks for each run of a command, unless a test needs a new Python process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 @pytest.fixture(scope="session", autouse=True)
 def runs_are_warm() -> Iterator[None]:
-    """There before the first test: it is no leak of theirs."""
+    """Start the process before the first test, so that the leak check of a test does not count it."""
     with warm() as process:
         processes.WARM.append(process)
         yield

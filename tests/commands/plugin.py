@@ -1,4 +1,4 @@
-"""The plugin that the client's commands are tried on: arguments of every kind, slow and hostile tools."""
+"""The plugin for the tests of the client's commands: arguments of every kind, slow and hostile tools."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07left\u202eright\r\nnext"
 
 @frozen(kw_only=True)
 class Place:
-    """Where something is."""
+    """The location of something."""
 
     city: str
     floor: int = 0
@@ -121,7 +121,7 @@ async def broken() -> str:
 
 @tool
 async def hostile() -> str:
-    """Return what steers a terminal."""
+    """Return text that controls a terminal."""
     return HOSTILE
 
 
@@ -142,7 +142,7 @@ async def log(ctx: Context) -> str:
 
 @tool
 async def files() -> list[TextContent | ImageContent | AudioContent | EmbeddedResource | ResourceLink]:
-    """Return one of everything."""
+    """Return one content block of each kind."""
     data = base64.b64encode(PNG).decode()
     blob = BlobResourceContents(uri="file:///etc/../.hidden name.bin", mime_type="application/octet-stream", blob=data)
     return [
@@ -162,13 +162,13 @@ class Weather:
 
 @tool
 async def weather() -> Weather:
-    """Return something structured."""
+    """Return a structured result."""
     return Weather(degrees=21.5, sky="blue")
 
 
 @tool
 async def touch(ctx: Context, uri: str = "note://1") -> str:
-    """Say that a note has changed."""
+    """Report a change of a note."""
     ctx.notify_resource_updated(uri)
     return "touched"
 
@@ -193,13 +193,13 @@ async def logo() -> bytes:
 
 @completion("resource", "note://{number}", "number")
 async def numbers(value: str) -> list[str]:
-    """Notes that begin so."""
+    """Suggest notes by prefix."""
     return [each for each in ("1", "12", "2") if each.startswith(value)]
 
 
 @prompt
 async def moods(city: str, mood: str = "fine") -> str:
-    """Ask how things are.
+    """Ask about moods.
 
     Args:
         city: where.
@@ -210,11 +210,11 @@ async def moods(city: str, mood: str = "fine") -> str:
 
 @completion("prompt", "moods", "city")
 async def city(value: str) -> list[str]:
-    """Cities that begin so."""
+    """Suggest cities by prefix."""
     return [each for each in ("Bonn", "Berlin", "New York") if each.startswith(value)]
 
 
 @completion("prompt", "moods", "mood")
 async def mood(value: str, arguments: dict[str, str]) -> list[str]:
-    """Moods of the city."""
+    """Suggest moods of the city."""
     return [f"{arguments.get('city', 'no')} blues"]

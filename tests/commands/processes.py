@@ -34,14 +34,14 @@ _STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def with_plugin(command: str, *args: str) -> tuple[str, ...]:
-    """A command on the plugin of these tests, served in its process."""
+    """Return a command with the plugin of these tests, which is served in the command's process."""
     return (command, "--plugin", str(PLUGIN), *args)
 
 
 def run(
     *args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run ``mcptrio`` to its end."""
+    """Run ``mcptrio`` until it exits."""
     told = environment(**(env or {}))
     if WARM and fits(told):
         return WARM[0].run(args, cwd=cwd, environment=told, stdin=stdin, timeout=WAIT_TIMEOUT)
@@ -58,7 +58,7 @@ def run(
 
 
 def run_text(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """The same with texts, and nothing on its input: as :func:`tests.processes.run` starts one from nothing."""
+    """Run ``mcptrio`` with text output and empty input; :func:`tests.processes.run` does so in a new Python process."""
     done = run(*args, cwd=cwd, env=env)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -91,7 +91,7 @@ def run_lines(script: str, *, cwd: Path, programs: Path) -> str:
 
 @contextmanager
 def started(*args: str, cwd: Path, stdin: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
-    """``mcptrio`` with pipes for its output, running."""
+    """Yield ``mcptrio``, running, with pipes for its output."""
     process = subprocess.Popen(
         [sys.executable, "-m", "mcptrio", *args],
         cwd=cwd,
@@ -114,23 +114,23 @@ def started(*args: str, cwd: Path, stdin: int = subprocess.DEVNULL) -> Iterator[
 
 @define(eq=False)
 class AtTerminal:
-    """A process, and the other side of its terminal."""
+    """A process, and the controlling side of its terminal."""
 
     process: subprocess.Popen[bytes] | Started
     _fd: int
     raw: bytes = b""
-    """Everything it has written."""
+    """The whole output."""
     _seen: int = 0
-    """Characters of what it has shown that were looked at."""
+    """The number of characters of ``shown`` that were matched."""
 
     @property
     def shown(self) -> str:
-        """Everything it has written, without colours and the like; a line that was drawn again is one more line."""
+        """The whole output without escape sequences; each redrawn line is one more line."""
         text = self.raw.decode("utf-8", "replace").replace("\r\n", "\n")
         return _STEERING.sub("", _ERASED.sub("\n", text))
 
     def until(self, pattern: str, seconds: float = WAIT_TIMEOUT) -> re.Match[str]:
-        """Wait until it shows this, behind what was waited for before."""
+        """Wait until the output after the last match matches the pattern."""
         deadline = time.monotonic() + seconds
         while True:
             if found := re.compile(pattern).search(self.shown, self._seen):
@@ -146,25 +146,25 @@ class AtTerminal:
         os.write(self._fd, text.encode())
 
     def end(self, seconds: float = WAIT_TIMEOUT) -> int:
-        """Wait for its end; its exit code."""
+        """Wait for the exit; return the exit code."""
         deadline = time.monotonic() + seconds
         while self._read(max(deadline - time.monotonic(), 0)):
             assert time.monotonic() < deadline, f"still there after {seconds} s: {self.shown[self._seen :]!r}"
         return self.process.wait(max(deadline - time.monotonic(), 1))
 
     def echoes(self) -> bool:
-        """Whether the terminal is as a shell leaves it: it echoes, and gives whole lines."""
+        """Whether the terminal is restored: it echoes, and it delivers whole lines."""
         flags: int = termios.tcgetattr(self._fd)[3]
         return bool(flags & termios.ECHO) and bool(flags & termios.ICANON) and bool(flags & termios.ISIG)
 
     def _read(self, seconds: float) -> bool:
-        """Whether there may be more."""
+        """Read output; return whether more may follow."""
         readable, _, _ = select.select([self._fd], [], [], seconds)
         if not readable:
             return True
         try:
             data = os.read(self._fd, 65536)
-        except OSError:  # Linux, when the last process has closed the terminal
+        except OSError:  # Linux raises this once the last process has closed the terminal.
             return False
         self.raw += data
         return bool(data)
@@ -179,11 +179,11 @@ def at_terminal(
     env: Mapping[str, str] | None = None,
     from_nothing: bool = False,
 ) -> Iterator[AtTerminal]:
-    """``mcptrio`` at a terminal.
+    """Run ``mcptrio`` at a terminal.
 
     Args:
-        stdout: where its standard output goes, if not to the terminal.
-        from_nothing: start Python for it.
+        stdout: the standard output, if it is not the terminal.
+        from_nothing: start a new Python process.
     """
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
@@ -218,7 +218,7 @@ def at_terminal(
 
 
 def _as_from_a_shell() -> None:
-    # Where the tests themselves run in the background, Ctrl-C is ignored, and that is inherited.
+    # If the tests run in the background, Ctrl-C is ignored, which children inherit.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -1,4 +1,4 @@
-"""``key=value`` words: their values by the schema, and the errors of invalid ones."""
+"""``key=value`` arguments: their values by the schema, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ SCHEMA: dict[str, Any] = {
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_words_become_arguments(words: list[str], arguments: dict[str, Any]) -> None:
+def test_key_value_words_become_typed_arguments(words: list[str], arguments: dict[str, Any]) -> None:
     assert read_arguments(words, SCHEMA) == arguments
 
 
@@ -144,14 +144,14 @@ def test_words_become_arguments(words: list[str], arguments: dict[str, Any]) -> 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_words_that_do_not_fit(words: list[str], said: str) -> None:
+def test_invalid_word_is_refused_with_the_expected_form(words: list[str], said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         read_arguments(words, SCHEMA)
 
     assert said in str(refused.value)
 
 
-def test_contents_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_argument_is_read_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("first\nsecond\n")
     (tmp_path / "number").write_text("7\n")
@@ -169,7 +169,7 @@ def test_contents_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read_arguments(["text=@bytes"], SCHEMA)
 
 
-def test_words_go_on_top_of_a_base() -> None:
+def test_words_override_a_base_of_arguments() -> None:
     base = {"text": "x", "place": {"city": "Bonn"}, "tags": ["a"]}
 
     assert read_arguments(["text=y", "place.floor=2"], SCHEMA, base=base) == {
@@ -189,14 +189,14 @@ def test_words_go_on_top_of_a_base() -> None:
         ({"text": "x", "place": {}}, "arguments: missing required field `city` @ $.place"),
     ],
 )
-def test_arguments_are_checked_as_a_whole(arguments: dict[str, Any], said: str) -> None:
+def test_arguments_are_checked_against_the_schema(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         check_arguments(arguments, SCHEMA)
 
     assert said in str(refused.value)
 
 
-def test_a_schema_that_cannot_be_used_lets_pass() -> None:
+def test_unusable_schema_accepts_any_arguments() -> None:
     check_arguments({"a": 1}, {"type": "object", "properties": {"a": {"$ref": "https://example.com/x"}}})
 
 
@@ -204,7 +204,7 @@ def test_open_schema_accepts_any_argument() -> None:
     assert read_arguments(["a=1", "b.c=x"], {"type": "object"}) == {"a": 1, "b": {"c": "x"}}
 
 
-def test_schemas_that_all_have_to_hold() -> None:
+def test_all_of_schemas_are_combined() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"allOf": [{"$ref": "#/$defs/Count"}], "description": "x"}},
@@ -219,23 +219,23 @@ def test_schemas_that_all_have_to_hold() -> None:
 @pytest.mark.parametrize(
     "more", [{"additionalProperties": True}, {"patternProperties": {"^x": {}}}, {"additionalProperties": {}}]
 )
-def test_keys_that_a_schema_leaves_open(more: dict[str, Any]) -> None:
+def test_additional_properties_are_accepted(more: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, **more}
 
     assert read_arguments(["a=1", "x1=1"], schema) == {"a": "1", "x1": 1}
 
 
-def test_a_hostile_schema_takes_no_time() -> None:
+def test_hostile_schema_takes_little_time() -> None:
     inner: dict[str, Any] = {"$ref": "#"}
     for keyword in ("allOf", "anyOf", "oneOf", "allOf", "anyOf"):
         inner = {keyword: [inner] * 40}
-    begin = time.thread_time()  # of the processor: others may have it for longer
+    begin = time.thread_time()  # Processor time, because other processes may use the machine.
     signature("do", {"type": "object", "properties": {"a": inner}, "allOf": [inner] * 40})
 
     assert time.thread_time() - begin < 5
 
 
-def test_how_a_tool_is_called() -> None:
+def test_signature_of_a_tool_lists_its_arguments() -> None:
     assert signature("do", SCHEMA).split() == [
         "do",
         "text=string",
@@ -277,5 +277,5 @@ def test_how_a_tool_is_called() -> None:
         (True, "any value"),
     ],
 )
-def test_a_schema_in_words(schema: Any, words: str) -> None:
+def test_schema_is_described_in_words(schema: Any, words: str) -> None:
     assert describe(schema, {}) == words

@@ -164,11 +164,11 @@ def call(garden: Path, tool: str, *options: str) -> subprocess.CompletedProcess[
 
 
 def number(text: str) -> int:
-    """The number of the line of the source that has this text."""
+    """Return the number of the source line that contains this text."""
     return next(number for number, each in enumerate(SOURCE.splitlines(), 1) if text in each)
 
 
-def test_raising_tool_shows_the_own_frames_and_the_cause_once(garden: Path) -> None:
+def test_failing_tool_shows_the_plugins_frames_and_the_cause_once(garden: Path) -> None:
     done = call(garden, "raises")
 
     assert (done.returncode, done.stdout) == (1, "")
@@ -196,7 +196,7 @@ def test_verbose_shows_all_frames(garden: Path) -> None:
     assert re.search(r'File "[^"]*mcptrio[^"]*", line', shown)
 
 
-def test_raising_tool_at_a_terminal(garden: Path) -> None:
+def test_failing_tool_at_a_terminal_is_coloured(garden: Path) -> None:
     with at_terminal("call", "--plugin", "garden.py", "raises", cwd=garden.parent) as person:
         assert person.end() == 1
 
@@ -206,7 +206,7 @@ def test_raising_tool_at_a_terminal(garden: Path) -> None:
     assert b"\x1b[2J" not in person.raw
 
 
-def test_answer_as_json_has_the_id_and_no_reason(garden: Path) -> None:
+def test_json_result_has_the_failure_id_and_no_reason(garden: Path) -> None:
     done = call(garden, "raises", "--json")
 
     [block] = json.loads(done.stdout)["content"]
@@ -235,14 +235,14 @@ def test_isolated_plugin_shows_its_frames_once(garden: Path) -> None:
     assert "reported an error" not in done.stderr
 
 
-def test_group_around_a_single_exception_is_not_shown(garden: Path) -> None:
+def test_exception_group_of_one_is_unwrapped(garden: Path) -> None:
     shown = call(garden, "in_a_nursery").stderr
 
     assert "\n  ZeroDivisionError: division by zero\n" in shown
     assert "Group" not in shown
 
 
-def test_group_of_several_shows_each(garden: Path) -> None:
+def test_exception_group_of_several_shows_each(garden: Path) -> None:
     shown = call(garden, "several").stderr
 
     assert "ExceptionGroup: Exceptions from Trio nursery (2 sub-exceptions)" in shown
@@ -250,7 +250,7 @@ def test_group_of_several_shows_each(garden: Path) -> None:
         assert f"\n    {position}. ZeroDivisionError: division by zero\n" in shown
 
 
-def test_endless_recursion_is_cut(garden: Path) -> None:
+def test_endless_recursion_is_truncated(garden: Path) -> None:
     shown = call(garden, "deep").stderr
 
     assert "RecursionError: maximum recursion depth exceeded" in shown
@@ -258,20 +258,20 @@ def test_endless_recursion_is_cut(garden: Path) -> None:
     assert len(shown.splitlines()) < 50
 
 
-def test_groups_within_groups_are_cut(garden: Path) -> None:
+def test_nested_exception_groups_are_truncated(garden: Path) -> None:
     shown = call(garden, "crowd").stderr.splitlines()
 
     assert 100 < len(shown) < 310
     assert shown[-1] == "  …"
 
 
-def test_error_for_the_model_has_no_frames(garden: Path) -> None:
+def test_tool_error_has_no_frames(garden: Path) -> None:
     done = call(garden, "refuses")
 
     assert done.stderr == "mcptrio: refuses reported an error:\nthe well is dry\n"
 
 
-def test_raising_resource_shows_the_own_frames_once(garden: Path) -> None:
+def test_failing_resource_shows_the_plugins_frames_once(garden: Path) -> None:
     done = run("read", "--plugin", "garden.py", "bed://0", cwd=garden.parent)
     shown = done.stderr.decode()
 
@@ -291,7 +291,7 @@ def test_raising_resource_shows_the_own_frames_once(garden: Path) -> None:
         ("returns_coroutine", "TypeError: $.count: a coroutine cannot be sent as JSON; write `await helper(…)`"),
     ],
 )
-def test_result_that_cannot_be_sent_is_named(garden: Path, tool: str, said: str) -> None:
+def test_unencodable_result_is_named(garden: Path, tool: str, said: str) -> None:
     done = call(garden, tool)
 
     assert done.returncode == 1
@@ -310,14 +310,14 @@ def test_result_that_cannot_be_sent_is_named(garden: Path, tool: str, said: str)
         ("forgets", "coroutine 'helper' was never awaited: write `await helper(…)`"),
     ],
 )
-def test_wrong_loop_and_missing_await_are_explained_in_one_line(garden: Path, tool: str, said: str) -> None:
+def test_asyncio_call_and_missing_await_are_explained_in_one_line(garden: Path, tool: str, said: str) -> None:
     done = call(garden, tool)
 
     [explained] = [each for each in done.stderr.splitlines() if said in each]
     assert explained.endswith(f"; see {PAGE}")
 
 
-def test_warning_names_the_line_of_the_author(garden: Path) -> None:
+def test_warning_names_the_line_in_the_plugin(garden: Path) -> None:
     done = call(garden, "forgets")
 
     assert (done.returncode, done.stdout) == (0, "watered\n")
@@ -351,7 +351,7 @@ def test_warning_names_the_line_of_the_author(garden: Path) -> None:
     ],
     ids=["syntax", "import", "no mark", "two classes"],
 )
-def test_file_that_serves_nothing_ends_with_2_and_one_reason(tmp_path: Path, source: str, said: str) -> None:
+def test_unusable_plugin_file_exits_with_2_and_one_reason(tmp_path: Path, source: str, said: str) -> None:
     path = tmp_path / "garden.py"
     path.write_text(source)
     listed = run("list", "--plugin", str(path), cwd=tmp_path)
@@ -369,7 +369,7 @@ def test_file_that_serves_nothing_ends_with_2_and_one_reason(tmp_path: Path, sou
     ), log
 
 
-def test_unused_class_next_to_a_marked_function_is_a_warning(tmp_path: Path) -> None:
+def test_unused_class_next_to_a_decorated_function_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "garden.py").write_text(
         "from mcptrio import tool\n\n\n@tool\nasync def rest() -> str:\n    return ''\n\n\n"
         "class Garden:\n    @tool\n    async def water(self) -> str:\n        return ''\n"
@@ -381,7 +381,7 @@ def test_unused_class_next_to_a_marked_function_is_a_warning(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", [("serve", "--stdio"), ("list",)], ids=["serve", "list"])
-def test_broken_file_at_a_terminal(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_unusable_plugin_file_at_a_terminal_is_coloured(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "garden.py").write_text("import nosuch\n")
     with at_terminal(*command, "--plugin", "garden.py", cwd=tmp_path) as person:
         assert person.end() == 2
@@ -391,7 +391,7 @@ def test_broken_file_at_a_terminal(tmp_path: Path, command: tuple[str, ...]) -> 
     assert "Traceback" not in person.shown
 
 
-def test_log_as_json_has_the_exception_as_fields(garden: Path) -> None:
+def test_json_log_has_the_exception_as_fields(garden: Path) -> None:
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "raises", "_meta": META}}
     env = {"MCPTRIO_LOG_FORMAT": "json"}
     done = run("serve", "--stdio", "--plugin", "garden.py", cwd=garden.parent, stdin=line(request), env=env)
@@ -432,7 +432,7 @@ async def water() -> str:
 
 
 @pytest.mark.parametrize("how", [("--stdio",), ("--http", "--port", "0")], ids=["stdio", "http"])
-def test_lifespan_that_fails_leaves_no_empty_server(tmp_path: Path, how: tuple[str, ...]) -> None:
+def test_failed_lifespan_of_the_only_plugin_ends_the_server(tmp_path: Path, how: tuple[str, ...]) -> None:
     path = tmp_path / "garden.py"
     path.write_text(LIFESPAN)
     done = run("serve", *how, "--plugin", "garden.py", cwd=tmp_path)

@@ -31,7 +31,7 @@ class Server:
     seen: list[dict[str, Any]] = field(factory=list)
 
     def asked(self, path: str) -> list[dict[str, Any]]:
-        """All requests so far at this place, once the server has ended."""
+        """Return all requests to this path, once the server has ended."""
         return [each for each in self.seen if each["path"] == path]
 
     def end(self) -> None:
@@ -66,7 +66,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def visit(link: str) -> str:
-    """As a browser: follow the redirect to the loopback port; the page there."""
+    """Follow the redirect to the loopback port, as a browser does; return the page there."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(link, timeout=WAIT_TIMEOUT) as page:
         return str(page.read(), "utf-8")
@@ -96,7 +96,7 @@ def log_in(server: Server, env: dict[str, str], tmp_path: Path, *args: str) -> s
     return out
 
 
-def test_from_login_to_logout(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+def test_login_status_renewal_and_logout(server: Server, env: dict[str, str], tmp_path: Path) -> None:
     refused = run("list", server.url, cwd=tmp_path, env=env)
     assert (refused.returncode, refused.stdout) == (4, b"")
     assert f"mcptrio auth login {server.url}" in refused.stderr.decode()
@@ -141,7 +141,9 @@ def test_from_login_to_logout(server: Server, env: dict[str, str], tmp_path: Pat
     assert "token-1" not in file.read_text()
 
 
-def test_options_of_a_login(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+def test_login_options_are_sent_to_the_authorization_server(
+    server: Server, env: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "secret").write_text("s3cret\n")
     issuer = server.url.removesuffix("/mcp")
     options = ("--client-id", "mine", "--client-secret", "@secret", "--issuer", issuer, "--scope", "more")
@@ -155,7 +157,7 @@ def test_options_of_a_login(server: Server, env: dict[str, str], tmp_path: Path)
     assert (authorized["client_id"], authorized["scope"]) == ("mine", "use more")
 
 
-def test_a_token_is_renewed_by_any_command(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+def test_any_command_renews_an_expired_token(server: Server, env: dict[str, str], tmp_path: Path) -> None:
     log_in(server, env, tmp_path)
     file = Path(env["MCPTRIO_CLIENT_CREDENTIALS"])
     kept = json.loads(file.read_text())
@@ -169,7 +171,7 @@ def test_a_token_is_renewed_by_any_command(server: Server, env: dict[str, str], 
     assert json.loads(file.read_text())[key]["refresh_token"] == "refresh-2"
 
 
-def test_a_command_at_a_terminal_offers_the_login(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+def test_command_at_a_terminal_offers_the_login(server: Server, env: dict[str, str], tmp_path: Path) -> None:
     with at_terminal("list", server.url, cwd=tmp_path, columns=500, env=env) as terminal:
         terminal.until("wants you to log in at 127.0.0.1:")
         link = terminal.until(LINK.pattern)[1]
@@ -184,7 +186,9 @@ def test_a_command_at_a_terminal_offers_the_login(server: Server, env: dict[str,
     assert run("list", server.url, cwd=tmp_path, env=env).returncode == 0
 
 
-def test_opened_before_the_question_is_answered(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+def test_login_completes_before_the_browser_question_is_answered(
+    server: Server, env: dict[str, str], tmp_path: Path
+) -> None:
     with at_terminal("auth", "login", server.url, cwd=tmp_path, columns=500, env=env) as terminal:
         link = terminal.until(LINK.pattern)[1]
         terminal.until(r"Open it in the browser\? ")
@@ -196,17 +200,17 @@ def test_opened_before_the_question_is_answered(server: Server, env: dict[str, s
 
 
 @pytest.mark.parametrize(("key", "code"), [("\x03", 130), ("\x04", 4)], ids=["ctrl-c", "ctrl-d"])
-def test_a_login_times_out(server: Server, env: dict[str, str], tmp_path: Path, key: str, code: int) -> None:
+def test_login_times_out(server: Server, env: dict[str, str], tmp_path: Path, key: str, code: int) -> None:
     with at_terminal("list", server.url, cwd=tmp_path, columns=500, env=env) as terminal:
         terminal.until(r"Open it in the browser\? ")
         terminal.type(key)
 
         assert terminal.end() == code, terminal.shown
         assert terminal.echoes()
-    assert not [key for key in _kept(env) if key.startswith("tokens ")]
+    assert not [key for key in _stored(env) if key.startswith("tokens ")]
 
 
-def test_credentials_of_ones_own_come_first(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+def test_authorization_header_overrides_stored_tokens(server: Server, env: dict[str, str], tmp_path: Path) -> None:
     log_in(server, env, tmp_path)
 
     refused = run("list", server.url, "--header", "Authorization=Bearer wrong", cwd=tmp_path, env=env)
@@ -215,7 +219,7 @@ def test_credentials_of_ones_own_come_first(server: Server, env: dict[str, str],
     assert b"401" in refused.stderr
 
 
-def test_a_file_that_others_can_read_is_refused(server: Server, env: dict[str, str], tmp_path: Path) -> None:
+def test_credentials_file_readable_by_others_is_refused(server: Server, env: dict[str, str], tmp_path: Path) -> None:
     file = Path(env["MCPTRIO_CLIENT_CREDENTIALS"])
     file.parent.mkdir(0o700)
     file.write_text("{}")
@@ -252,10 +256,10 @@ def test_auth_failure_is_reported_with_its_exit_code(
     assert told in done.stderr.decode()
 
 
-def test_a_server_that_wants_no_login(env: dict[str, str], tmp_path: Path) -> None:
+def test_login_at_an_open_server_is_refused(env: dict[str, str], tmp_path: Path) -> None:
     """The command reports that the server needs no login."""
     with protected() as server:
-        # Its root knows nothing of authorization.
+        # Its root has no authorization metadata.
         done = run("auth", "login", server.url.replace("/mcp", "/other"), cwd=tmp_path, env=env)
 
     assert done.returncode == 4
@@ -265,6 +269,6 @@ def test_a_server_that_wants_no_login(env: dict[str, str], tmp_path: Path) -> No
     )
 
 
-def _kept(env: dict[str, str]) -> dict[str, Any]:
+def _stored(env: dict[str, str]) -> dict[str, Any]:
     file = Path(env["MCPTRIO_CLIENT_CREDENTIALS"])
     return json.loads(file.read_text()) if file.exists() else {}

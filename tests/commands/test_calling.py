@@ -33,7 +33,7 @@ def call(
 # Arguments
 
 
-def test_arguments_of_every_kind(tmp_path: Path) -> None:
+def test_arguments_of_every_kind_are_sent(tmp_path: Path) -> None:
     words = ["text=5", "whole=7", "share=1", "flag=true", "kind=b", "tags=x", "tags=y z", "numbers=[1,2]"]
     more = ["place.city=Bonn", "place.tags=old", "place.floor=2", "maybe=null", "anything:=[null]"]
     done = call(tmp_path, "take", *words, *more)
@@ -53,7 +53,7 @@ def test_arguments_of_every_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["@", "-", "{"])
-def test_arguments_as_json(tmp_path: Path, way: str) -> None:
+def test_json_arguments_are_read_from_text_file_or_stdin(tmp_path: Path, way: str) -> None:
     text = '{"text": "base", "place": {"city": "Bonn"}}'
     (tmp_path / "args.json").write_text(text)
     given = {"@": f"@{tmp_path / 'args.json'}", "-": "-", "{": text}[way]
@@ -63,15 +63,15 @@ def test_arguments_as_json(tmp_path: Path, way: str) -> None:
     assert (told[0], told[7]) == ("base", {"city": "Bonn", "floor": 3, "tags": []})
 
 
-def test_a_wrong_argument_is_not_sent(tmp_path: Path) -> None:
+def test_invalid_argument_is_not_sent(tmp_path: Path) -> None:
     done = run(*with_plugin("call", "take", "text=x", "whole=99"), cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == b"mcptrio: arguments: expected a number <= 10 @ $.whole, got 99\n"
 
 
-def test_a_wrong_argument_is_sent_when_asked_for(tmp_path: Path) -> None:
-    """The server then says what it thinks of it."""
+def test_invalid_argument_is_sent_with_no_check(tmp_path: Path) -> None:
+    """The error is that of the server."""
     done = run(*with_plugin("call", "take", "text=x", "whole=99", "--no-check"), cwd=tmp_path)
 
     assert done.returncode == 1
@@ -79,14 +79,14 @@ def test_a_wrong_argument_is_sent_when_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["whole=many", "no_such=1"])
-def test_a_word_of_another_type_or_name_is_sent_when_asked_for(word: str, tmp_path: Path) -> None:
+def test_unparsable_argument_is_sent_with_no_check(word: str, tmp_path: Path) -> None:
     done = run(*with_plugin("call", "take", "text=x", word, "--no-check"), cwd=tmp_path)
 
     assert done.returncode == 1
     assert not done.stderr.startswith(b"mcptrio: argument")
 
 
-def test_folders_the_server_may_work_in(tmp_path: Path) -> None:
+def test_roots_option_names_the_servers_folders(tmp_path: Path) -> None:
     (tmp_path / "a b").mkdir()
     done = call(tmp_path, "folders", env={"MCPTRIO_CLIENT_ROOTS": f"a b{os.pathsep}{tmp_path}"})
 
@@ -96,11 +96,11 @@ def test_folders_the_server_may_work_in(tmp_path: Path) -> None:
 # Results
 
 
-def test_text_goes_out_as_it_came(tmp_path: Path) -> None:
+def test_text_is_written_unchanged_to_a_pipe(tmp_path: Path) -> None:
     assert call(tmp_path, "hostile").stdout.decode() == f"{HOSTILE}\n"
 
 
-def test_text_cannot_steer_the_terminal(tmp_path: Path) -> None:
+def test_text_cannot_control_the_terminal(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("call", "hostile"), cwd=tmp_path) as terminal:
         assert terminal.end() == 0
 
@@ -123,7 +123,7 @@ def test_structured_content_is_shown_once(tmp_path: Path) -> None:
     assert json.loads(call(tmp_path, "weather").stdout) == {"degrees": 21.5, "sky": "blue"}
 
 
-def test_the_whole_result_as_json(tmp_path: Path) -> None:
+def test_json_prints_the_whole_result(tmp_path: Path) -> None:
     failed = run(*with_plugin("call", "broken", "--json"), cwd=tmp_path)
     result = json.loads(call(tmp_path, "weather", "--json").stdout)
 
@@ -132,7 +132,7 @@ def test_the_whole_result_as_json(tmp_path: Path) -> None:
     assert json.loads(failed.stdout)["isError"] is True
 
 
-def test_bytes_are_named(tmp_path: Path) -> None:
+def test_binary_content_is_summarized(tmp_path: Path) -> None:
     done = call(tmp_path, "files")
 
     assert done.stdout.decode() == "here they are\nnote://1  (a note, text/plain)\n"
@@ -143,7 +143,7 @@ def test_bytes_are_named(tmp_path: Path) -> None:
     ]
 
 
-def test_bytes_are_saved_under_harmless_names(tmp_path: Path) -> None:
+def test_binary_content_is_saved_under_safe_names(tmp_path: Path) -> None:
     for _ in range(2):
         call(tmp_path, "files", "--output", "new/folder")
     call(tmp_path, "files", "--json", "-o", "new/folder")
@@ -169,15 +169,14 @@ def test_output_printed_by_a_plugin_goes_to_stderr(tmp_path: Path) -> None:
     assert b"printed by the tool\n" in done.stderr
 
 
-# While it runs
+# Progress and logs
 
 
-def test_progress_in_a_pipe_is_a_line(tmp_path: Path) -> None:
+def test_progress_in_a_pipe_is_written_as_lines(tmp_path: Path) -> None:
     assert call(tmp_path, "count").stderr.startswith(b"count:  33% step 1\n")
 
 
-async def test_progress_in_a_pipe_is_a_line_now_and_then(autojump_clock: trio.abc.Clock) -> None:
-    """The first, and then one a second."""
+async def test_progress_in_a_pipe_is_limited_to_one_line_a_second(autojump_clock: trio.abc.Clock) -> None:
     out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     with progress_line(Console(out, err), "count") as report:
         for step in range(1, 10):
@@ -187,7 +186,7 @@ async def test_progress_in_a_pipe_is_a_line_now_and_then(autojump_clock: trio.ab
     assert err.getvalue() == "count:  10% step 1\ncount:  50% step 5\ncount:  90% step 9\n"
 
 
-def test_progress_at_a_terminal_is_a_bar_that_goes_away(tmp_path: Path) -> None:
+def test_progress_bar_at_a_terminal_is_removed_at_the_end(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("call", "sleep", "seconds=0.4", "steps=4"), cwd=tmp_path) as terminal:
         terminal.until(r"sleep \[######\.{18}\]  25% step 1")
         terminal.until(r"sleep \[#{18}\.{6}\]  75% step 3")
@@ -196,7 +195,7 @@ def test_progress_at_a_terminal_is_a_bar_that_goes_away(tmp_path: Path) -> None:
     assert terminal.raw.endswith(b"\r\x1b[Kawake\r\n")
 
 
-def test_the_bar_is_not_in_the_result(tmp_path: Path) -> None:
+def test_progress_bar_is_not_in_the_result(tmp_path: Path) -> None:
     read, write = os.pipe()
     with at_terminal(*with_plugin("call", "sleep", "seconds=0.2"), cwd=tmp_path, stdout=write) as terminal:
         os.close(write)
@@ -207,7 +206,7 @@ def test_the_bar_is_not_in_the_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_log_messages(tmp_path: Path, revision: str) -> None:
+def test_log_messages_are_written_to_stderr(tmp_path: Path, revision: str) -> None:
     plain = call(tmp_path, "log", "--revision", revision).stderr.decode()
     all_of_them = call(
         tmp_path, "log", "--revision", revision, env={"MCPTRIO_CLIENT_LOG_LEVEL": "debug"}
@@ -230,7 +229,7 @@ def test_log_messages_are_coloured_by_severity(tmp_path: Path) -> None:
     assert b"\x1b[33m" not in plain.raw
 
 
-def test_ctrl_c_takes_the_call_back(tmp_path: Path) -> None:
+def test_ctrl_c_cancels_the_call(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("call", "sleep", "seconds=60", "steps=600"), cwd=tmp_path) as terminal:
         terminal.until("step 1")
         terminal.type("\x03")
@@ -240,7 +239,7 @@ def test_ctrl_c_takes_the_call_back(tmp_path: Path) -> None:
         assert terminal.end() == 130
 
 
-def test_over_http(tmp_path: Path) -> None:
+def test_call_over_http(tmp_path: Path) -> None:
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
         done = run("call", url, "take", "text=x", "tags=a", cwd=tmp_path)

@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def listed(folder: Path, *args: str, **env: str) -> dict[str, Any]:
-    """The plugins that are not disabled."""
+    """Return the plugins that are not disabled."""
     ended = run("plugins", "--json", *args, cwd=folder, **env)
     assert ended.returncode == 0, ended.stderr
     return {each["name"]: each for each in json.loads(ended.stdout)["plugins"] if each["state"] != "disabled"}
@@ -57,7 +57,7 @@ def listed(folder: Path, *args: str, **env: str) -> dict[str, Any]:
 # Policies
 
 
-def test_policies_of_the_environment_instead_of_those_of_the_file(folder: Path) -> None:
+def test_policies_of_the_environment_replace_those_of_the_file(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text(
         "[server]\nenable = ['own.py']\n[tools]\nexclude = ['pull']\ninclude = ['l*']\n"
     )
@@ -71,7 +71,7 @@ def test_policies_of_the_environment_instead_of_those_of_the_file(folder: Path) 
 # Only
 
 
-def test_only_is_an_error_where_one_fails(folder: Path) -> None:
+def test_failing_plugin_of_only_is_an_error(folder: Path) -> None:
     option = run("serve", "--stdio", "--strict", "--plugin=broken.py", cwd=folder)
     (folder / "mcptrio.toml").write_text("[server]\nonly = ['own.py', 'broken.py']\n")
     of_file = run("serve", "--stdio", cwd=folder)
@@ -104,7 +104,7 @@ def test_invalid_only_setting_is_reported(folder: Path, text: str, said: str) ->
     assert f"mcptrio: {said}" in ended.stderr
 
 
-def test_one_in_the_environment_takes_the_place_of_the_other_in_the_file(folder: Path) -> None:
+def test_only_in_the_environment_replaces_enable_in_the_file(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text("[server]\nenable = ['broken.py']\n")
 
     assert list(listed(folder, MCPTRIO_SERVER_ONLY="own.py")) == ["own"]
@@ -146,7 +146,7 @@ def loaded(folder: Path, text: str, profile: str | None) -> Any:
     return load_config(path, profile)
 
 
-def test_a_profile_is_merged_over_the_rest(tmp_path: Path) -> None:
+def test_profile_is_merged_into_the_other_settings(tmp_path: Path) -> None:
     without, review, bare = (loaded(tmp_path, PROFILES, name) for name in (None, "review", "bare"))
 
     assert (without.server.name, without.tools) == ("all", ToolsTable())
@@ -162,7 +162,7 @@ def test_a_profile_is_merged_over_the_rest(tmp_path: Path) -> None:
     assert (bare.server.enable, bare.server.only) == (None, (str(tmp_path / "own.py"),))
 
 
-def test_an_error_names_the_line_of_the_profile(tmp_path: Path) -> None:
+def test_error_names_the_line_of_the_profile(tmp_path: Path) -> None:
     review = loaded(tmp_path, PROFILES, "review")
     file = tmp_path / "mcptrio.toml"
 
@@ -196,13 +196,13 @@ def test_an_error_names_the_line_of_the_profile(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_profiles_that_are_wrong(tmp_path: Path, text: str, profile: str | None, said: str) -> None:
+def test_invalid_profile_is_an_error(tmp_path: Path, text: str, profile: str | None, said: str) -> None:
     with pytest.raises(ConfigError) as refused:
         loaded(tmp_path, text, profile)
     assert str(refused.value).startswith(f"{tmp_path / 'mcptrio.toml'}{said}")
 
 
-def test_a_profile_on_the_command_line_and_in_the_environment(folder: Path) -> None:
+def test_profile_is_selected_by_option_or_environment(folder: Path) -> None:
     (folder / "mcptrio.toml").write_text(PROFILES)
     (folder / "colour").write_text("red")
 
@@ -213,7 +213,7 @@ def test_a_profile_on_the_command_line_and_in_the_environment(folder: Path) -> N
     assert "there is no profile 'revue'; did you mean review?" in ended.stderr
 
 
-def test_the_profile_of_the_page_is_a_valid_one(tmp_path: Path) -> None:
+def test_profile_of_the_documentation_is_valid(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "deployment.md").read_text("utf-8")
     [text] = re.findall(r"```ini\n(\[server\].*?)```", page, re.DOTALL)
     review = loaded(tmp_path, text, "review")
@@ -222,7 +222,7 @@ def test_the_profile_of_the_page_is_a_valid_one(tmp_path: Path) -> None:
     assert review.plugins == {"fs": {"folders": ["/srv/checkouts"]}}
 
 
-def test_a_profile_without_a_file(tmp_path: Path) -> None:
+def test_profile_without_a_file_is_an_error(tmp_path: Path) -> None:
     ended = run("plugins", "--profile=x", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -244,7 +244,7 @@ def suggested(folder: Path, *words: str, site: str = "") -> list[str]:
     return [line.partition(",")[2] for line in ended.stdout.splitlines()]
 
 
-def test_commands_subcommands_and_plugins_complete(tmp_path: Path) -> None:
+def test_commands_subcommands_and_plugins_are_completed(tmp_path: Path) -> None:
     site = tmp_path / "site"
     install(site, "chosen-tea", modules={"chosen_tea": one_tool("tea")}, tea="chosen_tea", teapot="chosen_tea")
 
@@ -255,7 +255,7 @@ def test_commands_subcommands_and_plugins_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_is_one_of_that_shell(tmp_path: Path, shell: str) -> None:
+def test_completion_script_is_valid_in_its_shell(tmp_path: Path, shell: str) -> None:
     ended = run("completion", shell, cwd=tmp_path)
 
     assert (ended.returncode, ended.stderr) == (0, "")

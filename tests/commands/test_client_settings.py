@@ -1,4 +1,4 @@
-"""Each setting that the client's commands have no option for has another way, and the documentation names it."""
+"""Each setting without an option in the client's commands has a variable or key, which the documentation names."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def test_variable_sets_its_setting(folder: Path, name: str, text: str, setting: 
         ("TRANSPORT", "pigeon", "MCPTRIO_CLIENT_TRANSPORT: expected one of auto, http, sse, got 'pigeon'"),
     ],
 )
-def test_wrong_variable_is_refused(folder: Path, name: str, text: str, said: str) -> None:
+def test_invalid_variable_is_refused(folder: Path, name: str, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         client_settings({f"MCPTRIO_CLIENT_{name}": text})
 
 
-def test_settings_apply_where_they_fit_and_nowhere_else(folder: Path) -> None:
+def test_variables_apply_only_to_targets_that_have_the_setting(folder: Path) -> None:
     settings = ClientVariables(inherit_env=True, transport="sse", tls_ca="missing.pem")
 
     command = find_target(TargetOptions(target="server", settings=settings)).target
@@ -95,7 +95,7 @@ def test_settings_apply_where_they_fit_and_nowhere_else(folder: Path) -> None:
     assert (url.transport, url.tls) == ("sse", None)
 
 
-def test_entry_of_a_file_says_where_a_command_starts_and_how_a_url_is_spoken_to(folder: Path) -> None:
+def test_file_entry_sets_the_folder_of_a_command_and_the_transport_of_a_url(folder: Path) -> None:
     entries = {"a": {"command": "x", "cwd": "sub", "env": {"A": "1"}}, "b": {"url": "https://a.b/mcp", "type": "sse"}}
     (folder / "servers.json").write_text(json.dumps({"mcpServers": entries}))
 
@@ -126,7 +126,7 @@ def test_variables_name_the_configuration_and_its_profile(folder: Path) -> None:
     assert ((folder / "a.json").exists(), (folder / "b.json").exists()) == (False, True)
 
 
-def test_command_gets_the_whole_environment_when_asked_for(folder: Path) -> None:
+def test_command_inherits_the_environment_if_configured(folder: Path) -> None:
     (folder / "own.py").write_text(
         "import os\nfrom mcptrio import tool\n\n@tool\ndef mood() -> str:\n    'Say it.'\n"
         "    return os.environ.get('MOOD', 'none')\n"

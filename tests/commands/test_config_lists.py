@@ -31,7 +31,7 @@ __all__: list[str] = []
         ("['server']\n\"disable\" = [\n  'a', # ]\n]\n", "['server']\n\"disable\" = [\n  'a', \"git\", # ]\n]\n"),
     ],
 )
-def test_a_name_is_put_in(text: str, expected: str) -> None:
+def test_name_is_added_to_a_list(text: str, expected: str) -> None:
     edited = with_name(text, "disable", "git")
 
     assert edited == expected
@@ -53,11 +53,11 @@ def test_a_name_is_put_in(text: str, expected: str) -> None:
         ('server.disable = ["g\\u0069t"]\n', "server.disable = []\n"),
     ],
 )
-def test_a_name_is_taken_out(text: str, expected: str) -> None:
+def test_name_is_removed_from_a_list(text: str, expected: str) -> None:
     assert without_name(text, "disable", "git") == expected
 
 
-def test_put_in_and_taken_out_again_the_text_is_as_it_was() -> None:
+def test_adding_and_removing_a_name_restores_the_text() -> None:
     text = "# a\n[server]\nenable = ['x'] # b\n\n[plugins.x]\ny = '''\n[server]\n'''\n"
 
     assert without_name(with_name(text, "enable", "git"), "enable", "git") == text

@@ -1,4 +1,4 @@
-"""A server asks the user at the terminal: by form, by URL, for sampling; in a pipe, there is no user."""
+"""A server asks the user at the terminal: by form, by URL, for sampling. In a pipe there is no user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.processes import serving
 __all__: list[str] = []
 
 BOTH = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-"""The server asks with a request of its own, or with a result that is not complete."""
+"""The server asks with a request, or with an incomplete result."""
 
 
 def everything(*args: str) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def everything(*args: str) -> tuple[str, ...]:
 
 
 @BOTH
-def test_a_form_is_checked_line_by_line(tmp_path: Path, revision: str) -> None:
+def test_form_is_validated_line_by_line(tmp_path: Path, revision: str) -> None:
     with at_terminal(*with_plugin("call", "greet", "--revision", revision), cwd=tmp_path) as terminal:
         terminal.until(r"asks:\n  \| Who is there\?\n")
         terminal.until("name: ")
@@ -44,7 +44,7 @@ def test_a_form_is_checked_line_by_line(tmp_path: Path, revision: str) -> None:
         assert terminal.echoes()
 
 
-def test_a_form_is_checked_while_one_types(tmp_path: Path) -> None:
+def test_form_is_validated_while_the_user_types(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("call", "greet"), cwd=tmp_path) as terminal:
         terminal.until("name: ")
         terminal.type("Ann\r")
@@ -56,7 +56,7 @@ def test_a_form_is_checked_while_one_types(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("typed", "said"), [(":decline\r", "decline"), (":cancel\r", "cancel"), ("\x04", "cancel")])
-def test_a_form_is_refused(tmp_path: Path, typed: str, said: str) -> None:
+def test_form_is_declined_or_cancelled(tmp_path: Path, typed: str, said: str) -> None:
     with at_terminal(*with_plugin("call", "greet"), cwd=tmp_path) as terminal:
         terminal.until("name: ")
         terminal.type(typed)
@@ -66,7 +66,7 @@ def test_a_form_is_refused(tmp_path: Path, typed: str, said: str) -> None:
 
 
 @BOTH
-def test_ctrl_c_in_a_form_takes_the_call_back(tmp_path: Path, revision: str) -> None:
+def test_ctrl_c_in_a_form_cancels_the_call(tmp_path: Path, revision: str) -> None:
     with at_terminal(*with_plugin("call", "greet", "--revision", revision), cwd=tmp_path) as terminal:
         terminal.until("name: ")
         terminal.type("Ann\x03")
@@ -76,7 +76,7 @@ def test_ctrl_c_in_a_form_takes_the_call_back(tmp_path: Path, revision: str) -> 
         assert terminal.echoes()
 
 
-def test_a_signal_in_a_form_gives_the_terminal_back(tmp_path: Path) -> None:
+def test_signal_in_a_form_restores_the_terminal(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("call", "greet"), cwd=tmp_path) as terminal:
         terminal.until("name: ")
         terminal.process.send_signal(signal.SIGTERM)
@@ -86,7 +86,7 @@ def test_a_signal_in_a_form_gives_the_terminal_back(tmp_path: Path) -> None:
         assert terminal.raw.rstrip().endswith(b"ended by SIGTERM")
 
 
-def test_over_http_too(tmp_path: Path) -> None:
+def test_form_over_http(tmp_path: Path) -> None:
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
         with at_terminal("call", f"http://127.0.0.1:{served.port}/mcp", "greet", cwd=tmp_path) as terminal:
             terminal.until("name: ")
@@ -98,8 +98,8 @@ def test_over_http_too(tmp_path: Path) -> None:
             assert terminal.end() == 0
 
 
-def test_several_questions_one_after_the_other(tmp_path: Path) -> None:
-    """They come at once, and would all read from the one terminal."""
+def test_several_questions_are_asked_one_after_the_other(tmp_path: Path) -> None:
+    """They arrive together, and all need the terminal."""
     args = everything("call", "test_input_required_result_multiple_inputs")
     with at_terminal(*args, cwd=tmp_path, env={"MCPTRIO_CLIENT_ROOTS": str(tmp_path)}) as terminal:
         asked: list[str] = []
@@ -120,7 +120,7 @@ def test_several_questions_one_after_the_other(tmp_path: Path) -> None:
 
 @pytest.fixture
 def browser(tmp_path: Path) -> Path:
-    """A browser that notes what it is to open."""
+    """A browser that writes the URL to a file."""
     path = tmp_path / "browser"
     path.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path / "opened"}\n')
     path.chmod(0o755)
@@ -129,7 +129,7 @@ def browser(tmp_path: Path) -> Path:
 
 @BOTH
 @pytest.mark.parametrize(("answer", "said"), [("yes", "agreed to open the page"), ("no", "chose to decline")])
-def test_a_page_is_opened_after_a_yes(tmp_path: Path, browser: Path, revision: str, answer: str, said: str) -> None:
+def test_url_is_opened_after_consent(tmp_path: Path, browser: Path, revision: str, answer: str, said: str) -> None:
     args = everything("call", "trigger-url-elicitation", "url=https://example.com/a?b", "--revision", revision)
     with at_terminal(*args, cwd=tmp_path, env={"BROWSER": str(browser)}) as terminal:
         terminal.until(r"URL:  https://example\.com/a\?b\n")
@@ -145,7 +145,7 @@ def test_a_page_is_opened_after_a_yes(tmp_path: Path, browser: Path, revision: s
         assert (tmp_path / "opened").read_text() == "https://example.com/a?b"
 
 
-def test_a_browser_that_cannot_start_is_reported(tmp_path: Path) -> None:
+def test_browser_that_cannot_start_is_reported(tmp_path: Path) -> None:
     args = everything("call", "trigger-url-elicitation", "url=https://example.com/a")
     with at_terminal(*args, cwd=tmp_path, env={"BROWSER": "/no/such/browser", "PATH": "/nowhere"}) as terminal:
         terminal.until(r"\(yes/no\) ")
@@ -159,7 +159,7 @@ def test_a_browser_that_cannot_start_is_reported(tmp_path: Path) -> None:
 
 
 @BOTH
-def test_a_person_answers_in_place_of_a_model(tmp_path: Path, revision: str) -> None:
+def test_user_answers_in_place_of_a_model(tmp_path: Path, revision: str) -> None:
     args = everything("call", "trigger-sampling-request", "prompt=Say\x1b[2J hi", "maxTokens=7", "--revision", revision)
     with at_terminal(*args, cwd=tmp_path) as terminal:
         terminal.until(r"user:\n  \| Say\\x1b\[2J hi\n")
@@ -176,7 +176,7 @@ def test_a_person_answers_in_place_of_a_model(tmp_path: Path, revision: str) -> 
     assert b"\x1b[2J" not in terminal.raw
 
 
-def test_a_person_declines_to_answer(tmp_path: Path) -> None:
+def test_user_declines_sampling(tmp_path: Path) -> None:
     with at_terminal(*everything("call", "trigger-sampling-request", "prompt=x"), cwd=tmp_path) as terminal:
         terminal.until("answer> ")
         terminal.type(":decline\r")
@@ -189,7 +189,7 @@ def test_a_person_declines_to_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_no_question_is_shown_in_a_pipe(tmp_path: Path, revision: str) -> None:
+def test_question_in_a_pipe_is_not_shown(tmp_path: Path, revision: str) -> None:
     done = run(*with_plugin("call", "greet", "--revision", revision), cwd=tmp_path)
 
     assert (done.returncode, done.stdout) in ((3, b""), (1, b""))
@@ -203,7 +203,7 @@ def test_questions_can_be_disabled(tmp_path: Path) -> None:
     assert "elicitation" in terminal.shown
 
 
-def test_a_dumb_terminal_gives_whole_lines(tmp_path: Path) -> None:
+def test_dumb_terminal_is_read_in_whole_lines(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("call", "greet"), cwd=tmp_path, env={"TERM": "dumb"}) as terminal:
         terminal.until("name: ")
         terminal.type("Ann\n\n")
@@ -215,10 +215,10 @@ def test_a_dumb_terminal_gives_whole_lines(tmp_path: Path) -> None:
     assert b"\x1b" not in terminal.raw
 
 
-# Open values in a file of servers
+# Inputs of a file of servers
 
 
-def test_inputs_of_a_file_are_asked(tmp_path: Path) -> None:
+def test_inputs_of_a_file_are_asked_at_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "env.py").write_text(
         "import os\nfrom mcptrio import tool\n\n\n@tool\nasync def token() -> str:\n    'A.'\n"
         "    return os.environ['TOKEN'][::-1]\n"

@@ -36,7 +36,7 @@ class Example:
 
 
 def examples() -> list[list[Example]]:
-    """The commands of each block, which are run in one folder."""
+    """Return the commands of each block, which run in one folder."""
     found = []
     for block in BLOCKS:
         if block.language == "console":
@@ -53,7 +53,7 @@ def test_examples_print_the_documented_output(
     for each in BLOCKS:
         if each.language == "python" and (name := re.match(r"# (\w+\.py)\n", each.text)):
             (tmp_path / name[1]).write_text(each.text)
-    # One shell for all of them, since $? is of the one before.
+    # One shell for all of them, because $? is that of the previous command.
     marked = "\n".join(f'{example.command}\necho "$?@@@"' for example in block).replace("echo $?\n", "echo $last\n")
     script = marked.replace('echo "$?@@@"', 'last=$?; echo "@@@"')
     said = run_lines(script, cwd=tmp_path, programs=tmp_path_factory.mktemp("programs")).split("@@@\n")
@@ -64,12 +64,12 @@ def test_examples_print_the_documented_output(
         assert re.fullmatch(pattern, shown), f"{example}\n{output}"
 
 
-def test_there_are_examples() -> None:
+def test_documentation_has_examples() -> None:
     assert sum(map(len, examples())) > 15
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SERVING])
-def test_every_option_is_on_the_page(name: str) -> None:
+def test_every_option_is_documented(name: str) -> None:
     command = cli.commands[name]
     options = [
         option for parameter in command.params if isinstance(parameter, click.Option) for option in parameter.opts
@@ -79,7 +79,7 @@ def test_every_option_is_on_the_page(name: str) -> None:
     assert re.search(rf"^## .*\b{name}\b", TEXT, re.MULTILINE)
 
 
-def test_every_exit_code_is_on_the_page_and_in_the_help() -> None:
+def test_every_exit_code_is_documented_and_in_the_help() -> None:
     rows = {int(code) for code in re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE)}
     told = {int(code) for code in re.findall(r"\b(\d+) ", EXIT_CODES)}
 

@@ -92,7 +92,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def examined(folder: Path, site: str, *names: str, code: int = 1) -> dict[str, Any]:
-    """Return the findings by plugin; ``""`` for findings of all together."""
+    """Return the findings by plugin; ``""`` for findings about all of them together."""
     args = [f"--plugin={name}" for name in names]
     ended = run("plugins", "doctor", "--json", "--timeout=60", *args, cwd=folder, PYTHONPATH=site)
     assert ended.returncode == code, ended.stderr
@@ -100,7 +100,7 @@ def examined(folder: Path, site: str, *names: str, code: int = 1) -> dict[str, A
     return {each["name"]: each for each in told["plugins"]} | {"": told["together"]}
 
 
-def test_whatever_an_import_does_the_others_are_looked_at(tmp_path: Path, site: str) -> None:
+def test_failing_import_of_one_plugin_does_not_affect_the_others(tmp_path: Path, site: str) -> None:
     found = examined(tmp_path, site, "exits", "crashes", "raises", "well")
 
     assert found["exits"]["problems"] == ["importing it ended the process, with exit code 3"]
@@ -113,7 +113,7 @@ def test_whatever_an_import_does_the_others_are_looked_at(tmp_path: Path, site: 
 
 
 def test_hanging_plugin_is_killed_with_its_children(tmp_path: Path, site: str) -> None:
-    # Long enough for a slow machine to start Python and come to what hangs.
+    # Long enough for a slow machine to start Python and reach the hanging code.
     ended = run("plugins", "doctor", "--timeout=8", "--plugin=hangs", cwd=tmp_path, PYTHONPATH=site)
 
     assert ended.returncode == 1
@@ -121,7 +121,7 @@ def test_hanging_plugin_is_killed_with_its_children(tmp_path: Path, site: str) -
     assert "  warning: it said last: waiting" in ended.stdout
 
 
-def test_settings_schemas_names_that_two_have_and_the_plugins_own_doctor(tmp_path: Path, site: str) -> None:
+def test_settings_schemas_duplicate_names_and_doctor_hooks_are_checked(tmp_path: Path, site: str) -> None:
     (tmp_path / "mcptrio.toml").write_text("[plugins.settings]\nsise = 2\n[plugins.odd]\nsize = 4\n[plugins.gone]\n")
     (tmp_path / "twin.py").write_text(one_tool("odd"))
     found = examined(tmp_path, site, "settings", "odd", "ill", "twin.py")
@@ -142,7 +142,7 @@ def test_settings_schemas_names_that_two_have_and_the_plugins_own_doctor(tmp_pat
     assert found[""]["warnings"] == ["mcptrio.toml:5: plugins.gone: no such plugin is installed"]
 
 
-def test_modules_that_a_plugin_imports_at_its_first_call_are_imported(tmp_path: Path) -> None:
+def test_modules_that_a_plugin_imports_later_are_checked(tmp_path: Path) -> None:
     site = tmp_path / "site"
     lazy = one_tool("lazy") + "\n\ndef later():\n    from . import part\n"
     install(
@@ -163,7 +163,7 @@ def test_modules_that_a_plugin_imports_at_its_first_call_are_imported(tmp_path: 
     ]
 
 
-def test_an_unknown_plugin_is_invalid_usage(tmp_path: Path) -> None:
+def test_unknown_plugin_is_invalid_usage(tmp_path: Path) -> None:
     ended = run("plugins", "doctor", "--plugin=everythin", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -40,7 +40,7 @@ open("ended", "w").close()
 while True:
     time.sleep(60)
 """
-"""Ends neither when its input does nor when it is asked to."""
+"""Exits neither at the end of its input nor at a signal."""
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ while True:
     ],
     ids=lambda value: " ".join(value[:1] + value[-2:]) if isinstance(value, tuple) else None,
 )
-def test_the_exit_code(tmp_path: Path, args: tuple[str, ...], code: int, said: str) -> None:
+def test_exit_code_and_error_line(tmp_path: Path, args: tuple[str, ...], code: int, said: str) -> None:
     done = run(*args, cwd=tmp_path)
 
     assert (done.returncode, said in done.stderr.decode()) == (code, True), done.stderr.decode()
@@ -103,7 +103,7 @@ def test_the_exit_code(tmp_path: Path, args: tuple[str, ...], code: int, said: s
     assert (done.stdout == b"") == bool(code)
 
 
-def test_last_words_of_a_server_are_on_separate_lines_at_a_terminal(tmp_path: Path) -> None:
+def test_last_output_of_a_server_is_on_separate_lines_at_a_terminal(tmp_path: Path) -> None:
     source = "import sys; print(*range(100, 150), sep='\\n', file=sys.stderr); sys.exit(3)"
     with at_terminal("ping", "--", sys.executable, "-c", source, cwd=tmp_path) as person:
         assert person.end() == 4
@@ -113,7 +113,7 @@ def test_last_words_of_a_server_are_on_separate_lines_at_a_terminal(tmp_path: Pa
     assert last_words == "".join(f"  {number}\n" for number in range(140, 150))
 
 
-def test_a_lost_connection_is_exit_code_4(tmp_path: Path) -> None:
+def test_lost_connection_exits_with_4(tmp_path: Path) -> None:
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
         with started("call", url, "sleep", "seconds=60", "steps=600", cwd=tmp_path) as calling:
@@ -127,8 +127,8 @@ def test_a_lost_connection_is_exit_code_4(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_takes_the_call_back(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    """The server gets the cancellation, and has time to handle it."""
+def test_signal_cancels_the_call(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    """The server receives the cancellation, and has time to handle it."""
     args = with_plugin("call", "sleep", "seconds=60", "steps=600")
     with started(*args, cwd=tmp_path) as process:
         assert process.stderr is not None
@@ -141,20 +141,20 @@ def test_a_signal_takes_the_call_back(tmp_path: Path, number: signal.Signals, co
     assert said.endswith("mcptrio: interrupted\n" if number == signal.SIGINT else "mcptrio: ended by SIGTERM\n")
 
 
-def test_the_second_signal_leaves_at_once(tmp_path: Path) -> None:
-    """However long the server takes to end."""
+def test_second_signal_exits_at_once(tmp_path: Path) -> None:
+    """The command does not wait for the server."""
     command = [sys.executable, "-c", STUBBORN]
     with started("call", "--verbose", "wait", "--", *command, cwd=tmp_path) as process:
         until_there(tmp_path / "called")
         process.send_signal(signal.SIGINT)
-        # It was handled, and the command waits for the server.
+        # The first signal was handled, and the command waits for the server.
         until_there(tmp_path / "ended")
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
 
         assert process.wait(WAIT_TIMEOUT) == 130
         assert process.stderr is not None
-        # This message comes after the end of the server.
+        # This message is written after the server has ended.
         assert b"interrupted" not in process.stderr.read()
 
 
@@ -165,7 +165,7 @@ def until_there(path: Path) -> None:
         time.sleep(0.01)
 
 
-def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path) -> None:
+def test_closed_pipe_ends_the_command_without_an_error(tmp_path: Path) -> None:
     with started(*with_plugin("ping", "--count", "1000", "--interval", "0.01"), cwd=tmp_path) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -176,7 +176,7 @@ def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path) -> None:
         assert process.wait(WAIT_TIMEOUT) == 0
 
 
-def test_verbose_says_why(tmp_path: Path) -> None:
+def test_verbose_shows_the_traceback(tmp_path: Path) -> None:
     short = run("ping", "http://127.0.0.1:9/mcp", cwd=tmp_path).stderr.decode()
     long = run("ping", "http://127.0.0.1:9/mcp", "--verbose", cwd=tmp_path).stderr.decode()
 
@@ -201,7 +201,7 @@ def test_exit_codes_are_in_the_help(name: str) -> None:
     assert "5 no answer in time; 130 interrupted" in text
 
 
-def test_closed_streams_are_no_obstacle(tmp_path: Path) -> None:
+def test_command_works_with_closed_standard_streams(tmp_path: Path) -> None:
     done = subprocess.run(
         ["sh", "-c", f'{sys.executable} -m mcptrio ping --plugin "$0" <&- >&- 2>&-', str(PLUGIN)],
         cwd=tmp_path,

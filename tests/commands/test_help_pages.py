@@ -28,7 +28,7 @@ def add(count: int = 1) -> None:
 
 
 def tree(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """A command and all below it, with the words that call each."""
+    """Return a command and all commands below it, by the words that call each."""
     yield path, command
     if isinstance(command, click.Group):
         for name in command.commands:
@@ -68,7 +68,7 @@ def test_help_fits_the_terminal_and_is_coloured(path: str, width: int, tmp_path:
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
-def test_help_has_no_colours_when_they_are_not_wanted(env: dict[str, str], tmp_path: Path) -> None:
+def test_help_has_no_colours_if_disabled(env: dict[str, str], tmp_path: Path) -> None:
     with at_terminal("token", "--help", cwd=tmp_path, env=env) as terminal:
         assert terminal.end() == 0
 

@@ -19,7 +19,7 @@ PLUGIN = "from mcptrio import tool\n\n\n@tool\nasync def now() -> str:\n    'The
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project with a plugin in it, of a user with a home of their own."""
+    """A project with a plugin, and a user with a separate home."""
     (tmp_path / "home").mkdir()
     project = tmp_path / "project"
     project.mkdir()
@@ -37,7 +37,7 @@ def status(folder: Path, *args: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_installed_looked_at_started_and_uninstalled(folder: Path) -> None:
+def test_entry_is_installed_checked_and_uninstalled(folder: Path) -> None:
     files = [folder.parent / "home" / name for name in (".cursor/mcp.json", ".codex/config.toml")]
     done = host(folder, "install", "cursor", "codex", "--plugin", "own.py", "--env", "A=${env:HOME}")
     assert (done.returncode, done.stderr) == (0, b"")
@@ -68,7 +68,7 @@ def test_installed_looked_at_started_and_uninstalled(folder: Path) -> None:
     assert host(folder, "status").stdout.decode().count(": not") == 10
 
 
-def test_a_silent_server_is_reported(folder: Path) -> None:
+def test_silent_server_is_reported(folder: Path) -> None:
     host(folder, "install", "cursor", "--plugin", "own.py", "--", "--no-such-option")
     done = host(folder, "status", "cursor", "--check")
 
@@ -89,7 +89,7 @@ def test_uninstall_suggests_the_other_name_of_the_entry(folder: Path) -> None:
 @pytest.mark.parametrize(
     "written", [("serve", "--stdio", "--plugin", "own.py"), ("serve", "own.py"), ("run", "own.py")]
 )
-def test_a_relative_path_is_reported_everywhere(folder: Path, written: tuple[str, ...]) -> None:
+def test_relative_path_in_an_entry_is_reported(folder: Path, written: tuple[str, ...]) -> None:
     file = folder.parent / "home" / ".cursor" / "mcp.json"
     file.parent.mkdir()
     args = ["-m", "mcptrio", *written]
@@ -102,7 +102,7 @@ def test_a_relative_path_is_reported_everywhere(folder: Path, written: tuple[str
 
 
 def test_command_of_a_project_file_is_not_started(folder: Path) -> None:
-    """It may look like ours, and be anything."""
+    """Anyone can write a project file, so its command may only look like ours."""
     started = folder / "started"
     program = folder / "mcptrio"
     program.write_text(f"#!/bin/sh\ntouch {started}\n")
@@ -116,7 +116,7 @@ def test_command_of_a_project_file_is_not_started(folder: Path) -> None:
     assert started.exists()
 
 
-def test_print_and_dry_run_touch_nothing(folder: Path) -> None:
+def test_print_and_dry_run_change_nothing(folder: Path) -> None:
     printed = host(folder, "install", "vscode", "--print", "--name", "trio", "--url", "https://example.com/mcp")
     assert json.loads(printed.stdout) == {"servers": {"trio": {"type": "http", "url": "https://example.com/mcp"}}}
     shown = host(folder, "install", "claude-code", "--scope", "project", "--dry-run")
@@ -139,7 +139,7 @@ def test_refused_host_file_does_not_stop_the_other_hosts(folder: Path) -> None:
     assert wrong.read_text() == '{\n  "mcpServers" {}\n}'
 
 
-def test_the_status_shows_no_secrets(folder: Path) -> None:
+def test_status_shows_no_secrets(folder: Path) -> None:
     entries = {
         "mcptrio": {"command": "npx", "args": ["--token=s3cret"], "env": {"T": "s3cret"}},
         "mine": {"command": "mcptrio", "args": ["serve"], "env": {"T": "s3cret"}, "disabled": True},
@@ -171,7 +171,7 @@ def test_the_status_shows_no_secrets(folder: Path) -> None:
         (("status", "nowhere"), "HOST: expected one of claude-desktop"),
     ],
 )
-def test_wrong_use_is_exit_code_2(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_invalid_usage_exits_with_2(folder: Path, args: tuple[str, ...], said: str) -> None:
     done = host(folder, *args)
 
     assert (done.returncode, done.stdout) == (2, b"")

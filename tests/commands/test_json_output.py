@@ -22,7 +22,7 @@ PRINTS_NO_DATA = {
     *("plugins enable", "plugins disable", "plugins install", "plugins uninstall", "host uninstall"),
 }
 PRINTS_JSON = {"host install", "package server-json"}
-"""The JSON that they make."""
+"""Commands that print the JSON that they create."""
 
 OWN = f"""{one_tool("own")}
 from mcptrio import completion, prompt
@@ -39,7 +39,7 @@ def moods(value: str) -> list[str]:
 
 
 def documented() -> dict[str, list[str]]:
-    """The keys of each command in the table of the page."""
+    """Return the keys of each command in the table of the page."""
     table = PAGE.read_text().partition("## JSON\n")[2].partition("```")[0]
     return {
         command: re.findall(r"`(\w+)`", keys)

@@ -1,4 +1,4 @@
-"""The look of what commands print: at terminals of three widths, without colours, and in a pipe."""
+"""The layout of the output: at terminals of three widths, without colours, and in a pipe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def plugin(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("width", [46, 80, 140])
 @pytest.mark.parametrize("command", [["list"], ["inspect"], ["plugins", "list"], ["plugins", "doctor"], ["lock"]])
-def test_lines_fit_and_words_stay_whole(tmp_path: Path, plugin: str, command: list[str], width: int) -> None:
+def test_lines_fit_the_terminal_and_words_stay_whole(
+    tmp_path: Path, plugin: str, command: list[str], width: int
+) -> None:
     with at_terminal(*command, plugin, cwd=tmp_path, columns=width) as terminal:
         assert terminal.end() == 0
 
@@ -41,7 +43,7 @@ def test_lines_fit_and_words_stay_whole(tmp_path: Path, plugin: str, command: li
         assert "Measure the temperature of the water at a place, and return it in degrees with the depth" in words
 
 
-def test_a_wrapped_error_has_a_red_label(tmp_path: Path) -> None:
+def test_wrapped_error_has_a_red_label(tmp_path: Path) -> None:
     with at_terminal("call", "--plugin", "nowhere.py", "tool", cwd=tmp_path, columns=46) as terminal:
         assert terminal.end() == 2
 
@@ -57,7 +59,7 @@ def test_plugin_details_fit_the_terminal_width(tmp_path: Path, plugin: str) -> N
     assert "Measure the temperature of the water at a place" in " ".join(terminal.shown.split())
 
 
-def test_a_wrong_option_has_a_red_label_and_is_wrapped(tmp_path: Path) -> None:
+def test_unknown_option_error_has_a_red_label_and_is_wrapped(tmp_path: Path) -> None:
     with at_terminal("list", "--an-option-that-nobody-has", "x", cwd=tmp_path, columns=46) as terminal:
         assert terminal.end() == 2
     piped = run("list", "--an-option-that-nobody-has", "x", cwd=tmp_path).stderr.decode()
@@ -69,7 +71,7 @@ def test_a_wrong_option_has_a_red_label_and_is_wrapped(tmp_path: Path) -> None:
     )
 
 
-def test_fault_of_a_configuration_is_wrapped(tmp_path: Path) -> None:
+def test_configuration_error_is_wrapped(tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text("[server]\nan_unknown_key_of_the_table = 1\n")
     with at_terminal("plugins", "list", cwd=tmp_path, columns=46) as terminal:
         assert terminal.end() == 2
@@ -79,7 +81,7 @@ def test_fault_of_a_configuration_is_wrapped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colours_where_none_are_wanted(tmp_path: Path, plugin: str, env: dict[str, str]) -> None:
+def test_output_has_no_colours_if_disabled(tmp_path: Path, plugin: str, env: dict[str, str]) -> None:
     with at_terminal("plugins", "list", plugin, cwd=tmp_path, env=env) as terminal:
         assert terminal.end() == 0
 
@@ -87,7 +89,7 @@ def test_no_colours_where_none_are_wanted(tmp_path: Path, plugin: str, env: dict
     assert "water" in terminal.shown
 
 
-def test_nothing_is_wrapped_or_left_out_in_a_pipe(tmp_path: Path, plugin: str) -> None:
+def test_output_in_a_pipe_is_neither_wrapped_nor_shortened(tmp_path: Path, plugin: str) -> None:
     table = run("plugins", "list", plugin, cwd=tmp_path)
     inspected = run("inspect", plugin, cwd=tmp_path).stdout.decode()
 
@@ -97,7 +99,7 @@ def test_nothing_is_wrapped_or_left_out_in_a_pipe(tmp_path: Path, plugin: str) -
     assert "return it in degrees with the depth and the hour.\n" in inspected
 
 
-def test_columns_left_out_are_named(tmp_path: Path, plugin: str) -> None:
+def test_omitted_columns_are_named(tmp_path: Path, plugin: str) -> None:
     with at_terminal("plugins", "list", plugin, cwd=tmp_path, columns=46) as terminal:
         assert terminal.end() == 0
 

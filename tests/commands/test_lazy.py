@@ -1,4 +1,4 @@
-"""A command is imported when it is run: the help of all needs none of them, and serving loads no client."""
+"""A command is imported when it runs: the main help imports none, and serving does not import the client."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_command_summary_matches_its_own_help(name: str) -> None:
     assert first.startswith(COMMANDS[name].removesuffix(".")), first
 
 
-def test_the_help_of_all_is_shown_without_any(tmp_path: Path) -> None:
+def test_main_help_imports_no_command(tmp_path: Path) -> None:
     modules = loaded(RUN.format(["--help"]), tmp_path)
     text = " ".join(run("--help", cwd=tmp_path).stdout.decode().split())
 
@@ -61,7 +61,7 @@ def test_the_help_of_all_is_shown_without_any(tmp_path: Path) -> None:
         assert f" {name} {help}" in text
 
 
-def test_serving_loads_no_client(tmp_path: Path) -> None:
+def test_serving_does_not_import_the_client(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "from mcptrio import tool\n\n\n@tool\nasync def a() -> str:\n    'A.'\n    return ''\n"
     )
@@ -92,7 +92,7 @@ def test_serving_loads_no_client(tmp_path: Path) -> None:
     ]
 
 
-def test_an_unknown_command(tmp_path: Path) -> None:
+def test_unknown_command_is_refused(tmp_path: Path) -> None:
     done = run("cal", cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (2, b"")

@@ -1,4 +1,4 @@
-"""Keys and the line that they make: any bytes are handled, and the drawn line always fits into one row."""
+"""Keys and the resulting line: any bytes are handled, and the drawn line always fits into one row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def typed(text: str, editor: LineEditor | None = None) -> LineEditor:
 
 
 def joined(keys: list[TerminalKey]) -> list[TerminalKey]:
-    """Texts that were cut apart are one again."""
+    """Join texts that were split."""
     found: list[TerminalKey] = []
     for key in keys:
         if key.name == "text" and found and found[-1].name == "text":
@@ -61,7 +61,7 @@ def joined(keys: list[TerminalKey]) -> list[TerminalKey]:
         ("\x00\x1dx", "x", 1),
     ],
 )
-def test_keys(keys: str, text: str, cursor: int) -> None:
+def test_keys_edit_the_line(keys: str, text: str, cursor: int) -> None:
     editor = typed(keys)
 
     assert (editor.text, editor.cursor) == (text, cursor)
@@ -84,7 +84,7 @@ def test_control_keys_return_their_action() -> None:
     ),
     st.lists(st.integers(0, 40)),
 )
-def test_keys_do_not_depend_on_how_they_arrive(parts: list[str], cuts: list[int]) -> None:
+def test_keys_do_not_depend_on_how_their_bytes_are_split(parts: list[str], cuts: list[int]) -> None:
     data = "".join(parts).encode()
     whole = joined(list(KeyDecoder().feed(data)))
     decoder, pieces, at = KeyDecoder(), [], 0
@@ -96,7 +96,7 @@ def test_keys_do_not_depend_on_how_they_arrive(parts: list[str], cuts: list[int]
 
 
 @given(st.binary())
-def test_no_bytes_confuse_it(data: bytes) -> None:
+def test_any_bytes_are_handled(data: bytes) -> None:
     editor = LineEditor("> ", history=["one", "two"])
     for key in KeyDecoder().feed(data):
         editor.feed(key)
@@ -104,7 +104,7 @@ def test_no_bytes_confuse_it(data: bytes) -> None:
 
 
 @given(st.text(), st.lists(st.sampled_from([UP, DOWN, LEFT, RIGHT, "\x01", "\x05", "\x17", "x"])), st.integers(19, 120))
-def test_it_is_always_one_row_that_fits(text: str, keys: list[str], width: int) -> None:
+def test_drawn_line_always_fits_one_row(text: str, keys: list[str], width: int) -> None:
     editor = LineEditor("a prompt> ", history=[text[:9], text * 3], hint=lambda _: "a hint that is rather long")
     editor.feed(TerminalKey("text", text))
     typed("".join(keys), editor)
@@ -117,7 +117,7 @@ def test_it_is_always_one_row_that_fits(text: str, keys: list[str], width: int) 
     assert (int(back[1]) if back else 0) <= columns(plain)
 
 
-def test_a_long_line_is_a_window() -> None:
+def test_long_line_is_scrolled() -> None:
     editor = typed("0123456789" * 10)
 
     assert editor.draw(40).startswith("> …")
@@ -149,7 +149,9 @@ def test_history_is_filtered_by_the_typed_prefix() -> None:
         ("", LineCompletions(0, ("a", "b")), "", False),
     ],
 )
-def test_completions(text: str, completions: LineCompletions, completed: str, inserted: bool) -> None:
+def test_completion_inserts_the_common_prefix(
+    text: str, completions: LineCompletions, completed: str, inserted: bool
+) -> None:
     editor = typed(text)
 
     assert editor.complete(completions) == inserted
@@ -170,20 +172,20 @@ def test_completions(text: str, completions: LineCompletions, completed: str, in
         ("call '' ", ("call", ""), "", 8),
     ],
 )
-def test_words_of_a_line_that_is_typed(text: str, words: tuple[str, ...], current: str, start: int) -> None:
+def test_typed_line_is_split_into_words(text: str, words: tuple[str, ...], current: str, start: int) -> None:
     found = typed_words(text)
 
     assert (found.words, found.current, found.start) == (words, current, start)
 
 
 @given(st.lists(st.text(min_size=1)))
-def test_a_quoted_word_is_read_as_it_was(words: list[str]) -> None:
+def test_quoted_word_is_read_unchanged(words: list[str]) -> None:
     text = "".join(f"{quoted(word)} " for word in words)
 
     assert typed_words(text).words == tuple(words)
 
 
-def test_how_wide_a_text_is() -> None:
+def test_width_of_a_text_is_counted_in_columns() -> None:
     assert [columns(text) for text in ("abc", "日本", "e\u0301", "")] == [3, 4, 1, 0]
     assert cut("日本語", 4) == "日…"
     assert cut("abc", 3) == "abc"

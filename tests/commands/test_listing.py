@@ -1,4 +1,4 @@
-"""``list``, ``complete``, ``ping``, ``prompt`` and ``read``: output for programs and for people."""
+"""``list``, ``complete``, ``ping``, ``prompt`` and ``read``: output for programs and for users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__: list[str] = []
 
 
 def out(tmp_path: Path, *args: str, stdin: bytes = b"") -> str:
-    """Standard output of a command that does what it should."""
+    """Return the standard output of a command that must succeed."""
     done = run(*with_plugin(*args), cwd=tmp_path, stdin=stdin)
     assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
     return done.stdout.decode()
@@ -27,20 +27,20 @@ def out(tmp_path: Path, *args: str, stdin: bytes = b"") -> str:
 # list
 
 
-def test_one_kind_as_lines(tmp_path: Path) -> None:
+def test_one_kind_is_listed_as_lines(tmp_path: Path) -> None:
     assert out(tmp_path, "list", "resources") == "logo://png\tAn image.\n"
     assert out(tmp_path, "list", "templates") == "note://{number}\tA note.\n"
 
 
-def test_everything_as_lines(tmp_path: Path) -> None:
+def test_everything_is_listed_as_lines(tmp_path: Path) -> None:
     lines = [line.split("\t") for line in out(tmp_path, "list").splitlines()]
 
-    assert ["tools", "weather", "Return something structured."] in lines
-    assert ["prompts", "moods", "Ask how things are."] in lines
+    assert ["tools", "weather", "Return a structured result."] in lines
+    assert ["prompts", "moods", "Ask about moods."] in lines
     assert {line[0] for line in lines} == {"tools", "resources", "templates", "prompts"}
 
 
-def test_everything_as_json(tmp_path: Path) -> None:
+def test_everything_is_listed_as_json(tmp_path: Path) -> None:
     text = out(tmp_path, "list", "--json")
     found = json.loads(text)
 
@@ -51,7 +51,7 @@ def test_everything_as_json(tmp_path: Path) -> None:
     assert found["resourceTemplates"][0]["uriTemplate"] == "note://{number}"
 
 
-def test_an_unknown_kind(tmp_path: Path) -> None:
+def test_kind_that_the_server_lacks_is_an_empty_list(tmp_path: Path) -> None:
     (tmp_path / "bare.py").write_text(one_tool("bare"))
     bare = run("list", "--plugin", "bare.py", "prompts", cwd=tmp_path)
     as_json = run("list", "--plugin", "bare.py", "prompts", "--json", cwd=tmp_path)
@@ -60,12 +60,12 @@ def test_an_unknown_kind(tmp_path: Path) -> None:
     assert json.loads(as_json.stdout) == {"prompts": []}
 
 
-def test_a_person_sees_how_to_call(tmp_path: Path) -> None:
+def test_list_at_a_terminal_shows_how_to_call(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("list"), cwd=tmp_path) as terminal:
         assert terminal.end() == 0
 
     assert "tools\n  take text=string" in terminal.shown
-    assert "\n  weather\n    Return something structured.\n" in terminal.shown
+    assert "\n  weather\n    Return a structured result.\n" in terminal.shown
     assert "\n  take text=string [whole=integer] [share=number] [flag=boolean] [kind=a|b]" in terminal.shown
     assert "\n  moods city=… [mood=…]\n" in terminal.shown
 
@@ -73,7 +73,7 @@ def test_a_person_sees_how_to_call(tmp_path: Path) -> None:
 # ping
 
 
-def test_several_pings(tmp_path: Path) -> None:
+def test_several_pings_are_summarized(tmp_path: Path) -> None:
     lines = out(tmp_path, "ping", "--count", "3", "--interval", "0").splitlines()
     as_json = json.loads(out(tmp_path, "ping", "--json"))
 
@@ -82,7 +82,7 @@ def test_several_pings(tmp_path: Path) -> None:
     assert len(as_json["ms"]) == 1
 
 
-def test_ctrl_c_sums_up_the_pings(tmp_path: Path) -> None:
+def test_ctrl_c_summarizes_the_pings(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("ping", "--count", "9", "--interval", "60"), cwd=tmp_path) as terminal:
         terminal.until(r"\d ms")
         terminal.type("\x03")
@@ -92,14 +92,14 @@ def test_ctrl_c_sums_up_the_pings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
-def test_the_revision_asked_for(tmp_path: Path, revision: str) -> None:
+def test_requested_revision_is_used(tmp_path: Path, revision: str) -> None:
     assert json.loads(out(tmp_path, "ping", "--json", "--revision", revision))["revision"] == revision
 
 
 # complete
 
 
-def test_suggestions(tmp_path: Path) -> None:
+def test_completion_values_are_printed(tmp_path: Path) -> None:
     assert out(tmp_path, "complete", "prompt", "moods", "city", "B") == "Bonn\nBerlin\n"
     assert out(tmp_path, "complete", "prompt", "moods", "mood", "--context", "city=Bonn") == "Bonn blues\n"
     assert out(tmp_path, "complete", "resource", "note://{number}", "number", "1") == "1\n12\n"
@@ -109,7 +109,7 @@ def test_suggestions(tmp_path: Path) -> None:
 # prompt
 
 
-def test_a_prompt_filled_in(tmp_path: Path) -> None:
+def test_prompt_is_filled_in(tmp_path: Path) -> None:
     (tmp_path / "mood").write_text("quite\nwell")
     told = out(tmp_path, "prompt", "moods", "city=New York", f"mood=@{tmp_path / 'mood'}")
     as_json = json.loads(out(tmp_path, "prompt", "moods", "city=@@home", "--json"))
@@ -118,7 +118,7 @@ def test_a_prompt_filled_in(tmp_path: Path) -> None:
     assert as_json["messages"][0]["content"]["text"] == "How are things in @home? I am fine."
 
 
-def test_a_user_sees_the_speaker(tmp_path: Path) -> None:
+def test_prompt_at_a_terminal_shows_the_role(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("prompt", "moods", "city=Bonn"), cwd=tmp_path) as terminal:
         assert terminal.end() == 0
 
@@ -128,7 +128,7 @@ def test_a_user_sees_the_speaker(tmp_path: Path) -> None:
 # read
 
 
-def test_a_resource_is_printed_unchanged(tmp_path: Path) -> None:
+def test_resource_is_printed_unchanged(tmp_path: Path) -> None:
     done = run(*with_plugin("read", "logo://png"), cwd=tmp_path)
 
     assert out(tmp_path, "read", "note://7") == "note 7\n"
@@ -139,7 +139,7 @@ def test_a_resource_is_printed_unchanged(tmp_path: Path) -> None:
     ]
 
 
-def test_into_a_file_that_is_never_written_over(tmp_path: Path) -> None:
+def test_resource_is_saved_without_overwriting_a_file(tmp_path: Path) -> None:
     args = with_plugin("read", "logo://png", "--output", "logo.png")
     first = run(*args, cwd=tmp_path)
     (tmp_path / "logo.png").write_bytes(b"mine")
@@ -154,7 +154,7 @@ def test_into_a_file_that_is_never_written_over(tmp_path: Path) -> None:
     assert (tmp_path / "logo.png").read_bytes() == PNG
 
 
-def test_into_a_folder(tmp_path: Path) -> None:
+def test_resource_is_saved_into_a_folder(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     done = run(*with_plugin("read", "note://7", "-o", "here"), cwd=tmp_path)
 
@@ -165,7 +165,7 @@ def test_into_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "code", "held"), [("yes", 0, PNG), ("no", 2, b"mine"), ("\x03", 2, b"mine")], ids=["yes", "no", "Ctrl-C"]
 )
-def test_a_person_is_asked_before_a_file_is_written_over(tmp_path: Path, answer: str, code: int, held: bytes) -> None:
+def test_user_is_asked_before_a_file_is_overwritten(tmp_path: Path, answer: str, code: int, held: bytes) -> None:
     (tmp_path / "logo.png").write_bytes(b"mine")
     with at_terminal(*with_plugin("read", "logo://png", "-o", "logo.png"), cwd=tmp_path) as terminal:
         terminal.until(r"logo.png exists; overwrite it\? \(yes/no\) ")

@@ -135,7 +135,7 @@ def test_locked_server_withholds_changed_tools_and_unlocked_server_warns(folder:
         assert "WARNING mcptrio.cli: differs from mcptrio.lock: keeper: tool keeper_come: added" in served.stderr
 
 
-def test_a_tool_that_is_added_later_is_withheld(tmp_path: Path) -> None:
+def test_tool_added_after_locking_is_withheld(tmp_path: Path) -> None:
     (tmp_path / "later.py").write_text(LATER)
     run("lock", "--plugin=later.py", cwd=tmp_path)
     (tmp_path / "mcptrio.toml").write_text("[server]\nenable = ['later.py']\n[tools]\nlocked = true\n")
@@ -149,7 +149,7 @@ def test_a_tool_that_is_added_later_is_withheld(tmp_path: Path) -> None:
         served.until("tool added is withheld: it is not in the lock file")
 
 
-def test_an_isolated_plugin_is_locked_as_any_other(tmp_path: Path) -> None:
+def test_isolated_plugin_is_locked(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(BEFORE)
     (tmp_path / "mcptrio.toml").write_text("[server]\nenable = ['own.py']\n[plugins.own]\nisolate = true\n")
     assert "4 tools, 1 prompt" in run("lock", cwd=tmp_path).stdout
@@ -163,7 +163,7 @@ def test_an_isolated_plugin_is_locked_as_any_other(tmp_path: Path) -> None:
         assert sorted(each["name"] for each in message["result"]["tools"]) == ["gone", "look", "shaped"]
 
 
-def test_a_locked_server_without_a_lock_is_an_error(tmp_path: Path) -> None:
+def test_locked_server_without_a_lock_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(BEFORE)
     ended = run("serve", "--stdio", "--plugin=own.py", cwd=tmp_path, MCPTRIO_TOOLS_LOCKED="true")
 
@@ -171,7 +171,7 @@ def test_a_locked_server_without_a_lock_is_an_error(tmp_path: Path) -> None:
     assert ended.stderr == "mcptrio: mcptrio.lock: no such file; create it with mcptrio lock\n"
 
 
-def test_nothing_is_locked_while_a_plugin_is_broken(tmp_path: Path) -> None:
+def test_lock_is_not_written_while_a_plugin_fails(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("raise RuntimeError('no such luck')\n")
     ended = run("lock", "--plugin=own.py", cwd=tmp_path)
 
@@ -183,7 +183,7 @@ def test_nothing_is_locked_while_a_plugin_is_broken(tmp_path: Path) -> None:
 # The library
 
 
-def test_the_file_is_read_as_it_was_written_and_sorted(tmp_path: Path, folder: Path) -> None:
+def test_lock_file_is_sorted_and_read_unchanged(tmp_path: Path, folder: Path) -> None:
     text = (folder / "mcptrio.lock").read_text()
     lock = read_lock(folder / "mcptrio.lock")
 
@@ -205,7 +205,7 @@ def test_the_file_is_read_as_it_was_written_and_sorted(tmp_path: Path, folder: P
         (f"format = 1\n[plugins.a.tools.b]\nsha256 = '{'0' * 64}'\nhints = 1\n", "plugins.a.tools.b: expected strings"),
     ],
 )
-def test_a_file_that_is_not_understood(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_lock_file_is_an_error(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "mcptrio.lock"
     path.write_text(text)
 

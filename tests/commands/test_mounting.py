@@ -42,10 +42,10 @@ def folder(tmp_path: Path) -> Path:
 
 def loaded(folder: Path, *args: str) -> list[str]:
     listed = json.loads(run("plugins", "--json", *args, cwd=folder).stdout)["plugins"]
-    return [each["name"] for each in listed if not each["fault"]]
+    return [each["name"] for each in listed if not each["failure"]]
 
 
-def test_server_is_mounted_unless_it_is_left_out(folder: Path) -> None:
+def test_configured_server_is_mounted_unless_excluded(folder: Path) -> None:
     with serving("--stdio", cwd=folder) as served:
         served.greet()
         assert served.call("garden_sow", bed="north") == "north is sown"
@@ -57,7 +57,7 @@ def test_server_is_mounted_unless_it_is_left_out(folder: Path) -> None:
     assert "mount" in loaded(folder, "--plugin", "mount")
 
 
-def test_error_names_file_and_line(folder: Path) -> None:
+def test_invalid_mount_error_names_file_and_line(folder: Path) -> None:
     with (folder / "mcptrio.toml").open("a") as file:
         file.write("patience = 5\n")
 

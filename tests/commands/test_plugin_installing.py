@@ -23,7 +23,7 @@ __all__: list[str] = []
 
 @pytest.fixture
 def python(tmp_path: Path) -> Path:
-    """An environment with all that this one has, and room for more."""
+    """An environment with the distributions of this one, to which others can be added."""
     folder = tmp_path / "env"
     venv.create(folder, symlinks=os.name != "nt")
     site = next(folder.glob("lib/python*/site-packages"), folder / "Lib" / "site-packages")
@@ -34,7 +34,7 @@ def python(tmp_path: Path) -> Path:
 
 
 def run(python: Path, *args: str, cwd: Path, code: str = "") -> subprocess.CompletedProcess[str]:
-    """``mcptrio plugins`` of that environment, after some code; nothing is fetched."""
+    """Run ``mcptrio plugins`` in that environment, after some code; nothing is downloaded."""
     script = f"{code}\nimport sys\nfrom mcptrio.cli import main\nsys.argv = ['mcptrio', 'plugins', *{args!r}]\nmain()"
     return subprocess.run(
         [python, "-c", script],
@@ -49,7 +49,7 @@ def run(python: Path, *args: str, cwd: Path, code: str = "") -> subprocess.Compl
 
 
 def wheel(folder: Path, name: str, version: str, plugin: str) -> Path:
-    """A wheel with a plugin of one tool, made by hand."""
+    """Write a wheel with a plugin of one tool."""
     module, stem = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}"
     files = {
         f"{module}.py": one_tool("fine"),
@@ -69,7 +69,7 @@ def wheel(folder: Path, name: str, version: str, plugin: str) -> Path:
     return path
 
 
-def test_installed_changed_and_uninstalled(python: Path, tmp_path: Path) -> None:
+def test_plugin_is_installed_upgraded_and_uninstalled(python: Path, tmp_path: Path) -> None:
     first, second = (wheel(tmp_path, "mcptrio-tea", version, "tea") for version in ("1.0", "1.1"))
 
     added = run(python, "install", f"./{first.name}", cwd=tmp_path)
@@ -103,14 +103,14 @@ def test_pip_failure_is_reported(python: Path, tmp_path: Path) -> None:
         (("uninstall", "pip"), 2, "no plugin 'pip' is installed"),
     ],
 )
-def test_wrong_use_starts_no_pip(tmp_path: Path, args: tuple[str, ...], code: int, said: str) -> None:
+def test_invalid_usage_starts_no_pip(tmp_path: Path, args: tuple[str, ...], code: int, said: str) -> None:
     ended = run_text("plugins", *args, cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (code, "")
     assert said in ended.stderr
 
 
-def test_without_pip_something_else_is_named(python: Path, tmp_path: Path) -> None:
+def test_missing_pip_error_names_the_alternatives(python: Path, tmp_path: Path) -> None:
     ended = run(python, "install", "tea", cwd=tmp_path, code="import sys; sys.modules['pip'] = None")
 
     assert (ended.returncode, ended.stdout) == (1, "")
@@ -137,5 +137,5 @@ def test_without_pip_something_else_is_named(python: Path, tmp_path: Path) -> No
         ("C:\\git", "C:\\git"),
     ],
 )
-def test_a_name_is_that_of_a_plugin(spec: str, taken: str) -> None:
+def test_name_becomes_that_of_the_distribution(spec: str, taken: str) -> None:
     assert _requirement(spec) == taken

@@ -99,7 +99,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_list_shows_cost_warnings_and_withheld_tools(folder: Path, site: str) -> None:
+def test_list_shows_cost_warnings_and_withheld_tools(folder: Path, site: str) -> None:
     ended = run("plugins", cwd=folder, MCPTRIO_TOOLS_READ_ONLY="true", PYTHONPATH=site, KEEPER_REFERRED="hidden-3")
     head, *_ = table = ended.stdout.partition("\n\n")[0].splitlines()
     row = next(re.split(r"  +", line) for line in table if line.startswith("keeper"))
@@ -160,7 +160,7 @@ def test_show_prints_the_source_of_each_setting_and_no_secret(folder: Path, site
     assert re.search(r"^  keeper_look \(read only, not open world, about \d+ tokens\)$", text.stdout, re.MULTILINE)
 
 
-def test_show_of_invalid_settings_prints_no_secret_either(folder: Path, site: str) -> None:
+def test_show_of_invalid_settings_prints_no_secret(folder: Path, site: str) -> None:
     (folder / "mcptrio.toml").write_text("[plugins.keeper]\nsize = 'x'\ntoken = 'hidden-1'\ntokne = 'hidden-2'\n")
     ended = run("plugins", "show", "keeper", cwd=folder, PYTHONPATH=site)
 
@@ -170,18 +170,18 @@ def test_show_of_invalid_settings_prints_no_secret_either(folder: Path, site: st
     assert "hidden-" not in ended.stdout + ended.stderr
 
 
-def test_show_has_the_fault_and_where_it_was(folder: Path, site: str) -> None:
+def test_show_prints_the_error_of_a_failed_plugin(folder: Path, site: str) -> None:
     without, with_ = (
         run("plugins", "show", "broken", *more, cwd=folder, PYTHONPATH=site).stdout for more in ([], ["--traceback"])
     )
 
     assert "  state:        failed, and left out" in without
-    assert "  fault:        import failed: RuntimeError: no such luck" in without
+    assert "  failure:      import failed: RuntimeError: no such luck" in without
     assert "in reach" not in without
     assert re.search(r"cmd_broken\.py\", line 2, in reach", with_)
 
 
-def test_show_of_a_disabled_plugin_and_of_none(folder: Path, site: str) -> None:
+def test_show_of_a_disabled_and_of_an_unknown_plugin(folder: Path, site: str) -> None:
     plain = run("plugins", "show", "plain", cwd=folder, PYTHONPATH=site)
     none = run("plugins", "show", "plaim", cwd=folder, PYTHONPATH=site)
 
@@ -190,10 +190,10 @@ def test_show_of_a_disabled_plugin_and_of_none(folder: Path, site: str) -> None:
     assert "no plugin 'plaim' is installed; did you mean plain?" in none.stderr
 
 
-# Switching
+# Enabling and disabling
 
 
-def test_disable_and_enable_edit_the_lists_and_nothing_else(folder: Path, site: str) -> None:
+def test_disable_and_enable_change_only_the_lists(folder: Path, site: str) -> None:
     file = folder / "mcptrio.toml"
     file.chmod(0o640)
     said = run("plugins", "disable", "broken", cwd=folder, PYTHONPATH=site)
@@ -208,7 +208,7 @@ def test_disable_and_enable_edit_the_lists_and_nothing_else(folder: Path, site: 
     assert file.stat().st_mode & 0o777 == 0o640
 
 
-def test_disable_without_a_file_makes_one(tmp_path: Path, site: str) -> None:
+def test_disable_without_a_file_creates_one(tmp_path: Path, site: str) -> None:
     said = run("plugins", "disable", "plain", cwd=tmp_path, PYTHONPATH=site)
 
     assert said.stdout == "plain is disabled: added to server.disable in mcptrio.toml, which is new\n"

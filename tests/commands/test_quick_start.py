@@ -22,21 +22,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_on_pipes_it_speaks_the_protocol_and_says_nothing_else(folder: Path) -> None:
+def test_run_on_pipes_writes_only_protocol_messages(folder: Path) -> None:
     done = run("run", "garden.py", "--log-level=warning", cwd=folder, stdin=line(HELLO))
 
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "mcptrio"
 
 
-def test_over_http(folder: Path) -> None:
+def test_run_over_http(folder: Path) -> None:
     command = [sys.executable, "-m", "mcptrio", "run", "garden.py", "--http", "--port=0"]
     with serving(cwd=folder, command=command) as served:
         assert served.port > 0
 
 
 @pytest.mark.parametrize("args", [("run", str(PLUGIN)), ("serve", "--stdio", "--plugin", str(PLUGIN))])
-def test_at_a_terminal_it_says_how_to_connect_and_how_to_serve_http(folder: Path, args: tuple[str, ...]) -> None:
+def test_stdio_server_at_a_terminal_shows_how_to_connect(folder: Path, args: tuple[str, ...]) -> None:
     with at_terminal(*args, cwd=folder) as terminal:
         terminal.until("Serve HTTP instead\n.*--http")
         text = terminal.shown
@@ -47,18 +47,18 @@ def test_at_a_terminal_it_says_how_to_connect_and_how_to_serve_http(folder: Path
 
 
 @pytest.mark.parametrize("command", ["serve", "dev"])
-def test_a_plugin_without_its_option_gets_the_command_to_type(folder: Path, command: str) -> None:
+def test_file_without_plugin_option_error_shows_the_command(folder: Path, command: str) -> None:
     done = run(command, "--stdio", "garden.py", cwd=folder)
 
     assert done.returncode == 2
     assert b"run `mcptrio run garden.py`, or pass --plugin garden.py" in done.stderr
 
 
-def test_an_address_goes_with_http(folder: Path) -> None:
+def test_port_without_http_is_refused(folder: Path) -> None:
     done = run("run", "garden.py", "--port=1", cwd=folder)
 
     assert done.returncode == 2
-    assert b"--host and --port go with --http" in done.stderr
+    assert b"expected --http with --host and --port" in done.stderr
 
 
 PROGRAM = """
@@ -80,25 +80,25 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_program_serves_itself(program: Path) -> None:
+def test_program_serves_its_own_plugins(program: Path) -> None:
     with serving(cwd=program.parent, command=[sys.executable, program.name]) as served:
         served.greet()
         assert served.call("dig") == "dug"
 
 
-def test_a_program_over_http(program: Path) -> None:
+def test_program_serves_over_http(program: Path) -> None:
     with serving(cwd=program.parent, command=[sys.executable, program.name, "--http", "--port=0"]) as served:
         assert served.port > 0
 
 
-def test_settings_of_a_program_are_those_of_its_file(program: Path) -> None:
+def test_program_reads_the_settings_of_its_folder(program: Path) -> None:
     (program.parent / "mcptrio.toml").write_text("[plugins.allotment]\nprefix = 'plot'\n")
     with serving(cwd=program.parent, command=[sys.executable, program.name]) as served:
         served.greet()
         assert served.call("plot_dig") == "dug"
 
 
-def test_a_program_takes_no_names_of_plugins(program: Path) -> None:
+def test_program_refuses_names_of_plugins(program: Path) -> None:
     done = subprocess.run(
         [sys.executable, program.name, "fs"], cwd=program.parent, capture_output=True, timeout=60, check=False
     )

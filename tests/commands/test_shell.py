@@ -1,4 +1,4 @@
-"""``shell`` at a terminal: suggestions, history, questions and news above the line; and as a script."""
+"""``shell`` at a terminal: suggestions, history, questions and notifications above the line; and as a script."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def shell(tmp_path: Path) -> Iterator[AtTerminal]:
 
 
 def leave(terminal: AtTerminal) -> None:
-    """Still there, and in order."""
+    """Check that the shell is responsive, and quit it."""
     terminal.type("\x05\x15quit\r")
     assert terminal.end() == 0
     assert terminal.echoes()
@@ -73,7 +73,7 @@ WRONG = [
 ]
 
 
-def test_a_wrong_line_is_not_the_end(shell: AtTerminal) -> None:
+def test_invalid_line_does_not_end_the_shell(shell: AtTerminal) -> None:
     for line, said in WRONG:
         shell.type(f"{line}\r")
         shell.until(said)
@@ -82,7 +82,7 @@ def test_a_wrong_line_is_not_the_end(shell: AtTerminal) -> None:
     leave(shell)
 
 
-def test_ctrl_c_takes_back_the_call_and_then_the_line(shell: AtTerminal) -> None:
+def test_ctrl_c_cancels_the_call_and_then_clears_the_line(shell: AtTerminal) -> None:
     shell.type("call sleep seconds=60 steps=600\r")
     shell.until("step 1")
     shell.type("\x03")
@@ -105,7 +105,7 @@ def test_question_during_a_call_is_prompted(shell: AtTerminal) -> None:
     leave(shell)
 
 
-def test_ctrl_d_leaves(shell: AtTerminal) -> None:
+def test_ctrl_d_ends_the_shell(shell: AtTerminal) -> None:
     shell.type("x\x7f\x04")
 
     assert shell.end() == 0
@@ -141,8 +141,7 @@ for line in sys.stdin:
 """Asks once there has been a ping and there is a file."""
 
 
-def test_a_question_while_a_line_is_typed(tmp_path: Path) -> None:
-    """The line waits, and is there again when the question is answered."""
+def test_question_while_a_line_is_edited_restores_the_line(tmp_path: Path) -> None:
     with at_terminal("shell", "--", sys.executable, "-c", ASKING, cwd=tmp_path) as shell:
         shell.until("asking> ")
         shell.type("ping\r")
@@ -165,7 +164,7 @@ def test_a_question_while_a_line_is_typed(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "answer").read_text()) == {"action": "accept", "content": {"name": "Ann"}}
 
 
-def test_ctrl_c_in_such_a_question_ends_it_alone(tmp_path: Path) -> None:
+def test_ctrl_c_in_a_question_cancels_only_the_question(tmp_path: Path) -> None:
     (tmp_path / "asked").touch()
     with at_terminal("shell", "--", sys.executable, "-c", ASKING, cwd=tmp_path) as shell:
         shell.until("asking> ")
@@ -207,9 +206,9 @@ COMPLETED = [
 ]
 
 
-def test_tab_completes(shell: AtTerminal) -> None:
+def test_tab_completes_the_word(shell: AtTerminal) -> None:
     for typed, completed in COMPLETED:
-        shell.type(f"{typed}\t#")  # the sign behind shows where the completion ended
+        shell.type(f"{typed}\t#")  # the sign after it shows where the completion ended
         shell.until(f"> {re.escape(completed)}#")
         shell.type("\x15")
 
@@ -238,7 +237,7 @@ def test_hint_names_missing_and_invalid_arguments(shell: AtTerminal) -> None:
 # History
 
 
-def test_the_history_is_kept_for_the_next_time(tmp_path: Path) -> None:
+def test_history_is_stored_for_the_next_run(tmp_path: Path) -> None:
     for _ in range(2):
         with at_terminal(*with_plugin("shell"), cwd=tmp_path) as shell:
             shell.until(PROMPT)
@@ -257,12 +256,12 @@ def test_the_history_is_kept_for_the_next_time(tmp_path: Path) -> None:
         shell.until("> list prompts")
         shell.type("\x1b[A")
         shell.until("> call weather")
-        shell.type("\x1b[B\x15call\x1b[A")  # lines that begin so
+        shell.type("\x1b[B\x15call\x1b[A")  # lines with this prefix
         shell.until("> call weather")
         leave(shell)
 
 
-def test_no_history_is_kept_when_not_wanted(tmp_path: Path) -> None:
+def test_history_is_not_stored_if_disabled(tmp_path: Path) -> None:
     with at_terminal(*with_plugin("shell", "--no-history"), cwd=tmp_path, from_nothing=True) as shell:
         shell.until(PROMPT)
         shell.type("ping\r")
@@ -272,7 +271,7 @@ def test_no_history_is_kept_when_not_wanted(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-# News
+# Notifications
 
 
 def test_changes_are_shown_above_the_line(shell: AtTerminal) -> None:
@@ -296,7 +295,7 @@ def test_other_output_keeps_the_edited_line(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{served.port}/mcp"
         with at_terminal("shell", url, cwd=tmp_path) as shell:
             shell.until(PROMPT)
-            # Behind the request by which the shell follows the lists.
+            # Sent after the request by which the shell subscribes to the lists.
             shell.type("ping\r")
             shell.until(" ms\n")
             shell.until(PROMPT)
@@ -310,7 +309,7 @@ def test_other_output_keeps_the_edited_line(tmp_path: Path) -> None:
             leave(shell)
 
 
-def test_log_messages_from_a_level_on(shell: AtTerminal) -> None:
+def test_log_command_sets_the_level(shell: AtTerminal) -> None:
     shell.type("log debug\r")
     shell.until(PROMPT)
     shell.type("call log\r")
@@ -334,7 +333,7 @@ def test_server_exit_ends_the_shell(tmp_path: Path) -> None:
 # Scripts
 
 
-def test_a_script_on_standard_input(tmp_path: Path) -> None:
+def test_script_is_read_from_standard_input(tmp_path: Path) -> None:
     script = b"# first\n\ncall take text=x --json\nread note://3\nprompt moods city=Bonn\n"
     done = run(*with_plugin("shell"), cwd=tmp_path, stdin=script)
     lines = done.stdout.decode().splitlines()
@@ -344,20 +343,20 @@ def test_a_script_on_standard_input(tmp_path: Path) -> None:
     assert lines[1:] == ["note 3", "How are things in Bonn? I am fine."]
 
 
-def test_a_script_ends_where_it_fails(tmp_path: Path) -> None:
+def test_script_ends_at_the_first_failing_line(tmp_path: Path) -> None:
     done = run(*with_plugin("shell"), cwd=tmp_path, stdin=b"read note://3\ncall broken\nping\n")
 
     assert (done.returncode, done.stdout) == (1, b"note 3\n")
     assert done.stderr.decode().endswith("line 2 failed; the rest is left out\n")
 
 
-def test_a_script_can_quit(tmp_path: Path) -> None:
+def test_script_can_quit(tmp_path: Path) -> None:
     done = run(*with_plugin("shell"), cwd=tmp_path, stdin=b"quit\ncall broken\n")
 
     assert (done.returncode, done.stdout) == (0, b"")
 
 
-def test_a_script_from_a_file_over_http(tmp_path: Path) -> None:
+def test_script_from_a_file_runs_over_http(tmp_path: Path) -> None:
     (tmp_path / "script").write_text("call count\ncall weather")
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
         with (tmp_path / "script").open("rb") as script:

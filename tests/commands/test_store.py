@@ -1,4 +1,4 @@
-"""``mcptrio store`` and ``serve --store``, with the distribution of an engine that is made here."""
+"""``mcptrio store`` and ``serve --store``, with the distribution of an engine that the test writes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_store_check_prints_its_findings(tmp_path: Path, environment: dict[str, 
     assert done.stdout.splitlines() == ["ok  reachable  yes, as team", "ok  clock      0.1 s apart"]
 
 
-def test_check_gives_advice_and_fails_if_something_is_wrong(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_store_check_prints_advice_and_fails_on_a_problem(tmp_path: Path, environment: dict[str, str]) -> None:
     done = run("store", "check", "shelf://down", cwd=tmp_path, **environment)
     as_json = run("store", "check", "shelf://down", "--json", cwd=tmp_path, **environment)
 
@@ -78,7 +78,9 @@ def test_check_gives_advice_and_fails_if_something_is_wrong(tmp_path: Path, envi
         ("shelf://down", 1, "shelf.example:1 refuses connections"),
     ],
 )
-def test_migrate(tmp_path: Path, environment: dict[str, str], url: str, code: int, told: str) -> None:
+def test_store_migrate_reports_the_schema(
+    tmp_path: Path, environment: dict[str, str], url: str, code: int, told: str
+) -> None:
     done = run("store", "migrate", url, cwd=tmp_path, **environment)
 
     assert done.returncode == code
@@ -97,7 +99,7 @@ def test_migrate(tmp_path: Path, environment: dict[str, str], url: str, code: in
         ),
     ],
 )
-def test_a_url_that_cannot_be_checked(tmp_path: Path, environment: dict[str, str], url: str, told: str) -> None:
+def test_invalid_store_url_is_refused(tmp_path: Path, environment: dict[str, str], url: str, told: str) -> None:
     done = run("store", "check", url, cwd=tmp_path, **environment)
 
     assert done.returncode == 2
@@ -107,7 +109,7 @@ def test_a_url_that_cannot_be_checked(tmp_path: Path, environment: dict[str, str
 # Serving
 
 
-def test_replicas_need_common_keys_and_a_name(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_replicas_require_common_keys_and_an_audience(tmp_path: Path, environment: dict[str, str]) -> None:
     serve = ("serve", "--http", "--port=0", "--store", "shelf://here")
     without_keys = run(*serve, cwd=tmp_path, **environment)
     keys = {"MCPTRIO_KEYS": "k" * 32}
@@ -118,7 +120,7 @@ def test_replicas_need_common_keys_and_a_name(tmp_path: Path, environment: dict[
     assert "server.audience: expected a name of this service that all its replicas share" in without_name.stderr
 
 
-def test_a_store_goes_with_http_alone(tmp_path: Path) -> None:
+def test_store_without_http_is_refused(tmp_path: Path) -> None:
     done = run("serve", "--stdio", "--store", "memory", cwd=tmp_path)
 
     assert done.returncode == 2

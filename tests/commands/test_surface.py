@@ -1,4 +1,4 @@
-"""The size of the command line, which is not to grow, and the options that a tool's arguments become."""
+"""The size of the command line, which may not grow, and the options that a tool's arguments become."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def commands(command: click.Command, path: str = "mcptrio") -> dict[str, list[str]]:
-    """Each command with its options; a group counts by its subcommands."""
+    """Return each command with its options; a group counts by its subcommands."""
     own = [param.opts[0] for param in command.params if isinstance(param, click.Option)]
     if not isinstance(command, click.Group):
         return {path: own}
@@ -91,7 +91,7 @@ def test_help_without_a_tool_is_that_of_the_command(folder: Path) -> None:
         (("bed=north", "--litres-each=1"), "north 1 False None"),
     ],
 )
-def test_arguments_as_options(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_arguments_are_given_as_options(folder: Path, args: tuple[str, ...], said: str) -> None:
     assert call(folder, "water", *args)[:2] == (0, f"{said}\n")
 
 
@@ -103,14 +103,14 @@ def test_arguments_as_options(folder: Path, args: tuple[str, ...], said: str) ->
         (("--bed",), "--bed: expected a value, got nothing"),
     ],
 )
-def test_a_misspelt_option_is_answered_with_the_nearest(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_misspelt_option_error_suggests_the_nearest(folder: Path, args: tuple[str, ...], said: str) -> None:
     code, _, err = call(folder, "water", *args)
 
     assert code == 2
     assert said in err
 
 
-def test_a_port_that_is_taken_names_the_option_for_another(folder: Path) -> None:
+def test_occupied_port_error_names_the_option(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = run("run", "garden.py", "--http", "--port", port, cwd=folder)
@@ -136,7 +136,7 @@ def test_call_of_a_hidden_tool_names_the_missing_scope(folder: Path) -> None:
     assert prompt.stderr.decode() == "mcptrio: the server refused: this needs more scopes: plan (-32600)\n"
 
 
-def test_path_of_a_server_that_wants_a_token_is_found(folder: Path) -> None:
+def test_endpoint_of_a_protected_server_is_suggested(folder: Path) -> None:
     made = run("token", "new", "ada", "--subject", "ada", "--file", "tokens.json", cwd=folder)
     assert made.returncode == 0, made.stderr
     (folder / "mcptrio.toml").write_text('[auth]\ntokens = "tokens.json"\n')
@@ -146,7 +146,7 @@ def test_path_of_a_server_that_wants_a_token_is_found(folder: Path) -> None:
     assert path.stderr.decode().endswith(f"the server answers at http://127.0.0.1:{served.port}/mcp\n")
 
 
-def test_a_url_that_fails_is_answered_with_the_probable_cause(folder: Path) -> None:
+def test_failing_url_error_names_the_probable_cause(folder: Path) -> None:
     with serving("--http", "--port=0", "--plugin=garden.py", cwd=folder) as served:
         here = f"127.0.0.1:{served.port}"
         path = run("list", f"http://{here}/mpc", cwd=folder)

@@ -1,4 +1,4 @@
-"""TARGET: each way to name a server, and the errors of others."""
+"""TARGET: each notation of a server, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def find(target: str | None = None, **options: Any) -> FoundTarget:
     return find_target(TargetOptions(target=target, **options))
 
 
-# Each way, run
+# Each notation, run
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def find(target: str | None = None, **options: Any) -> FoundTarget:
     ],
     ids=["behind --", "one argument", "file#name", "file with one", "plugin file", "--plugin=", "installed"],
 )
-def test_a_server_is_reached(folder: Path, way: tuple[str, ...]) -> None:
+def test_server_is_reached_in_each_notation(folder: Path, way: tuple[str, ...]) -> None:
     entry = {"command": SERVE[0], "args": SERVE[1:]}
     (folder / "servers.json").write_text(json.dumps({"mcpServers": {"mine": entry}}))
     done = run(*way, cwd=folder)
@@ -65,7 +65,7 @@ def test_a_server_is_reached(folder: Path, way: tuple[str, ...]) -> None:
     assert done.stdout.endswith(b" ms\n")
 
 
-def test_a_server_of_a_local_file_is_named(folder: Path) -> None:
+def test_server_name_is_found_in_a_local_file(folder: Path) -> None:
     (folder / ".vscode").mkdir()
     entry = {"command": SERVE[0], "args": SERVE[1:]}
     (folder / ".vscode" / "mcp.json").write_text(json.dumps({"servers": {"mine": entry}}))
@@ -76,7 +76,7 @@ def test_a_server_of_a_local_file_is_named(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("transport", ["auto", "http"])
-def test_a_url(folder: Path, transport: str) -> None:
+def test_url_is_reached_over_each_transport(folder: Path, transport: str) -> None:
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=folder) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
         done = run("call", url, "weather", cwd=folder, env={"MCPTRIO_CLIENT_TRANSPORT": transport})
@@ -84,16 +84,16 @@ def test_a_url(folder: Path, transport: str) -> None:
     assert (done.returncode, json.loads(done.stdout)) == (0, {"degrees": 21.5, "sky": "blue"})
 
 
-# What each way becomes
+# The value of each notation
 
 
-def test_a_command_with_its_options(folder: Path) -> None:
+def test_command_gets_its_environment_options(folder: Path) -> None:
     found = find("npx -y 'a server'", env=("A=1", "B=x=y"), settings=ClientVariables(inherit_env=True))
 
     assert found.target == Command(args=("npx", "-y", "a server"), env={"A": "1", "B": "x=y"}, inherit_env=True)
 
 
-def test_values_that_are_not_to_be_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secret_values_are_read_and_not_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "from the environment")
     (folder / "secret").write_text("from a file\n")
     found = find("https://example.com/mcp", headers=("A=@secret", "B=$SECRET", "C=$$x", "D=@@x", "E: a=b", "F=a: b"))
@@ -115,7 +115,7 @@ def test_target_name_omits_url_credentials_and_query() -> None:
     assert find("https://user:secret@example.com/mcp?key=secret").name == "example.com/mcp"
 
 
-def test_a_server_of_a_file_with_options_on_top(folder: Path) -> None:
+def test_options_are_merged_into_a_file_entry(folder: Path) -> None:
     (folder / "servers.json").write_text(json.dumps(FILE))
     local = find("servers.json#local", env=("B=2",)).target
     remote = find("servers.json#remote", headers=("X-B=2",), settings=ClientVariables(transport="sse")).target
@@ -126,17 +126,17 @@ def test_a_server_of_a_file_with_options_on_top(folder: Path) -> None:
     assert (remote.headers, remote.transport) == ({"X-A": "1", "X-B": "2"}, "sse")
 
 
-def test_a_command_whose_last_argument_is_a_file_is_a_command(folder: Path) -> None:
+def test_command_with_a_file_as_last_argument_is_a_command(folder: Path) -> None:
     assert find("server --config a.json").target == Command(args=("server", "--config", "a.json"))
 
 
-def test_one_wrong_entry_takes_no_other_along(folder: Path) -> None:
+def test_invalid_file_entry_does_not_affect_the_others(folder: Path) -> None:
     (folder / "mcp.json").write_text(json.dumps(FILE))
 
     assert isinstance(find("local").target, Command)
 
 
-# Wrong ways
+# Invalid targets
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_one_wrong_entry_takes_no_other_along(folder: Path) -> None:
         ("", {"plugins": ("x.py",), "headers": ("A=1",)}, "--header: plugins are served in this process"),
     ],
 )
-def test_a_target_that_makes_no_sense(folder: Path, target: str, options: dict[str, Any], said: str) -> None:
+def test_invalid_target_is_refused(folder: Path, target: str, options: dict[str, Any], said: str) -> None:
     (folder / "servers.json").write_text(json.dumps(FILE))
     (folder / "script.py").write_text("")
     with pytest.raises(ConfigError) as refused:
@@ -173,8 +173,8 @@ def test_a_target_that_makes_no_sense(folder: Path, target: str, options: dict[s
     assert said in str(refused.value)
 
 
-def test_a_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
-    """Another user's folder must not substitute its own server for a program."""
+def test_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
+    """A folder of another user may not replace a program with its own server."""
     (folder / ".mcp.json").write_text(json.dumps(FILE))
     with pytest.raises(ConfigError) as refused:
         find("python3")
@@ -196,7 +196,7 @@ def test_a_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
         (("list", "https://a.b", "--env", "A=1"), b"mcptrio: --env: a URL has no process\n"),
     ],
 )
-def test_wrong_use_is_exit_code_2(folder: Path, args: tuple[str, ...], said: bytes) -> None:
+def test_invalid_usage_exits_with_2(folder: Path, args: tuple[str, ...], said: bytes) -> None:
     done = run(*args, cwd=folder)
 
     assert (done.returncode, done.stdout) == (2, b"")

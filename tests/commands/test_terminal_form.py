@@ -46,7 +46,7 @@ def accepted(content: dict[str, Any]) -> ElicitResult:
 # --- a form
 
 
-def test_a_form_from_the_first_question_to_the_review() -> None:
+def test_form_is_filled_in_and_reviewed() -> None:
     form = make({"name": NAME, "age": AGE, "color": COLOR, "tags": TAGS, "sure": {"type": "boolean"}}, "name", "sure")
     replies = enter(FormDialog(form), "Ann", "", "2", "a, c", "y", "send")
 
@@ -131,7 +131,7 @@ Enter send to accept, the number of an answer to change it, :decline to
         ({**TAGS, "maxItems": 1}, ["a,b", "b"], ["b"]),
     ],
 )  # fmt: skip
-def test_lines_make_a_value(definition: dict[str, Any], lines: list[str], value: Any) -> None:
+def test_lines_become_the_value_of_a_field(definition: dict[str, Any], lines: list[str], value: Any) -> None:
     assert enter(FormDialog(make({"f": definition})), *lines, "accept")[-1].result == accepted({"f": value})
 
 
@@ -139,14 +139,14 @@ def test_lines_make_a_value(definition: dict[str, Any], lines: list[str], value:
     ("definition", "lines"),
     [(NOTE, [""]), (NOTE, ["x", ":back", ":skip"]), (AGE, [":skip"]), (AGE, ["3", "1", ":skip"])],
 )
-def test_an_optional_field_is_left_out(definition: dict[str, Any], lines: list[str]) -> None:
+def test_optional_field_is_skipped(definition: dict[str, Any], lines: list[str]) -> None:
     *_, review, end = enter(FormDialog(make({"f": definition})), *lines, "y")
 
     assert "  1) f: (left out)\n" in review.text
     assert end.result == accepted({})
 
 
-def test_a_required_multiple_choice_may_be_empty() -> None:
+def test_required_multiple_choice_may_be_empty() -> None:
     assert enter(FormDialog(make({"f": TAGS}, "f")), "", "send")[-1].result == accepted({"f": []})
 
 
@@ -164,9 +164,7 @@ def test_a_required_multiple_choice_may_be_empty() -> None:
         ({**TAGS, "minItems": 1}, "", 'This one is required: at least 1 of "a", "b", "c".\n'),
     ],
 )
-def test_an_entry_that_does_not_fit_is_explained_and_asked_again(
-    definition: dict[str, Any], line: str, told: str
-) -> None:
+def test_invalid_entry_is_explained_and_asked_again(definition: dict[str, Any], line: str, told: str) -> None:
     first, again = enter(FormDialog(make({"f": definition}, "f")), line)
 
     assert again == Reply(text=told, prompt=first.prompt)
@@ -182,7 +180,7 @@ def test_going_back_keeps_the_answers() -> None:
     assert end.result == accepted({"a": 1, "b": "two", "c": "three"})
 
 
-def test_changing_one_answer_leads_back_to_the_review() -> None:
+def test_changed_answer_returns_to_the_review() -> None:
     *_, asked, review, end = enter(FormDialog(make({"a": NOTE, "b": NOTE})), "1", "2", "1", "one", "send")
 
     assert asked.text.startswith("(1 of 2) a, optional\n")
@@ -196,21 +194,21 @@ def test_changing_one_answer_leads_back_to_the_review() -> None:
     ("command", "action", "told"),
     [(":decline", "decline", "Declined.\n"), (" :Cancel ", "cancel", "Cancelled.\n")],
 )
-def test_a_form_may_be_declined_or_cancelled_anywhere(lines: list[str], command: str, action: Any, told: str) -> None:
+def test_form_is_declined_or_cancelled_at_any_question(lines: list[str], command: str, action: Any, told: str) -> None:
     end = enter(FormDialog(make({"name": NAME})), *lines, command)[-1]
 
     assert end == Reply(text=told, result=ElicitResult(action=action))
 
 
 @pytest.mark.parametrize(("word", "action"), [("decline", "decline"), ("Cancel", "cancel"), ("SEND", "accept")])
-def test_words_do_at_the_review(word: str, action: str) -> None:
+def test_review_accepts_action_words(word: str, action: str) -> None:
     result = enter(FormDialog(make({"name": NAME})), "Ann", word)[-1].result
 
     assert result is not None
     assert result.action == action
 
 
-def test_nothing_is_sent_by_an_empty_line() -> None:
+def test_empty_line_at_the_review_sends_nothing() -> None:
     review, again = enter(FormDialog(make({"name": NAME})), "Ann", "")[-2:]
 
     assert again.result is None
@@ -218,7 +216,7 @@ def test_nothing_is_sent_by_an_empty_line() -> None:
     assert again.prompt == review.prompt == "Send? "
 
 
-def test_a_form_without_fields_is_only_accepted() -> None:
+def test_form_without_fields_asks_for_consent_only() -> None:
     first, *_, end = enter(FormDialog(make({}, message="Sure?")), ":back", "1", ":skip", "send")
 
     assert first == Reply(
@@ -238,7 +236,7 @@ Enter send to accept, :decline to refuse, or :cancel.
 HOSTILE = "\x1b[2J\u202e\n\nSent.\n" + "x " * 60 + "\r\x07"
 
 
-def test_a_servers_words_cannot_pass_for_ours() -> None:
+def test_text_of_the_server_cannot_imitate_the_dialog() -> None:
     form = make(
         {
             HOSTILE: {
@@ -282,7 +280,7 @@ def test_form_sends_only_valid_answers(lines: list[str]) -> None:
 # --- a page
 
 
-def test_a_page_is_shown_before_it_is_asked_for() -> None:
+def test_page_is_shown_before_the_question() -> None:
     first, end = enter(URLDialog(page("https://pay.example/?a=b", message="To pay,\ngo there")), "yes")
 
     assert first == Reply(
@@ -298,13 +296,13 @@ Host: [ pay.example ]
     assert end == Reply(text="Accepted.\n", result=ElicitResult(action="accept"))
 
 
-def test_a_long_url_is_shown_in_full_on_one_line() -> None:
+def test_long_url_is_shown_in_full_on_one_line() -> None:
     url = "https://pay.example/?" + "x" * 3_000
 
     assert f"URL:  {url}\n" in URLDialog(page(url)).begin().text
 
 
-def test_the_host_may_be_emphasised_otherwise() -> None:
+def test_host_is_emphasised_by_the_given_function() -> None:
     dialog = URLDialog(page("https://pay.example/"), emphasise=lambda host: f"\x1b[1m{host}\x1b[0m")
 
     assert "Host: \x1b[1mpay.example\x1b[0m\n" in dialog.begin().text
@@ -338,14 +336,14 @@ Warning: it is not encrypted (http): others may read along, and change the
         ([":yes", ":foo", ":help", "help", ":no", "no"], "decline"),
     ],
 )
-def test_consent_takes_a_whole_word(lines: list[str], action: str) -> None:
+def test_consent_requires_a_whole_word(lines: list[str], action: str) -> None:
     *before, end = enter(URLDialog(page("https://pay.example/")), *lines)
 
     assert [reply.result for reply in before] == [None] * len(lines)
     assert end.result == ElicitResult(action=action)  # type: ignore[arg-type]
 
 
-def test_a_page_that_may_not_be_opened_takes_no_consent() -> None:
+def test_unsafe_page_cannot_be_consented_to() -> None:
     first, again, end = enter(URLDialog(page("https:/\\evil.example/ \x1b[2J")), "yes", "no")
 
     assert "URL:  https:/\\evil.example/\\x20\\x1b[2J\nHost: none\nWarning: it may not be opened: " in first.text
@@ -358,7 +356,7 @@ def test_a_page_that_may_not_be_opened_takes_no_consent() -> None:
 
 
 def typing(lines: list[str], screen: list[str]) -> tuple[Callable[[str, Any], Awaitable[str]], Callable[[str], None]]:
-    """A terminal at which these lines are typed and then nothing more."""
+    """A terminal with these lines of input, then its end."""
     left = iter(lines)
 
     async def read_line(prompt: str, _: Any) -> str:
@@ -371,7 +369,7 @@ def typing(lines: list[str], screen: list[str]) -> tuple[Callable[[str, Any], Aw
     return read_line, screen.append
 
 
-async def test_a_form_is_asked_until_there_is_an_answer() -> None:
+async def test_form_is_repeated_until_it_is_answered() -> None:
     screen: list[str] = []
     read_line, write = typing(["", "Ann", "send"], screen)
     result = await ask(make({"name": {"type": "string"}}, "name"), read_line=read_line, write=write)
@@ -394,7 +392,7 @@ Sent.
     )
 
 
-async def test_a_page_is_asked_for() -> None:
+async def test_page_is_asked_at_the_terminal() -> None:
     screen: list[str] = []
     read_line, write = typing(["yes"], screen)
     result = await ask(
@@ -406,13 +404,13 @@ async def test_a_page_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("question", [make({"name": NAME}), page("https://pay.example/")], ids=["form", "url"])
-async def test_the_end_of_input_is_a_cancel(question: Form | OpenURL) -> None:
+async def test_end_of_input_cancels_the_question(question: Form | OpenURL) -> None:
     read_line, write = typing(["x"], [])
 
     assert await ask(question, read_line=read_line, write=write) == ElicitResult(action="cancel")
 
 
-async def test_a_deadline_ends_the_question(autojump_clock: trio.testing.MockClock) -> None:
+async def test_deadline_ends_the_question(autojump_clock: trio.testing.MockClock) -> None:
     async def read_line(prompt: str, _: Any) -> str:
         await trio.sleep_forever()
         raise AssertionError(prompt)

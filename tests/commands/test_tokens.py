@@ -1,4 +1,4 @@
-"""``mcptrio token``: tokens of a team, made, listed and revoked; each shown once."""
+"""``mcptrio token``: tokens of a team are created, listed and revoked; each is shown once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.commands.processes import run
 __all__: list[str] = []
 
 
-async def test_token_is_shown_once_and_good_until_it_is_revoked(tmp_path: Path) -> None:
+async def test_token_is_shown_once_and_valid_until_revoked(tmp_path: Path) -> None:
     (tmp_path / "mcptrio.toml").write_text('[auth]\ntokens = "secrets/tokens.json"\n')
 
     made = run("token", "new", "ada-laptop", "--subject", "ada", "--scope", "mcp", "--scope", "write", cwd=tmp_path)
@@ -44,7 +44,7 @@ async def test_token_is_shown_once_and_good_until_it_is_revoked(tmp_path: Path) 
     assert read_tokens(path) == []
 
 
-def test_file_that_others_may_read_is_closed(tmp_path: Path) -> None:
+def test_token_file_readable_by_others_is_made_private(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     path.write_text('{"format": 1, "tokens": []}')
     os.chmod(path, 0o644)
@@ -69,7 +69,7 @@ def test_file_that_others_may_read_is_closed(tmp_path: Path) -> None:
         (("new", "b", "--file", "broken.json"), 2, "broken.json: expected JSON"),
     ],
 )
-def test_mistakes(args: tuple[str, ...], code: int, problem: str, tmp_path: Path) -> None:
+def test_invalid_usage_is_refused(args: tuple[str, ...], code: int, problem: str, tmp_path: Path) -> None:
     run("token", "new", "ada", "--file", "there.json", cwd=tmp_path)
     (tmp_path / "broken.json").write_text("{")
 

@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 
 def line_of(process: subprocess.Popen[bytes], *, err: bool = False) -> bytes:
-    """Its next line, soon."""
+    """Return its next line."""
     pipe = process.stderr if err else process.stdout
     assert pipe is not None
     assert select.select([pipe], [], [], WAIT_TIMEOUT)[0], "nothing came"
@@ -27,7 +27,7 @@ def line_of(process: subprocess.Popen[bytes], *, err: bool = False) -> bytes:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_changes_of_a_resource(tmp_path: Path, revision: str) -> None:
+def test_resource_changes_are_printed(tmp_path: Path, revision: str) -> None:
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
         with started("watch", url, "note://1", "--count", "1", "--revision", revision, cwd=tmp_path) as watching:
@@ -39,7 +39,7 @@ def test_changes_of_a_resource(tmp_path: Path, revision: str) -> None:
             assert watching.wait(WAIT_TIMEOUT) == 0
 
 
-def test_changes_of_lists_as_json_until_ctrl_c(tmp_path: Path) -> None:
+def test_list_changes_are_printed_as_json_until_ctrl_c(tmp_path: Path) -> None:
     with serving("--http", "--port=0", "--plugin", "everything", cwd=tmp_path) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
         with started("watch", url, "--json", cwd=tmp_path) as watching:
@@ -85,7 +85,7 @@ async def swap(ctx: Context, name: str) -> str:
 """
 
 
-def test_the_entries_of_a_list_that_differ(tmp_path: Path) -> None:
+def test_changed_entries_of_a_list_are_printed(tmp_path: Path) -> None:
     (tmp_path / "changing.py").write_text(CHANGING)
     with serving("--http", "--port=0", "--plugin", "changing.py", cwd=tmp_path) as served:
         url = f"http://127.0.0.1:{served.port}/mcp"
@@ -99,9 +99,11 @@ def test_the_entries_of_a_list_that_differ(tmp_path: Path) -> None:
             assert line_of(watching) == b"tools: removed tea\n"
 
 
-def test_a_server_without_notifications(tmp_path: Path) -> None:
+def test_watch_without_notifications_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "answers.json").write_text("{}")
-    odd = run("watch", "--", sys.executable, str(Path(__file__).parent / "odd_server.py"), "answers.json", cwd=tmp_path)
+    odd = run(
+        "watch", "--", sys.executable, str(Path(__file__).parent / "canned_server.py"), "answers.json", cwd=tmp_path
+    )
     (tmp_path / "bare.py").write_text(one_tool("bare"))
     bare = run("watch", "--plugin", "bare.py", "prompts", cwd=tmp_path)
 

@@ -2,8 +2,7 @@
 
 :mod:`tests.commands.processes` uses it; the conftest starts it once, as ``python -m tests.commands.warm FD``. A fork is
 a process with its own pipes or terminal, folder, environment and exit status, and has run nothing before ``main``.
-Tests of the start-up do not use it. Options that Python itself reads at its start cannot be given here; see
-:func:`fits`.
+Tests of the start-up do not use it. Options that Python itself reads at its start cannot be passed; see :func:`fits`.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ ours.recv(20)
 code = int(ours.recv(20))
 sys.exit(code if code >= 0 else 128 - code)
 """
-"""``mcptrio`` for a shell whose lines are run: it asks for a fork as well."""
+"""``mcptrio`` for a shell script: it requests a fork as well."""
 _REQUEST_BYTES = 1 << 20
 _GIVEN = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
-"""What Python reads when it starts, and a process that runs can be given all the same."""
+"""Variables that Python reads at its start, and that can still be set in a running process."""
 
 
 def fits(environment: Mapping[str, str]) -> bool:
-    """Whether a process that runs already can take this on: Python reads some of it only when it starts."""
+    """Return whether a running process can use this environment: Python reads some variables only at its start."""
     return all(
         os.environ.get(name) == value or (name in _GIVEN and name not in os.environ)
         for name, value in environment.items()
@@ -79,7 +78,7 @@ class Started:
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end; its exit code."""
+        """Wait for the exit; return the exit code."""
         if not self._code:
             self._reply.settimeout(timeout)
             try:
@@ -96,17 +95,17 @@ class Started:
 
 @frozen
 class Warm:
-    """Our side."""
+    """The client's side."""
 
     _socket: socket.socket
 
     @property
     def descriptor(self) -> int:
-        """To be inherited by what calls the program of :meth:`write_program`, and named by ``WARM_SOCKET``."""
+        """Inherited by the program of :meth:`write_program`, and named by ``WARM_SOCKET``."""
         return self._socket.fileno()
 
     def write_program(self, folder: Path) -> None:
-        """Make ``mcptrio`` for a shell, in a folder that comes first in its ``PATH``."""
+        """Write ``mcptrio`` for a shell, into a folder that is first in its ``PATH``."""
         program = folder / "mcptrio"
         program.write_text(PROGRAM.format(python=sys.executable))
         program.chmod(0o755)
@@ -120,11 +119,11 @@ class Warm:
         descriptors: Sequence[int],
         has_terminal: bool = False,
     ) -> Started:
-        """``mcptrio`` with these arguments.
+        """Start ``mcptrio`` with these arguments.
 
         Args:
             descriptors: its standard input, output and error.
-            has_terminal: its standard input becomes its terminal, in a session of its own.
+            has_terminal: its standard input becomes the controlling terminal of a new session.
         """
         request = {"args": list(args), "cwd": str(cwd), "environment": dict(environment), "has_terminal": has_terminal}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -136,7 +135,7 @@ class Warm:
     def run(
         self, args: Sequence[str], *, cwd: Path, environment: Mapping[str, str], stdin: bytes, timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
-        """``mcptrio`` with these arguments, to its end."""
+        """Run ``mcptrio`` with these arguments until it exits."""
         deadline = time.monotonic() + timeout
         pipes = [os.pipe() for _ in range(3)]
         (theirs_in, ours_in), (ours_out, theirs_out), (ours_err, theirs_err) = pipes
@@ -163,7 +162,7 @@ class Warm:
 
 @contextmanager
 def warm() -> Iterator[Warm]:
-    """The process, as long as the context lasts."""
+    """Yield the process; it ends with the context."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         process = subprocess.Popen(
@@ -183,7 +182,7 @@ def warm() -> Iterator[Warm]:
 
 
 def _read(ends: Sequence[int], deadline: float, args: Sequence[str]) -> list[bytes]:
-    """All that comes out of both, to the end."""
+    """Read both pipes to the end."""
     got = dict.fromkeys(ends, b"")
     with selectors.DefaultSelector() as selector:
         for end in ends:
@@ -200,11 +199,11 @@ def _read(ends: Sequence[int], deadline: float, args: Sequence[str]) -> list[byt
     return list(got.values())
 
 
-# Its side
+# The process's side
 
 
 def _serve(ours: socket.socket) -> None:
-    """Fork for each request, until the tests have gone. In the child it returns, with everything in place."""
+    """Fork for each request until the tests close the socket. Return in the child, with everything set up."""
     running: dict[int, socket.socket] = {}
     woken, wake = os.pipe()
     for end in (woken, wake):
@@ -252,7 +251,7 @@ def _tell_ends(running: dict[int, socket.socket]) -> None:
 
 
 def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
-    # Where the tests themselves run in the background, Ctrl-C is ignored, and that is inherited.
+    # If the tests run in the background, Ctrl-C is ignored, which children inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
@@ -285,6 +284,6 @@ if __name__ == "__main__":
     for name in group.COMMANDS:
         group.cli.commands[name]
     gc.collect()
-    gc.freeze()  # modules loaded here are no garbage of a run
+    gc.freeze()  # Modules loaded here are not garbage of a run.
     _serve(socket.socket(fileno=int(sys.argv[1])))
     group.main()

@@ -71,7 +71,7 @@ class Task:
 
 
 class Unexpected(Exception):
-    """The server answered, but not with what the scenario's server answers."""
+    """The server's response differs from that of the scenario's server."""
 
 
 def expect(holds: bool, otherwise: str) -> None:
@@ -96,7 +96,7 @@ async def initialize(task: Task) -> None:
     """Pinned: this server would agree to any revision, and 2025-06-18 is one to test."""
     async with connect(task.url, revision=task.revision) as client:
         expect(client.server_info is not None and client.server_info.name == "test-server", "expected a server's name")
-        # This server declares no tools, and answers the request all the same.
+        # This server declares no tools, but answers the request.
         listed = await client.request("tools/list", {})
         expect(listed.tools == (), f"expected no tools, got {listed}")
 
@@ -131,7 +131,7 @@ async def declare_everything(task: Task) -> None:
         return "nothing"
 
     async with task.connected(Handlers(elicit=elicit, sample=sample, roots=["/tmp"])) as client:
-        await client.request("tools/list", {})  # which this server does not declare
+        await client.request("tools/list", {})  # a capability that this server does not declare
         await client.ping()
 
 
@@ -173,7 +173,7 @@ async def use_each_kind(task: Task) -> None:
 
 
 async def make_the_calls(task: Task) -> None:
-    """Without a list before: the client has to find out which arguments to repeat in headers."""
+    """Without listing the tools before: the client must find out which arguments to repeat in headers."""
     async with task.connected() as client:
         for call in task.context["toolCalls"]:
             text_of(await client.call_tool(call["name"], call["arguments"]))
@@ -197,7 +197,7 @@ async def send_a_schema_back(task: Task) -> None:
 
 
 async def approve(url: str) -> str:
-    """A person who opens the page and approves: the suite's authorization servers send the browser back at once."""
+    """A user who opens the page and approves: the suite's authorization servers redirect the browser at once."""
 
     def get() -> str:
         there = urlsplit(url)
@@ -237,7 +237,7 @@ async def authorize_as_registered(task: Task) -> None:
 
 
 def own_client(task: Task, *, issuer: str | None = None) -> PreRegistered:
-    """The one that the suite has registered, with its secret or its key."""
+    """Return the client that the suite has registered, with its secret or its key."""
     context = task.context
     key = None
     if "private_key_pem" in context:
@@ -248,7 +248,7 @@ def own_client(task: Task, *, issuer: str | None = None) -> PreRegistered:
 
 
 def issuer_of(task: Task) -> str:
-    """The authorization server that the suite's server names: the suite leaves it out of what it says of the client."""
+    """Return the authorization server of the suite's server: the suite omits it from its data about the client."""
     there = urlsplit(task.url)
     connection = http.client.HTTPConnection(there.netloc, timeout=SECONDS)
     connection.request("GET", f"/.well-known/oauth-protected-resource{there.path}")
@@ -284,7 +284,7 @@ async def authorize_as_a_workload(task: Task) -> None:
 
 
 def refuse(why: str) -> Callable[[Task], Awaitable[None]]:
-    """The server is not what it says it is, and the client has to find out."""
+    """Return a scenario in which the client must detect that the server lies."""
 
     async def scenario(task: Task) -> None:
         try:
@@ -354,7 +354,7 @@ async def main() -> None:
     task = Task.read(sys.argv[1], os.environ)
     with trio.fail_after(SECONDS):
         await SCENARIOS[task.scenario](task)
-    # The suite forgives some clients an exit with an error; nothing forgives this line if it is missing.
+    # The suite tolerates an exit with an error in some scenarios, but never a missing line.
     print(DONE)
 
 

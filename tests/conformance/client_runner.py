@@ -1,7 +1,7 @@
 """Runs single scenarios of the official conformance suite against a client, and judges its output.
 
-test_client.py calls it; by hand: ``python -m tests.conformance.client_runner [scenario]``. Each scenario runs alone:
-run together, the suite ignores how the clients end, and a client that does nothing passes some of them.
+test_client.py calls it; to run it alone: ``python -m tests.conformance.client_runner [scenario]``. Each scenario runs
+alone: run together, the suite ignores how the clients end, and a client that does nothing passes some of them.
 
 Source: @modelcontextprotocol/conformance, the version pinned in package.json; `client --help`; src/runner/client.ts.
 """
@@ -47,7 +47,7 @@ RUN_SECONDS = 120
 _CLIENT_SECONDS = 90
 
 _OUTPUT = 6000
-"""Characters of what a failed run wrote that are shown."""
+"""The number of shown characters of a failed run's output."""
 
 
 @frozen(order=True)
@@ -138,7 +138,7 @@ CASES = (
         "tools_call",
     ),
 )
-"""Every scenario in every revision it applies to, but for what client_skips.toml names."""
+"""Every scenario in every revision it applies to, except those that client_skips.toml names."""
 
 
 @frozen(kw_only=True)
@@ -152,7 +152,7 @@ class Run:
     said: str
     """The client's standard output."""
     output: str
-    """The suite's, which repeats what a client that failed wrote."""
+    """The suite's output, which repeats that of a failed client."""
 
 
 def run_case(

@@ -67,7 +67,7 @@ def forking(folder: Path) -> Iterator[tuple[str, ...]]:
 
 
 def _serve(listener: socket.socket) -> None:
-    # The kernel reaps what ends; the client itself tells its exit code.
+    # The kernel reaps the children; the client itself reports its exit code.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         connection, _ = listener.accept()
@@ -107,5 +107,5 @@ def _run(connection: socket.socket) -> None:
 
 if __name__ == "__main__":
     gc.collect()
-    gc.freeze()  # a run neither looks through what is loaded here nor copies its pages
+    gc.freeze()  # a run neither scans the loaded modules nor copies their pages
     _serve(socket.socket(fileno=int(sys.argv[1])))

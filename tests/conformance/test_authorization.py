@@ -1,6 +1,6 @@
-"""The official conformance suite finds nothing wrong with the authorization server that ships, and warns of nothing.
+"""The official conformance suite finds neither errors nor warnings in the authorization server.
 
-It runs in ``mcptrio serve --http``, as a user starts it; a person without JavaScript logs in and consents.
+The server runs in ``mcptrio serve --http``, as a user starts it; a user without JavaScript logs in and consents.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def suite() -> tuple[Node, Path]:
 
 @pytest.fixture(scope="module", params=["with a path", "without one"])
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server that has a user and the suite's client; its issuer has a path, or none."""
+    """A server with a user and the suite's client; its issuer has a path, or none."""
     home = tmp_path_factory.mktemp("authorization")
-    # The issuer has to name its port before it is bound.
+    # The issuer contains its port, which is bound later.
     with held_port() as port, held_port() as callback:
         issuer = f"http://127.0.0.1:{port}" + ("/auth" if request.param == "with a path" else "")
         config = home / "mcptrio.toml"
@@ -74,8 +74,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         assert 'File "' not in log.read_text("utf-8", "replace")
 
 
-def test_suite_has_no_complaint(site: Site, suite: tuple[Node, Path], tmp_path: Path) -> None:
-    """Neither a failure nor a warning, in both scenarios."""
+def test_suite_reports_no_problem(site: Site, suite: tuple[Node, Path], tmp_path: Path) -> None:
     node, script = suite
     options = ["--url", site.issuer, "--client-id", "public", "-p", str(site.callback), "-o", str(tmp_path)]
     options += ["--resource", site.url]
@@ -99,7 +98,7 @@ def test_suite_has_no_complaint(site: Site, suite: tuple[Node, Path], tmp_path: 
 
 
 def follow(running: subprocess.Popen[str]) -> str:
-    """Read what the suite says; once it asks for a person and listens, be one."""
+    """Read the suite's output; log in and consent when the suite requires it."""
     assert running.stdout is not None
     said: list[str] = []
     url: str | None = None
@@ -114,7 +113,7 @@ def follow(running: subprocess.Popen[str]) -> str:
 
 
 def consent(url: str) -> None:
-    """Log in and allow, as a browser would that runs no scripts."""
+    """Log in and allow, like a browser without scripts."""
     with httpx2.Client(timeout=SECONDS, follow_redirects=True) as browser:
         page = browser.get(url)
         page = browser.post(action_of(page), data={**token_of(page), "username": "ada", "password": PASSWORD})

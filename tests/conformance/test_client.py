@@ -32,7 +32,7 @@ from tests.node import Node, find_node
 __all__: list[str] = []
 
 AT_ONCE = 2
-"""Some scenarios take the time, and more would starve each other."""
+"""Some scenarios take time, and more at once would delay each other."""
 
 ALLOWED = Allowed.read(HERE / "client_skips.toml")
 
@@ -52,7 +52,7 @@ def suite() -> tuple[Node, Path]:
 def runs(
     request: pytest.FixtureRequest, suite: tuple[Node, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[Case, Run | ConformanceError]:
-    """Every scenario that a test of this session wants to see, run."""
+    """Run every scenario that a test of this session needs."""
     cases = [
         case
         for item in request.session.items
@@ -72,7 +72,7 @@ def runs(
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_suite_has_no_complaint(case: Case, runs: Mapping[Case, Run | ConformanceError]) -> None:
+def test_suite_reports_no_problem(case: Case, runs: Mapping[Case, Run | ConformanceError]) -> None:
     run = runs[case]
     if isinstance(run, ConformanceError):
         raise run
@@ -82,10 +82,10 @@ def test_suite_has_no_complaint(case: Case, runs: Mapping[Case, Run | Conformanc
     assert not complaints, "\n".join(complaints)
 
 
-# --- nothing is left out
+# --- completeness
 
 
-def test_every_scenario_of_the_suite_is_run_in_every_revision_it_applies_to(suite: tuple[Node, Path]) -> None:
+def test_every_scenario_runs_in_every_revision_it_applies_to(suite: tuple[Node, Path]) -> None:
     scenarios = listed(*suite)
 
     ours = select(scenarios, ALLOWED)
@@ -97,11 +97,11 @@ def test_every_scenario_of_the_suite_is_run_in_every_revision_it_applies_to(suit
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_every_scenario_a_revision_requires_is_run(revision: str, suite: tuple[Node, Path]) -> None:
+def test_every_required_scenario_of_a_revision_is_run(revision: str, suite: tuple[Node, Path]) -> None:
     assert select(required(*suite, revision), ALLOWED) <= {case.scenario for case in CASES if case.revision == revision}
 
 
-def test_allowances_fit_scenarios_of_the_suite(suite: tuple[Node, Path]) -> None:
+def test_allowances_match_scenarios_of_the_suite(suite: tuple[Node, Path]) -> None:
     scenarios = listed(*suite)
 
     for pattern, reason in ALLOWED.unsupported.items():
@@ -110,7 +110,7 @@ def test_allowances_fit_scenarios_of_the_suite(suite: tuple[Node, Path]) -> None
     assert {entry.partition(":")[0] for entry in ALLOWED.skipped} <= {case.scenario for case in CASES}
 
 
-# --- the runner can fail
+# --- failures of the runner
 
 
 def ended(*checks: Check, passed: bool = True, said: str = f"{DONE}\n") -> Run:
@@ -118,29 +118,29 @@ def ended(*checks: Check, passed: bool = True, said: str = f"{DONE}\n") -> Run:
     return Run(case=CASE, scenario=scenario, passed=passed, said=said, output="output")
 
 
-def test_a_success_is_no_complaint() -> None:
+def test_successful_run_has_no_problem() -> None:
     assert judge_run(ended(OK, Check(id="note/Note", status="INFO")), Allowed()) == []
 
 
 @pytest.mark.parametrize("status", ["FAILURE", "WARNING", "SKIPPED", "SOMETHING-NEW"])
-def test_any_other_status_is_a_complaint(status: str) -> None:
+def test_any_other_status_is_a_problem(status: str) -> None:
     complaints = judge_run(ended(OK, Check(id="bad/Bad", status=status, message="why")), Allowed())
 
     assert complaints == [f"tools_call:bad/Bad {status} why"]
 
 
-def test_a_run_that_checked_only_the_wire_is_a_complaint() -> None:
+def test_run_without_its_own_checks_is_a_problem() -> None:
     assert judge_run(ended(), Allowed()) == ["tools_call-2026-07-28: no check of its own succeeded"]
 
 
 @pytest.mark.parametrize(("passed", "said"), [(False, f"{DONE}\n"), (True, ""), (True, f"{DONE}\nand more\n")])
-def test_a_client_that_did_not_come_to_its_end_is_a_complaint(passed: bool, said: str) -> None:
+def test_unfinished_client_is_a_problem(passed: bool, said: str) -> None:
     [complaint] = judge_run(ended(OK, passed=passed, said=said), Allowed())
 
     assert complaint == "tools_call-2026-07-28: the client did not come to its end:\noutput"
 
 
-def test_a_skip_that_is_allowed_must_happen() -> None:
+def test_allowed_skip_must_happen() -> None:
     allowed = Allowed(skipped={"tools_call:later/Later": "why", "initialize:other/Other": "another scenario's"})
 
     assert judge_run(ended(OK, Check(id="later/Later", status="SKIPPED")), allowed) == []
@@ -148,8 +148,8 @@ def test_a_skip_that_is_allowed_must_happen() -> None:
 
 
 @pytest.mark.parametrize("scenario", ["http-standard-headers", "http-invalid-tool-headers"])
-def test_a_client_that_does_nothing_does_not_pass(scenario: str, suite: tuple[Node, Path], tmp_path: Path) -> None:
-    """The first is green for the suite, and the second may end with an error."""
+def test_client_that_does_nothing_fails(scenario: str, suite: tuple[Node, Path], tmp_path: Path) -> None:
+    """The suite passes the first, and tolerates an error in the second."""
     nothing = (sys.executable, "-c", f"import sys; print('{DONE}'); sys.exit({int('invalid' in scenario)})")
 
     run = run_case(Case(scenario, "2026-07-28"), node=suite[0], suite=suite[1], out=tmp_path / "out", command=nothing)
@@ -157,7 +157,7 @@ def test_a_client_that_does_nothing_does_not_pass(scenario: str, suite: tuple[No
     assert judge_run(run, ALLOWED)
 
 
-def test_a_scenario_that_does_not_apply_is_reported(suite: tuple[Node, Path], tmp_path: Path) -> None:
-    """The suite leaves it out and calls that a success."""
+def test_scenario_that_does_not_apply_is_reported(suite: tuple[Node, Path], tmp_path: Path) -> None:
+    """The suite skips it and reports success."""
     with pytest.raises(ConformanceError, match="SKIPPED"):
         run_case(Case("sse-retry", "2026-07-28"), node=suite[0], suite=suite[1], out=tmp_path / "out")

@@ -39,7 +39,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("leg", LEGS, ids=[leg.name for leg in LEGS])
-def test_suite_has_no_complaint(leg: Leg, suite: tuple[Node, Path], url: str, tmp_path: Path) -> None:
+def test_suite_reports_no_problem(leg: Leg, suite: tuple[Node, Path], url: str, tmp_path: Path) -> None:
     scenarios = run_leg(leg, node=suite[0], suite=suite[1], url=url, out=tmp_path / "results")
 
     complaints = judge(leg, scenarios, Allowed.read(HERE / "skips.toml"))
@@ -48,7 +48,7 @@ def test_suite_has_no_complaint(leg: Leg, suite: tuple[Node, Path], url: str, tm
 
 
 def test_allowances_name_scenarios_of_the_suite(suite: tuple[Node, Path]) -> None:
-    """A name the suite does not know would allow nothing, or something else one day."""
+    """An unknown name would allow nothing now, and something else in a later version."""
     listed = subprocess.run(
         [suite[0].binary, suite[1], "list", "--server"], capture_output=True, text=True, timeout=LEG_SECONDS, check=True
     ).stdout

@@ -24,46 +24,46 @@ def results(*checks: Check, name: str = "ping") -> dict[str, Scenario]:
     return {name: Scenario(name, (*checks, WIRE))}
 
 
-def test_a_success_is_no_complaint() -> None:
+def test_successful_scenario_has_no_problem() -> None:
     assert judge(LEG, results(OK, Check(id="note", status="INFO")), Allowed()) == []
 
 
 @pytest.mark.parametrize("status", ["FAILURE", "WARNING", "SKIPPED", "SOMETHING-NEW"])
-def test_any_other_status_is_a_complaint(status: str) -> None:
+def test_any_other_status_is_a_problem(status: str) -> None:
     complaints = judge(LEG, results(OK, Check(id="bad", status=status, message="why")), Allowed())
 
     assert complaints == [f"ping:bad {status} why"]
 
 
-def test_a_scenario_that_checked_only_the_wire_is_a_complaint() -> None:
+def test_scenario_without_its_own_checks_is_a_problem() -> None:
     assert judge(LEG, results(), Allowed()) == ["ping: no check of its own succeeded"]
 
 
-def test_a_wire_violation_is_a_complaint() -> None:
+def test_wire_violation_is_a_problem() -> None:
     broken = {"ping": Scenario("ping", (OK, Check(id="wire-schema-valid", status="FAILURE")))}
 
     assert judge(LEG, broken, Allowed()) == ["ping:wire-schema-valid FAILURE"]
 
 
-def test_too_few_scenarios_are_a_complaint() -> None:
+def test_too_few_scenarios_are_a_problem() -> None:
     assert judge(LEG, {}, Allowed()) == ["expected 1 scenarios, the suite ran 0: []"]
 
 
-def test_a_listed_skip_is_allowed_and_a_listed_failure_is_not() -> None:
+def test_listed_skip_is_allowed_and_listed_failure_is_not() -> None:
     allowed = Allowed(skipped={"ping:later": "not ours"})
 
     assert judge(LEG, results(OK, Check(id="later", status="SKIPPED")), allowed) == []
     assert judge(LEG, results(OK, Check(id="later", status="FAILURE")), allowed) == ["ping:later FAILURE"]
 
 
-def test_an_unsupported_scenario_may_fail_but_not_pass() -> None:
+def test_unsupported_scenario_must_fail() -> None:
     allowed = Allowed(unsupported={"ping": "no"})
 
     assert judge(LEG, results(OK, Check(id="bad", status="FAILURE")), allowed) == []
     assert judge(LEG, results(OK), allowed) == ["ping passes: take it out of [unsupported]"]
 
 
-def test_allowances_of_another_kind_are_refused(tmp_path: Path) -> None:
+def test_unknown_kind_of_allowance_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "skips.toml"
     path.write_text("[forgiven]\nping = 'because'\n")
 
@@ -71,7 +71,7 @@ def test_allowances_of_another_kind_are_refused(tmp_path: Path) -> None:
         Allowed.read(path)
 
 
-def test_results_are_read_from_what_the_suite_writes(tmp_path: Path) -> None:
+def test_results_of_the_suite_are_read(tmp_path: Path) -> None:
     directory = tmp_path / "server-server-sse-polling-2026-11-21T12-58-31-863Z"
     directory.mkdir()
     entry = {"id": "a", "name": "A", "status": "FAILURE", "errorMessage": "why", "details": {}}
@@ -82,14 +82,14 @@ def test_results_are_read_from_what_the_suite_writes(tmp_path: Path) -> None:
     }
 
 
-def test_a_scenario_that_wrote_no_checks_is_read_as_empty(tmp_path: Path) -> None:
+def test_scenario_without_checks_is_read_as_empty(tmp_path: Path) -> None:
     (tmp_path / "server-ping-2026-11-21T12-58-31-863Z").mkdir()
 
     assert read_results(tmp_path) == {"ping": Scenario("ping", ())}
 
 
 @pytest.mark.parametrize("text", ["{}}", '["SUCCESS"]', '[{"id": "a"}]'])
-def test_results_of_another_shape_are_refused(tmp_path: Path, text: str) -> None:
+def test_malformed_results_are_refused(tmp_path: Path, text: str) -> None:
     directory = tmp_path / "server-ping-2026-11-21T12-58-31-863Z"
     directory.mkdir()
     (directory / "checks.json").write_text(text)
@@ -98,19 +98,19 @@ def test_results_of_another_shape_are_refused(tmp_path: Path, text: str) -> None
         read_results(tmp_path)
 
 
-def test_a_server_that_does_not_start_is_reported_with_its_output(tmp_path: Path) -> None:
+def test_server_that_does_not_start_is_reported_with_its_output(tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match=r"did not start.*\n.*no such plugin"):
         with serve((sys.executable, "-c", "raise SystemExit('no such plugin')"), tmp_path / "log"):
             pass
 
 
-def test_a_server_that_ends_early_is_reported(tmp_path: Path) -> None:
+def test_server_that_exits_early_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match="ended"):
         with serve((sys.executable, "-c", DEAF + ANNOUNCE + "sys.exit(3)"), tmp_path / "log"):
             pass
 
 
-def test_a_server_that_ends_badly_is_reported(tmp_path: Path) -> None:
+def test_server_that_exits_with_an_error_is_reported(tmp_path: Path) -> None:
     bad_end = "import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(3)); "
     program = bad_end.join(["import sys; ", ANNOUNCE]) + "time.sleep(60)"
 

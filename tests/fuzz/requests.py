@@ -16,7 +16,7 @@ from tests.hostile import chunks, conversations, fields, framing, request_lines
 __all__ = ["cuts", "pieces", "requests"]
 
 LONGEST: Final = 4096
-"""Bytes of a hostile case that is taken as a seed; the larger ones are about size."""
+"""Bytes of the longest hostile case that is used as a seed; the longer ones test only the size."""
 
 SEEDS: Final = tuple(
     says
@@ -91,6 +91,6 @@ cuts: Final = st.lists(st.floats(0, 1, exclude_max=True), max_size=8)
 
 
 def pieces(data: bytes, cuts: list[float]) -> list[bytes]:
-    """The data in slices."""
+    """Split the data at the cuts."""
     edges = sorted({0, len(data), *(int(cut * len(data)) for cut in cuts)})
     return [data[start:end] for start, end in pairwise(edges)]

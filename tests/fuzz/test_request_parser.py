@@ -1,4 +1,4 @@
-"""The parser of requests: equal results for all slices of the input, and it accepts only what h11 accepts.
+"""The request parser: equal results for all slices of the input, and it accepts only what h11 accepts.
 
 In CI each test tries a hundred requests; for a long run see CONTRIBUTING.md.
 """
@@ -21,7 +21,7 @@ LIMIT = 8192
 
 @define
 class Message:
-    """A request as a parser reads it."""
+    """A parsed request."""
 
     method: bytes
     target: bytes
@@ -33,9 +33,10 @@ class Message:
 
 @define
 class Reading:
-    """
+    """The outcome of parsing.
+
     Attributes:
-        refused: why nothing more is read; empty where nothing was wrong.
+        refused: why parsing stopped; empty if the input was valid.
     """
 
     messages: list[Message] = field(factory=list)
@@ -54,7 +55,7 @@ def read(parts: list[bytes]) -> Reading:
     parser, reading = RequestParser(LIMIT), Reading()
     for part in parts:
         if reading.upgraded is not None:
-            reading.upgraded += part  # from there on it is not the parser's
+            reading.upgraded += part  # the data after an upgrade is not the parser's
             continue
         for event in fed(parser, part):
             assert not reading.refused, "nothing comes after a refusal"
@@ -105,7 +106,7 @@ def read_with_h11(data: bytes) -> Reading:
 @given(requests, cuts)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @example(b"\rDESCRIBE /echo RTSP/1.0\r\nhost: a\r\n\r\n", [])
-def test_slices_make_no_difference(data: bytes, cuts: list[float]) -> None:
+def test_slices_of_a_request_do_not_change_the_result(data: bytes, cuts: list[float]) -> None:
     whole = read([data])
 
     assert read(pieces(data, cuts)) == whole
@@ -114,22 +115,22 @@ def test_slices_make_no_difference(data: bytes, cuts: list[float]) -> None:
 
 @given(requests)
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_what_is_accepted_is_what_h11_reads(data: bytes) -> None:
+def test_accepted_request_is_parsed_as_h11_parses_it(data: bytes) -> None:
     agree(data)
 
 
-def test_every_hostile_request_is_read_as_h11_reads_it() -> None:
+def test_hostile_request_is_parsed_as_h11_parses_it() -> None:
     for seed in SEEDS:
         agree(seed)
 
 
 def agree(data: bytes) -> None:
-    """h11 skips no empty lines before a request; both may."""
+    """h11 does not skip empty lines before a request; both are allowed."""
     data = data.lstrip(b"\r\n")
     ours, theirs = read([data]), read_with_h11(data)
     for number, message in enumerate(ours.messages):
         if number >= len(theirs.messages):
-            # h11 lets no connection of HTTP/1.0 live on.
+            # h11 keeps no HTTP/1.0 connection open.
             is_old = not theirs.refused and theirs.messages[-1].version == "1.0"
             assert not message.complete or is_old or _is_stricter(theirs.refused), f"{theirs.refused}: {data!r}"
             return
@@ -137,7 +138,7 @@ def agree(data: bytes) -> None:
         assert (message.method, message.target, message.version) == (other.method, other.target, other.version), data
         assert _fields(message) == _fields(other), data
         if ours.upgraded is not None and message is ours.messages[-1]:
-            return  # frames follow, for which h11 has no words
+            return  # frames follow, which h11 does not support
         if message.complete and other.complete:
             assert message.body == other.body, data
         else:
@@ -146,14 +147,19 @@ def agree(data: bytes) -> None:
 
 
 def _is_stricter(reason: str) -> bool:
-    """Whether h11 refuses what is no question of where a request ends: blanks in the request line, and empty lines
-    between requests; and chunk sizes with more than 20 digits, most of which have to be zeros."""
+    """Return whether h11 may accept this, which never changes where a request ends.
+
+    These are blanks in the request line, empty lines between requests, and chunk sizes of more than 20 digits.
+    """
     return reason.startswith(("illegal request line", "no request line", "illegal chunk header: bytearray(b'00000000"))
 
 
 def _fields(message: Message) -> list[tuple[bytes, bytes]]:
-    """Without Host, which of a URL in the request line is another one, without an offer to upgrade, which is dropped
-    where it is not taken up; and one length of several that agree."""
+    """Omit fields that the parsers may report differently.
+
+    These are Host, which a URL in the request line replaces; an upgrade offer, which is dropped if declined; and
+    repeated equal lengths.
+    """
     fields = [
         (name, value.lower() if name == b"transfer-encoding" else value)
         for name, value in message.headers

@@ -1,4 +1,4 @@
-"""The client reads any response: the result is an answer, one of our errors, or the end.
+"""The client reads any response: the result is a message, one of our errors, or the end.
 
 The responses are nearly valid, in slices, on a real socket. In CI each test tries at most a hundred; for a long run see
 CONTRIBUTING.md.
@@ -91,7 +91,7 @@ def responses(draw: st.DrawFn) -> bytes:
 
 @define
 class Reading:
-    """How a response was read."""
+    """The outcome of reading a response."""
 
     outcome: str = ""
     answer: Any = None
@@ -99,7 +99,7 @@ class Reading:
 
 
 async def read(parts: list[bytes]) -> Reading:
-    """As the link does it."""
+    """Read as the HTTP link does."""
     ours, theirs = trio.socket.socketpair()
     stream, reading = trio.SocketStream(ours), Reading()
     with trio.fail_after(60), theirs, ours:
@@ -135,9 +135,7 @@ async def read(parts: list[bytes]) -> Reading:
 
 @given(responses(), cuts)
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
-def test_every_response_is_an_answer_or_an_error(data: bytes, cuts: list[float]) -> None:
-    """And which one does not depend on the slices."""
-
+def test_response_yields_a_message_or_an_error_for_all_slices(data: bytes, cuts: list[float]) -> None:
     async def main() -> tuple[Reading, Reading]:
         return await read([data]), await read(pieces(data, cuts))
 
@@ -151,8 +149,8 @@ def test_every_response_is_an_answer_or_an_error(data: bytes, cuts: list[float])
     assert (whole.answer, whole.received) == (sliced.answer, sliced.received)
 
 
-def test_endless_responses_end_at_the_limit() -> None:
-    """Heads, lines, chunks and bodies without an end: each costs no more than its limit."""
+def test_endless_response_ends_at_the_limit() -> None:
+    """Heads, lines, chunks and bodies without an end: each uses no more than its limit."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
     chunked = head + b"transfer-encoding: chunked\r\n\r\n"
     stream = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -39,7 +39,7 @@ streams = st.lists(
 ).map(b"".join)
 
 
-def events_by_the_book(stream: bytes) -> tuple[list[Event], str, int | None]:
+def parse_events_by_standard(stream: bytes) -> tuple[list[Event], str, int | None]:
     """HTML 9.2.5 and 9.2.6, line by line."""
     lines = re.split(rb"\r\n|\r|\n", stream.removeprefix(b"\xef\xbb\xbf"))[:-1]
     events: list[Event] = []
@@ -66,12 +66,12 @@ def events_by_the_book(stream: bytes) -> tuple[list[Event], str, int | None]:
 
 
 @given(streams, cuts)
-def test_event_streams_are_read_by_the_book(stream: bytes, cuts: list[float]) -> None:
+def test_event_stream_is_parsed_by_the_standard(stream: bytes, cuts: list[float]) -> None:
     decoder = SSEDecoder()
 
     events = [event for piece in pieces(stream, cuts) for event in decoder.feed(piece)]
 
-    assert (events, decoder.last_event_id, decoder.retry) == events_by_the_book(stream)
+    assert (events, decoder.last_event_id, decoder.retry) == parse_events_by_standard(stream)
 
 
 values = st.recursive(
@@ -104,7 +104,7 @@ texts = st.one_of(
 
 
 def agrees(message: Any, value: Any) -> bool:
-    """Whether a message says what the object says, in the reading of the standard library."""
+    """Return whether a message has the values of the object, as the standard library parses them."""
     if isinstance(message, Request):
         return (message.id, message.method, message.params) == (value["id"], value["method"], value.get("params"))
     if isinstance(message, Notification):
@@ -124,8 +124,8 @@ def agrees(message: Any, value: Any) -> bool:
 
 
 @given(texts)
-def test_messages_are_read_as_json(text: bytes) -> None:
-    """By the standard library. Integers beyond 64 bits become floats for us (RFC 8259, section 6); these are equal."""
+def test_message_is_parsed_like_json(text: bytes) -> None:
+    """As by the standard library. Integers beyond 64 bits become floats here (RFC 8259, section 6); these are equal."""
     incoming = decode(text, LIMITS)
 
     if isinstance(incoming, Malformed):

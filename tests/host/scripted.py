@@ -1,6 +1,6 @@
-"""A server written by hand for a host: it makes the errors of a test, and can be connected again.
+"""A server for a host, written by hand: it makes the errors of a test, and can be connected again.
 
-It is a target like an in-process ``mcptrio.Server``. Requests that are not scripted get the answers of a plain
+It is a target like an in-process ``mcptrio.Server``. Requests that are not scripted get the results of a plain
 handshake server.
 """
 
@@ -20,16 +20,15 @@ from tests.server_options import server_options
 __all__ = ["Scripted", "note", "plain", "text_of"]
 
 Script = Callable[["Scripted", Any, dict[str, Any]], Awaitable[Any]]
-"""Gets the server, its channel and the request's params; gives the result, or ``None`` for no answer at all."""
+"""Gets the server, its channel and the request's params. Returns the result, or ``None`` to send no response."""
 
 
 @define(eq=False)
 class Scripted:
-    """
-    Args:
-        scripts: by method.
-        tools: the names it lists.
-        begins: run with the channel when it is connected, before anything is read.
+    """Args: ;; scripts: by method.
+
+    ;; tools: the names of the listed tools.
+        begins: called with the channel after connecting, before anything is read.
     """
 
     scripts: dict[str, Script] = field(factory=dict)
@@ -72,7 +71,7 @@ class Scripted:
                 await channel.aclose()
 
     async def answer_to(self, id: str) -> Any:
-        """Return the client's answer to a request of this server."""
+        """Return the client's response to a request of this server."""
         while not (found := [each for each in self.received if getattr(each, "id", None) == id]):
             await self._arrived.wait()
         return found[0]
@@ -115,19 +114,19 @@ def note(method: str, **params: Any) -> Notification:
 
 
 def plain(name: str = "plain", **options: Any) -> Server:
-    """A server of mcptrio with a tool, a prompt and a resource."""
+    """Return an mcptrio server with a tool, a prompt and a resource."""
     server = Server(name, **server_options(options))
 
     async def echo(text: str = "") -> str:
-        """Say it again."""
+        """Repeat the text."""
         return text or name
 
     async def greet(who: str) -> str:
-        """Greet somebody."""
+        """Greet a person."""
         return f"Greet {who} of {name}."
 
     async def readme() -> str:
-        """What it is."""
+        """The readme."""
         return f"This is {name}."
 
     server.add_tool(echo, read_only=True)
@@ -137,5 +136,5 @@ def plain(name: str = "plain", **options: Any) -> Server:
 
 
 def text_of(result: Any) -> str:
-    """The text of a tool's result."""
+    """Return the text of a tool's result."""
     return str(result.content[0].text)

@@ -1,4 +1,4 @@
-"""A tool is called when the user has agreed to exactly that call, and only then."""
+"""The host calls a tool only when the user has approved exactly that call."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.host.scripted import Scripted, plain, text_of
 __all__: list[str] = []
 
 
-class Asked:
-    """Answers in turn, and keeps what it was asked."""
+class Answers:
+    """Returns the given answers in order, and records the requests."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -30,7 +30,7 @@ class Asked:
 
 
 async def test_approval_request_shows_arguments_and_server() -> None:
-    ask = Asked(True)
+    ask = Answers(True)
     async with Host({"notes": plain("internal name")}, approve=ask) as host:
         assert text_of(await host.call_tool("notes_echo", {"text": "hi"})) == "hi"
 
@@ -44,36 +44,38 @@ async def test_approval_request_shows_arguments_and_server() -> None:
 
 
 @pytest.mark.parametrize("answer", [False, None, "yes", 1, Decision(allowed=False)])
-async def test_whatever_is_no_clear_yes_is_a_no(answer: Any) -> None:
+async def test_answer_other_than_true_or_allowed_denies_the_call(answer: Any) -> None:
     server = Scripted()
-    async with Host({"one": server}, approve=Asked(answer)) as host:
+    async with Host({"one": server}, approve=Answers(answer)) as host:
         with pytest.raises(NotApproved, match=r"^one: not approved: echo$"):
             await host.call_tool("one_echo")
 
     assert not [message for message in server.received if getattr(message, "method", "") == "tools/call"]
 
 
-async def test_decision_says_why() -> None:
-    ask = Asked(Decision(allowed=False, reason="use the other one"), Decision(allowed=True))
+async def test_denial_reason_is_in_the_error() -> None:
+    ask = Answers(Decision(allowed=False, reason="use the other one"), Decision(allowed=True))
     async with Host({"one": plain()}, approve=ask) as host:
         with pytest.raises(NotApproved, match="use the other one"):
             await host.call_tool("one_echo")
         await host.call_tool("one_echo")
 
 
-async def test_user_edits_the_arguments() -> None:
+async def test_user_may_edit_the_arguments() -> None:
     records: list[AuditRecord] = []
     edited = {"text": "hello"}
     async with Host(
-        {"one": plain()}, approve=Asked(Decision(allowed=True, arguments=edited)), audit=records.append
+        {"one": plain()}, approve=Answers(Decision(allowed=True, arguments=edited)), audit=records.append
     ) as host:
         assert text_of(await host.call_tool("one_echo", {"text": "hi"})) == "hello"
 
     assert records[-1].arguments == edited
 
 
-async def test_edited_arguments_that_are_no_json_are_a_no() -> None:
-    ask = Asked(Decision(allowed=True, arguments={"text": object()}), Decision(allowed=False, arguments={"text": "x"}))
+async def test_edited_arguments_that_are_not_json_deny_the_call() -> None:
+    ask = Answers(
+        Decision(allowed=True, arguments={"text": object()}), Decision(allowed=False, arguments={"text": "x"})
+    )
     async with Host({"one": plain()}, approve=ask) as host:
         with pytest.raises(NotApproved, match="not JSON serializable"):
             await host.call_tool("one_echo", {"text": "hi"})
@@ -81,7 +83,7 @@ async def test_edited_arguments_that_are_no_json_are_a_no() -> None:
             await host.call_tool("one_echo", {"text": "hi"})
 
 
-async def test_failing_callback_refuses(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_approval_callback_denies_the_call(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(request: ApprovalRequest) -> bool:
         raise ZeroDivisionError
 
@@ -93,13 +95,13 @@ async def test_failing_callback_refuses(caplog: pytest.LogCaptureFixture) -> Non
     assert "the callback for approval failed" in caplog.text
 
 
-async def test_synchronous_callback_refuses() -> None:
+async def test_synchronous_approval_callback_denies_the_call() -> None:
     async with Host({"one": plain()}, approve=lambda request: True) as host:  # type: ignore[arg-type, return-value]
         with pytest.raises(NotApproved):
             await host.call_tool("one_echo")
 
 
-async def test_approval_timeout_refuses_the_call(autojump_clock: trio.abc.Clock) -> None:
+async def test_approval_timeout_denies_the_call(autojump_clock: trio.abc.Clock) -> None:
     async def think(request: ApprovalRequest) -> bool:
         await trio.sleep_forever()
         return True
@@ -111,7 +113,7 @@ async def test_approval_timeout_refuses_the_call(autojump_clock: trio.abc.Clock)
 
 
 async def test_approved_arguments_cannot_be_changed() -> None:
-    """Neither by the caller, nor by the callback."""
+    """Neither by the caller nor by the callback."""
     arguments: dict[str, Any] = {"text": "harmless"}
 
     async def ask(request: ApprovalRequest) -> bool:
@@ -123,7 +125,7 @@ async def test_approved_arguments_cannot_be_changed() -> None:
         assert text_of(await host.call_tool("one_echo", arguments)) == "harmless"
 
 
-async def test_thinking_takes_no_time_of_the_call(autojump_clock: trio.abc.Clock) -> None:
+async def test_call_timeout_does_not_include_the_approval(autojump_clock: trio.abc.Clock) -> None:
     async def think(request: ApprovalRequest) -> bool:
         await trio.sleep(300)
         return True
@@ -132,20 +134,20 @@ async def test_thinking_takes_no_time_of_the_call(autojump_clock: trio.abc.Clock
         assert text_of(await host.call_tool("one_echo", timeout=1)) == "plain"
 
 
-async def test_nothing_but_tools_and_questions_needs_approval() -> None:
-    async with Host({"one": plain()}, approve=Asked()) as host:
+async def test_lists_resources_and_prompts_need_no_approval() -> None:
+    async with Host({"one": plain()}, approve=Answers()) as host:
         await host.tools().all()
         await host.read_resource("one", "text://readme")
         await host.get_prompt("one_greet", {"who": "Ada"})
 
 
-async def test_remembered_decision_ends_where_the_server_says_something_else() -> None:
+async def test_fingerprint_changes_with_the_description_of_the_tool() -> None:
     description = "Read a file."
 
     async def listed(*_: Any) -> Any:
         return {"tools": [{"name": "echo", "description": description, "inputSchema": {"type": "object"}}]}
 
-    ask = Asked(True, True, True)
+    ask = Answers(True, True, True)
     async with Host({"one": Scripted({"tools/list": listed})}, approve=ask) as host:
         await host.call_tool("one_echo")
         await host.call_tool("one_echo")
@@ -157,8 +159,8 @@ async def test_remembered_decision_ends_where_the_server_says_something_else() -
     assert first == second != third
 
 
-async def test_line_for_a_terminal_is_harmless_and_complete() -> None:
-    ask = Asked(False)
+async def test_approval_request_as_text_is_printable_and_complete() -> None:
+    ask = Answers(False)
     evil = "\x1b[2J" + "x" * 5000 + "\u202e"
     async with Host({"one": plain()}, approve=ask) as host:
         with pytest.raises(NotApproved):
@@ -170,7 +172,7 @@ async def test_line_for_a_terminal_is_harmless_and_complete() -> None:
 
 
 def changing(server: Server) -> Callable[..., None]:
-    """Offers the tool ``work`` on a server; each call replaces it."""
+    """Return a function that replaces the tool ``work`` of a server."""
 
     def offer(description: str, **hints: Any) -> None:
         async def work() -> str:
@@ -182,11 +184,11 @@ def changing(server: Server) -> Callable[..., None]:
     return offer
 
 
-async def test_user_sees_the_current_tool() -> None:
-    """The revision sends changes to subscribers alone, and the host has not subscribed."""
+async def test_approval_shows_the_current_tool() -> None:
+    """The revision sends changes to subscribers only, and the host has not subscribed."""
     server = Server("one")
     offer = changing(server)
-    ask = Asked(True, True)
+    ask = Answers(True, True)
     async with server.open(), Host({"one": server}, approve=ask) as host:
         offer("Read a file.", read_only=True)
         await host.call_tool("one_work")
@@ -200,7 +202,7 @@ async def test_user_sees_the_current_tool() -> None:
     assert first.fingerprint != second.fingerprint
 
 
-async def test_approval_does_not_hold_for_a_tool_that_was_changed_meanwhile(autojump_clock: trio.abc.Clock) -> None:
+async def test_approval_of_a_tool_that_changes_meanwhile_is_void(autojump_clock: trio.abc.Clock) -> None:
     server = Server("one")
     offer = changing(server)
 

@@ -34,7 +34,7 @@ def record(**changes: Any) -> AuditRecord:
     return AuditRecord(**{**fields, **changes})
 
 
-async def test_every_request_is_on_record() -> None:
+async def test_each_request_is_recorded() -> None:
     records: list[AuditRecord] = []
     async with Host({"one": plain()}, approve=None, audit=records.append) as host:
         await host.call_tool("one_echo", {"text": "hi"})
@@ -53,7 +53,7 @@ async def test_every_request_is_on_record() -> None:
     assert all(each.at.tzinfo is UTC and 0 <= each.seconds < 60 for each in records)
 
 
-async def test_outcomes(autojump_clock: trio.abc.Clock) -> None:
+async def test_record_contains_the_outcome(autojump_clock: trio.abc.Clock) -> None:
     async def call(server: Scripted, channel: Any, params: dict[str, Any]) -> Any:
         how = params["arguments"]["text"]
         if how == "refuse":
@@ -103,7 +103,7 @@ async def test_outcomes(autojump_clock: trio.abc.Clock) -> None:
     assert records[4].seconds == pytest.approx(5)
 
 
-async def test_call_that_never_reached_its_server_is_on_record() -> None:
+async def test_call_to_an_unreachable_server_is_recorded() -> None:
     records: list[AuditRecord] = []
     options = HostOptions(ready_timeout=0.1)
     async with Host({"bad": ["/nowhere/at/all"]}, approve=None, audit=records.append, options=options) as host:
@@ -113,7 +113,7 @@ async def test_call_that_never_reached_its_server_is_on_record() -> None:
     assert [(each.server, each.name, each.outcome) for each in records] == [("bad", "bad_echo", "failed")]
 
 
-async def test_time_of_the_user_does_not_count(autojump_clock: trio.abc.Clock) -> None:
+async def test_recorded_duration_does_not_include_the_approval(autojump_clock: trio.abc.Clock) -> None:
     async def think(request: ApprovalRequest) -> bool:
         await trio.sleep(100)
         return True
@@ -125,7 +125,7 @@ async def test_time_of_the_user_does_not_count(autojump_clock: trio.abc.Clock) -
     assert records[0].seconds < 1
 
 
-async def test_secrets_are_taken_out() -> None:
+async def test_secrets_are_redacted() -> None:
     records: list[AuditRecord] = []
     arguments = {"text": "Bearer abcdefgh12345678", "password": "hunter22", "list": [{"api_key": "k1"}]}
 
@@ -154,7 +154,7 @@ async def test_failing_custom_redaction_hides_the_arguments() -> None:
     assert (records[0].name, records[0].arguments) == ("…", "[redaction failed]")
 
 
-async def test_record_that_cannot_be_kept_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_audit_callback_does_not_fail_the_call(caplog: pytest.LogCaptureFixture) -> None:
     def fail(record: AuditRecord) -> None:
         raise OSError("disk full")
 
@@ -188,7 +188,7 @@ def test_file_has_a_line_for_each_record(tmp_path: Path) -> None:
     assert len(lines) == 2
 
 
-def test_file_is_the_owners_alone_and_is_added_to(tmp_path: Path) -> None:
+def test_existing_file_is_made_private_and_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     path.write_text("{}\n")
     path.chmod(0o644)
@@ -208,13 +208,13 @@ def test_new_file_is_never_readable_by_others(tmp_path: Path) -> None:
         os.umask(before)
 
 
-def test_link_is_not_followed(tmp_path: Path) -> None:
+def test_symbolic_link_as_audit_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "audit.jsonl").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match=r"audit\.jsonl"):
         AuditFile(tmp_path / "audit.jsonl")
 
 
-def test_file_does_not_grow_without_bound(tmp_path: Path) -> None:
+def test_file_size_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with AuditFile(path, max_bytes=65536) as audit:
         for number in range(2000):
@@ -228,7 +228,7 @@ def test_file_does_not_grow_without_bound(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_long_record_is_kept_without_its_arguments(tmp_path: Path) -> None:
+def test_long_record_is_written_without_its_arguments(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with AuditFile(path) as audit:
         audit(record(arguments={"text": "x" * 100_000}, name="n" * 100_000, detail="d" * 100_000))
@@ -238,7 +238,7 @@ def test_long_record_is_kept_without_its_arguments(tmp_path: Path) -> None:
     assert json.loads(line)["arguments"].startswith("[left out: 30")
 
 
-def test_closed_file_takes_nothing(tmp_path: Path) -> None:
+def test_closed_file_refuses_records(tmp_path: Path) -> None:
     audit = AuditFile(tmp_path / "audit.jsonl")
     audit.close()
     audit.close()
@@ -246,6 +246,6 @@ def test_closed_file_takes_nothing(tmp_path: Path) -> None:
         audit(record())
 
 
-def test_bound_too_small_is_refused(tmp_path: Path) -> None:
+def test_too_small_size_limit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="max_bytes"):
         AuditFile(tmp_path / "audit.jsonl", max_bytes=10)

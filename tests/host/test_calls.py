@@ -16,7 +16,7 @@ from tests.host.scripted import Scripted, plain, text_of
 __all__: list[str] = []
 
 
-async def test_the_name_says_the_server() -> None:
+async def test_name_prefix_selects_the_server() -> None:
     async with Host({"one": plain("1"), "two": plain("2")}, approve=None) as host:
         assert text_of(await host.call_tool("one_echo")) == "1"
         assert text_of(await host.call_tool("two_echo", {"text": "said"})) == "said"
@@ -26,7 +26,7 @@ async def test_the_name_says_the_server() -> None:
         assert read.contents[0].text == "This is 1."  # type: ignore[union-attr]
 
 
-async def test_tool_with_an_odd_name_is_called_by_its_own() -> None:
+async def test_tool_with_a_changed_name_is_called_by_its_own_name() -> None:
     server = Scripted(tools=("files.read", "x" * 100))
     async with Host({"my files": server}, approve=None) as host:
         names = [each.name async for each in host.tools()]
@@ -36,7 +36,7 @@ async def test_tool_with_an_odd_name_is_called_by_its_own() -> None:
     assert all(len(name) <= 64 for name in names)
 
 
-async def test_name_is_found_without_having_been_listed() -> None:
+async def test_tool_is_found_without_listing_before() -> None:
     async with Host({"one": Scripted(tools=("files.read",))}, approve=None) as host:
         assert text_of(await host.call_tool("one_files_read_601e4eb6")) == "files.read"
 
@@ -65,7 +65,7 @@ async def test_unknown_server_is_refused() -> None:
             await host.complete("resource", "page:///{name}", "name", "a")
 
 
-async def test_completion() -> None:
+async def test_completion_of_prompts_and_resource_templates() -> None:
     server = plain()
 
     async def page(name: str) -> str:
@@ -107,7 +107,7 @@ async def test_slow_call_times_out(autojump_clock: trio.abc.Clock) -> None:
         assert host.status["one"].state == "ready"
 
 
-async def test_failures_of_the_server_are_its_own() -> None:
+async def test_error_of_one_server_does_not_affect_another() -> None:
     async def refuse(*_: Any) -> Any:
         return -32000, "no"
 
@@ -117,13 +117,13 @@ async def test_failures_of_the_server_are_its_own() -> None:
         assert text_of(await host.call_tool("two_echo")) == "plain"
 
 
-async def test_arguments_that_are_no_json_are_refused() -> None:
+async def test_arguments_that_are_not_json_are_refused() -> None:
     async with Host({"one": plain()}, approve=None) as host:
         with pytest.raises(TypeError):
             await host.call_tool("one_echo", {"text": object()})
 
 
-async def test_the_client_of_one_server() -> None:
+async def test_host_gives_access_to_the_client_of_a_server() -> None:
     async with Host({"one": plain()}, approve=None) as host:
         assert await host.use("one", lambda client: client.ping()) >= 0
 
@@ -140,7 +140,7 @@ async def test_call_to_an_unreachable_server_times_out(autojump_clock: trio.abc.
         assert trio.current_time() - started == pytest.approx(4)
 
 
-async def test_host_is_opened_once_and_not_used_before() -> None:
+async def test_host_is_opened_once_and_unusable_before() -> None:
     host = Host({"one": plain()}, approve=None, options=HostOptions(ready_timeout=0.01))
     with pytest.raises(ConnectionClosed):
         await host.call_tool("one_echo")

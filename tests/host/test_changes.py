@@ -1,4 +1,4 @@
-"""Changes of all servers, each with its server, from the beginning of a subscription to its end."""
+"""Changes of all servers, each with its server, for the duration of a subscription."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ async def settled(host: Host) -> None:
     await trio.testing.wait_all_tasks_blocked(0.05)
 
 
-async def test_lists_of_both_eras() -> None:
-    """One tells on a stream that was asked for, the other unasked."""
+async def test_list_changes_of_both_eras_are_reported() -> None:
+    """One server reports on a requested stream, the other sends notifications unrequested."""
     new, old = plain(), Scripted()
 
     async def another() -> str:
@@ -47,7 +47,7 @@ async def test_lists_of_both_eras() -> None:
     assert (first, second) == (HostChange("new", "tools"), HostChange("old", "tools"))
 
 
-async def test_resources_of_a_server() -> None:
+async def test_resource_changes_of_a_server_are_reported() -> None:
     server = plain()
     async with Host({"one": server, "two": plain()}, approve=None) as host:
         await settled(host)
@@ -66,7 +66,7 @@ async def test_added_and_removed_servers_are_always_reported() -> None:
         assert await read(changes, 1) == [HostChange("one", "server")]
 
 
-async def test_server_that_is_added_is_followed() -> None:
+async def test_added_server_is_subscribed() -> None:
     server = Scripted()
     async with Host({}, approve=None) as host, host.subscribe(tools=True) as changes:
         host.add("one", server)
@@ -75,8 +75,8 @@ async def test_server_that_is_added_is_followed() -> None:
         assert await read(changes, 2) == [HostChange("one", "server"), HostChange("one", "tools")]
 
 
-async def test_server_that_is_lost_counts_as_changed(autojump_clock: trio.abc.Clock) -> None:
-    """Changes in the meantime are unknown."""
+async def test_lost_connection_reports_every_change(autojump_clock: trio.abc.Clock) -> None:
+    """Changes during the interruption are unknown."""
     server = Scripted()
     async with Host({"one": server}, approve=None) as host:
         await host.settle()
@@ -90,7 +90,7 @@ async def test_server_that_is_lost_counts_as_changed(autojump_clock: trio.abc.Cl
     assert told == {HostChange("one", "server"), HostChange("one", "tools"), HostChange("one", "resource", "x:1")}
 
 
-async def test_server_without_notifications_is_named_and_others_are_followed() -> None:
+async def test_server_that_refuses_a_subscription_is_named_as_missing() -> None:
     async def refuse(*_: Any) -> Any:
         return -32601, "no subscriptions here"
 
@@ -104,8 +104,8 @@ async def test_server_without_notifications_is_named_and_others_are_followed() -
             assert await read(changes, 1) == [HostChange("other", "resource", "x:2")]
 
 
-async def test_server_that_reports_a_part_is_named_with_the_rest() -> None:
-    """A server without prompts and resources."""
+async def test_changes_that_a_server_does_not_report_are_named_as_missing() -> None:
+    """The server has neither prompts nor resources."""
     server = Server()
     server.add_tool(early)
     async with Host({"one": server}, approve=None) as host:
@@ -118,11 +118,11 @@ async def test_server_that_reports_a_part_is_named_with_the_rest() -> None:
 
 
 def early() -> str:
-    """Be there."""
+    """The tool of the test."""
     return ""
 
 
-async def test_flood_of_one_server_hides_nothing_of_another(autojump_clock: trio.abc.Clock) -> None:
+async def test_flood_of_one_server_does_not_hide_changes_of_another(autojump_clock: trio.abc.Clock) -> None:
     loud, quiet = Scripted(), Scripted()
     async with Host({"loud": loud, "quiet": quiet}, approve=None) as host:
         await settled(host)
@@ -142,7 +142,7 @@ async def test_flood_of_one_server_hides_nothing_of_another(autojump_clock: trio
     assert HostChange("loud", "server") in rest, "what was dropped is told as a whole"
 
 
-async def test_subscribing_needs_a_server_and_an_open_host() -> None:
+async def test_subscribing_requires_an_open_host_and_a_known_server() -> None:
     host = Host({"one": plain()}, approve=None)
     with pytest.raises(ConnectionClosed, match="not open"):
         async with host.subscribe():
@@ -153,7 +153,7 @@ async def test_subscribing_needs_a_server_and_an_open_host() -> None:
                 pass
 
 
-async def test_subscription_ends_with_the_host() -> None:
+async def test_subscription_ends_when_the_host_closes() -> None:
     async def read_all(changes: HostChanges) -> None:
         with pytest.raises(ConnectionClosed, match="the host is closed"):
             async for _ in changes:

@@ -1,4 +1,4 @@
-"""The version a server was found to speak is remembered, and found out again when the server has changed."""
+"""The host remembers the negotiated revision of a server, and negotiates again when the server has changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ for line in sys.stdin:
     elif message["method"] == "tools/list":
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": []}}), flush=True)
 """
-"""An old server that does not answer what it does not know."""
+"""An old server that does not answer unknown requests."""
 
 
 async def test_readded_server_is_not_probed_again(tmp_path: Path) -> None:
@@ -46,8 +46,8 @@ async def test_readded_server_is_not_probed_again(tmp_path: Path) -> None:
     assert heard.count("initialize") == 2
 
 
-async def test_server_that_was_replaced_by_a_newer_one_is_asked_again(autojump_clock: trio.abc.Clock) -> None:
-    """It no longer shakes hands."""
+async def test_server_replaced_by_a_newer_one_is_negotiated_again(autojump_clock: trio.abc.Clock) -> None:
+    """The newer one refuses the handshake."""
     is_new = False
 
     async def discover(*_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A host with the servers of an ``mcp.json``, which it starts as their own host would."""
+"""A host with the servers of an ``mcp.json``, which it starts as other host applications do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def entry(**more: Any) -> dict[str, Any]:
     return {"command": sys.executable, "args": args, "cwd": "${workspaceFolder}", **more}
 
 
-async def test_servers_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_enabled_servers_of_a_file_are_started(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     asked: list[Input] = []
 
     def ask(input: Input) -> str:
@@ -66,7 +66,7 @@ async def test_servers_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert len(asked) == 1
 
 
-async def test_file_that_is_none_is_refused_as_a_whole(tmp_path: Path) -> None:
+async def test_malformed_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": ')
     with pytest.raises(ConfigError, match=r"mcp\.json:1: expected a value, got the end of the file"):

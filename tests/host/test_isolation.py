@@ -1,4 +1,4 @@
-"""One server that is dead, hangs, floods, lies or breaks our own code is felt by no other."""
+"""A server that crashes, hangs, floods, violates the protocol or breaks our own code does not affect other servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def never(*_: Any) -> None:
 
 
 async def others_work(host: Host, *, within: float = 30.0) -> None:
-    """The server ``good`` answers as ever."""
+    """Check that the server ``good`` answers as usual."""
     with trio.fail_after(within):
         assert text_of(await host.call_tool("good_echo", {"text": "fine"})) == "fine"
         found = await host.tools().all()
@@ -33,7 +33,7 @@ async def others_work(host: Host, *, within: float = 30.0) -> None:
 
 
 class Broken(Scripted):
-    """Its transport fails with an error that no transport may raise."""
+    """A target whose transport raises an unexpected error."""
 
     async def serve(self, channel: Any, *, principal: object = None) -> None:
         raise ZeroDivisionError("a bug")
@@ -54,7 +54,7 @@ async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> Non
     ],
     ids=["hangs up", "refuses", "another protocol", "nonsense", "breaks the transport"],
 )
-async def test_server_that_cannot_be_connected(
+async def test_server_that_cannot_be_connected_does_not_affect_others(
     make: Callable[[], Any], state: str, told: str, autojump_clock: trio.abc.Clock
 ) -> None:
     async with Host({"bad": make(), "good": plain()}, approve=None, options=HostOptions(ready_timeout=0.5)) as host:
@@ -67,9 +67,9 @@ async def test_server_that_cannot_be_connected(
     assert told in (status.reason or "")
 
 
-async def test_missing_program() -> None:
+async def test_missing_program_does_not_affect_others() -> None:
     missing = ["/nowhere/there-is-no-such-program"]
-    # Tried once: otherwise a call waits for the next attempts.
+    # Tried once: with restarts, the call would wait for the next attempts.
     options = HostOptions(restart=False)
     async with Host({"bad": missing, "good": plain()}, approve=None, options=options) as host:
         status = (await host.settle())["bad"]
@@ -89,7 +89,7 @@ async def _answer(result: Any) -> Any:
     return result if isinstance(result, dict) else {"serverInfo": result}
 
 
-async def test_server_that_never_answers(autojump_clock: trio.abc.Clock) -> None:
+async def test_silent_server_does_not_affect_others(autojump_clock: trio.abc.Clock) -> None:
     silent = Scripted({"server/discover": never, "initialize": never})
     async with Host({"bad": silent, "good": plain()}, approve=None, options=HostOptions(ready_timeout=1)) as host:
         await others_work(host, within=1.5)
@@ -100,7 +100,7 @@ async def test_server_that_never_answers(autojump_clock: trio.abc.Clock) -> None
     assert "did not answer within 30 s" in (status.reason or "")
 
 
-async def test_server_that_ends_in_the_middle_of_a_call() -> None:
+async def test_server_that_disconnects_during_a_call_does_not_affect_others() -> None:
     dying = Scripted({"tools/call": hang_up})
     async with Host({"bad": dying, "good": plain()}, approve=None) as host:
         with pytest.raises(ConnectionClosed):
@@ -108,8 +108,8 @@ async def test_server_that_ends_in_the_middle_of_a_call() -> None:
         await others_work(host)
 
 
-async def test_server_that_floods() -> None:
-    """Notifications, requests and rubbish without an end; the others are called meanwhile."""
+async def test_flooding_server_does_not_affect_others() -> None:
+    """It sends notifications, requests and unknown messages without end, while the host calls the other server."""
 
     async def flood(channel: Any) -> None:
         async def pour() -> None:
@@ -141,7 +141,7 @@ async def test_server_that_floods() -> None:
                 assert (await anext(changes)).kind in ("server", "tools", "resource")
 
 
-async def test_server_that_lies_about_a_result() -> None:
+async def test_server_with_an_invalid_result_does_not_affect_others() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
     async def listed(*_: Any) -> Any:
@@ -158,8 +158,8 @@ async def test_server_that_lies_about_a_result() -> None:
         assert host.status["bad"].state == "ready"
 
 
-async def test_server_that_lists_a_tool_of_another() -> None:
-    """A server may choose any tool names: in the host they begin with the server's name."""
+async def test_tool_named_like_that_of_another_server_gets_its_own_prefix() -> None:
+    """A server may choose any tool names; the host puts the server's name before them."""
     lying = Scripted(tools=("echo", "good_echo"))
     async with Host({"bad": lying, "good": plain()}, approve=None) as host:
         names = [(each.name, each.server) async for each in host.tools()]
@@ -168,8 +168,8 @@ async def test_server_that_lists_a_tool_of_another() -> None:
     assert names == [("bad_echo", "bad"), ("bad_good_echo", "bad"), ("good_echo", "good")]
 
 
-async def test_endpoint_that_is_gone() -> None:
-    """Over HTTP, with a real socket."""
+async def test_stopped_http_server_does_not_affect_others() -> None:
+    """Over a real socket."""
     shutdown, gone = trio.Event(), trio.Event()
 
     async def serve(*, task_status: trio.TaskStatus[list[str]]) -> None:
@@ -197,8 +197,8 @@ async def test_unexpected_error_is_logged_in_full(caplog: pytest.LogCaptureFixtu
     assert "a bug" in caplog.text
 
 
-async def test_body_that_is_left_leaves_nothing(autojump_clock: trio.abc.Clock) -> None:
-    """Whatever the servers are doing at that moment; trio.run would not return while a task of theirs lived."""
+async def test_leaving_the_host_ends_all_tasks(autojump_clock: trio.abc.Clock) -> None:
+    """For servers in every state. trio.run would not return while one of their tasks runs."""
     servers = {
         "silent": Scripted({"server/discover": never, "initialize": never}),
         "hanging": Scripted({"tools/call": never}),

@@ -1,4 +1,4 @@
-"""Lists of several servers: complete, in order, in time, and with a report of what is missing."""
+"""Lists of several servers: complete, in order, in time, and with the reason for each missing server."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def never(*_: Any) -> None:
     await trio.sleep_forever()
 
 
-async def test_server_that_does_not_answer_is_waited_for_once(autojump_clock: trio.abc.Clock) -> None:
-    """Lists after the first give what it listed before, until it answers again."""
+async def test_unresponsive_server_delays_only_the_first_list(autojump_clock: trio.abc.Clock) -> None:
+    """Later lists contain its previous entries, until it answers again."""
     answers, mute = trio.Event(), False
 
     class Sometimes:
@@ -59,7 +59,7 @@ async def test_server_that_does_not_answer_is_waited_for_once(autojump_clock: tr
         assert ([each.name for each in whole.items], whole.missing) == (["one_wait", "one_more", "two_echo"], {})
 
 
-async def test_all_servers_in_their_order() -> None:
+async def test_lists_contain_all_servers_in_order() -> None:
     async with Host({"one": plain("1"), "two": plain("2")}, approve=None) as host:
         tools: list[HostTool] = [each async for each in host.tools()]
         prompts: tuple[HostPrompt, ...] = (await host.prompts().all()).items
@@ -70,7 +70,7 @@ async def test_all_servers_in_their_order() -> None:
         ("two_echo", "two", "echo"),
     ]
     assert [(each.name, each.own_name) for each in prompts] == [("one_greet", "greet"), ("two_greet", "greet")]
-    assert (tools[0].description, tools[0].input_schema["type"]) == ("Say it again.", "object")
+    assert (tools[0].description, tools[0].input_schema["type"]) == ("Repeat the text.", "object")
     assert isinstance(tools[0], Tool)
     assert [(each.server, each.uri) for each in resources] == [("one", "text://readme"), ("two", "text://readme")]
 
@@ -99,7 +99,7 @@ async def test_server_without_a_capability_has_an_empty_list() -> None:
     assert (templates.items, templates.missing) == ((), {}), "it answered that it has no such method"
 
 
-async def test_slow_server_is_missing_and_delays_no_longer_than_patience(autojump_clock: trio.abc.Clock) -> None:
+async def test_slow_server_is_missing_after_the_list_timeout(autojump_clock: trio.abc.Clock) -> None:
     slow = Scripted({"tools/list": never})
     async with Host({"slow": slow, "one": plain()}, approve=None, options=QUICK) as host:
         await host.settle()
@@ -112,7 +112,7 @@ async def test_slow_server_is_missing_and_delays_no_longer_than_patience(autojum
     assert listing.missing == {"slow": "no answer within 2 s"}
 
 
-async def test_server_that_is_still_connecting_is_waited_for(autojump_clock: trio.abc.Clock) -> None:
+async def test_list_waits_for_a_connecting_server(autojump_clock: trio.abc.Clock) -> None:
     async def late(*_: Any) -> Any:
         await trio.sleep(1)
         return -32601, "no such method"
@@ -123,7 +123,7 @@ async def test_server_that_is_still_connecting_is_waited_for(autojump_clock: tri
     assert [each.name for each in found.items] == ["late_echo"]
 
 
-async def test_server_that_is_known_to_be_down_is_not_waited_for(autojump_clock: trio.abc.Clock) -> None:
+async def test_list_does_not_wait_for_a_failed_server(autojump_clock: trio.abc.Clock) -> None:
     async def refuse(*_: Any) -> Any:
         return -32603, "not today"
 
@@ -161,7 +161,7 @@ async def test_endless_list_is_truncated_and_reported() -> None:
         ((-32603, "out of order"), "out of order"),
     ],
 )
-async def test_list_that_cannot_be_read_is_missing(lie: Any, told: str) -> None:
+async def test_server_with_an_invalid_list_is_missing(lie: Any, told: str) -> None:
     async def answer(*_: Any) -> Any:
         return lie
 
@@ -172,7 +172,7 @@ async def test_list_that_cannot_be_read_is_missing(lie: Any, told: str) -> None:
     assert told in found.missing["liar"]
 
 
-async def test_tools_of_one_name_are_listed_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_duplicate_tools_are_listed_once(caplog: pytest.LogCaptureFixture) -> None:
     async with Host({"one": Scripted(tools=("a", "b", "a"))}, approve=None) as host:
         found = await host.tools().all()
 
@@ -180,14 +180,14 @@ async def test_tools_of_one_name_are_listed_once(caplog: pytest.LogCaptureFixtur
     assert "duplicate names" in caplog.text
 
 
-async def test_iterating_may_be_left_early() -> None:
+async def test_iteration_of_a_list_may_stop_early() -> None:
     async with Host({"one": plain(), "two": plain()}, approve=None) as host:
         async for each in host.tools():
             assert each.name == "one_echo"
             break
 
 
-async def test_list_is_asked_for_again_when_it_has_changed() -> None:
+async def test_changed_list_is_requested_again() -> None:
     server = Scripted(tools=("old",))
     async with Host({"one": server}, approve=None) as host:
         await host.call_tool("one_old")

@@ -1,4 +1,4 @@
-"""Servers are added and removed while a host is open, and restarted when they are lost; their status shows it."""
+"""Servers are added to and removed from an open host, and restarted after a failure; their status reports it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> Non
     await channel.aclose()
 
 
-async def test_status_of_a_server_that_is_ready() -> None:
+async def test_status_of_a_connected_server() -> None:
     server = Scripted(name="its own name")
     async with Host({"one": server}, approve=None) as host:
         assert host.status["one"].state == "connecting"
@@ -72,7 +72,7 @@ async def test_removing_an_unresponsive_server_returns_in_time(autojump_clock: t
             await host.remove("one")
 
 
-async def test_removing_before_the_host_is_opened() -> None:
+async def test_server_is_removed_before_the_host_is_opened() -> None:
     host = Host({"one": plain(), "two": plain()}, approve=None)
     await host.remove("one")
     async with host:
@@ -82,12 +82,12 @@ async def test_removing_before_the_host_is_opened() -> None:
 @pytest.mark.parametrize(
     ("name", "told"), [("", "a server's name"), ("x" * 201, "a server's name"), ("a\nb", "a server's name")]
 )
-async def test_names_that_are_none(name: str, told: str) -> None:
+async def test_invalid_server_name_is_refused(name: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         Host({name: plain()}, approve=None)
 
 
-async def test_names_are_unique() -> None:
+async def test_duplicate_server_name_is_refused() -> None:
     host = Host({"one": plain()}, approve=None)
     with pytest.raises(ConfigError, match="expected a name with a prefix of its own"):
         host.add("one", plain())
@@ -95,26 +95,26 @@ async def test_names_are_unique() -> None:
         await host.remove("two")
 
 
-async def test_closed_host_takes_no_more_servers() -> None:
+async def test_closed_host_refuses_new_servers() -> None:
     async with Host({}, approve=None) as host:
         pass
     with pytest.raises(ConnectionClosed, match="the host is closed"):
         host.add("one", plain())
 
 
-async def test_server_names_that_give_equal_tool_names() -> None:
-    """A name that is changed because of its tools may already belong to another server."""
+async def test_server_name_with_the_prefix_of_another_is_refused() -> None:
+    """A server name that is encoded in tool names may equal the name of another server."""
     host = Host({"my_notes": plain()}, approve=None)
     with pytest.raises(ConfigError, match="got 'my-notes-c23dc8', which has the prefix of 'my_notes'"):
         host.add("my-notes-c23dc8", plain())
 
 
-async def test_target_that_is_none_is_refused_at_once() -> None:
+async def test_invalid_target_is_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="target"):
         Host({"one": 7}, approve=None)  # type: ignore[dict-item]
 
 
-async def test_server_that_is_lost_is_connected_again(autojump_clock: trio.abc.Clock) -> None:
+async def test_lost_server_is_reconnected(autojump_clock: trio.abc.Clock) -> None:
     server = Scripted()
     async with Host({"one": server}, approve=None) as host:
         assert text_of(await host.call_tool("one_echo")) == "echo"
@@ -128,7 +128,7 @@ async def test_server_that_is_lost_is_connected_again(autojump_clock: trio.abc.C
     assert (again.state, again.reason, again.connections) == ("ready", None, 2)
 
 
-async def test_late_server_is_retried_until_it_is_connected(autojump_clock: trio.abc.Clock) -> None:
+async def test_server_that_starts_late_is_retried_until_it_is_connected(autojump_clock: trio.abc.Clock) -> None:
     async def refuse(*_: Any) -> Any:
         return (-32603, "starting") if trio.current_time() - began < 60 else (-32601, "no such method")
 
@@ -148,7 +148,7 @@ async def test_late_server_is_retried_until_it_is_connected(autojump_clock: trio
     assert 5 <= server.connected <= 12, "each attempt comes later than the one before"
 
 
-async def test_without_restart_a_lost_server_stays_lost(autojump_clock: trio.abc.Clock) -> None:
+async def test_lost_server_stays_lost_without_restart(autojump_clock: trio.abc.Clock) -> None:
     server = Scripted({"tools/call": hang_up})
     async with Host({"one": server}, approve=None, options=HostOptions(restart=False)) as host:
         with pytest.raises(ConnectionClosed):
@@ -161,7 +161,7 @@ async def test_without_restart_a_lost_server_stays_lost(autojump_clock: trio.abc
     assert (status.state, status.is_over, server.connected) == ("failed", True, 1)
 
 
-async def test_channel_cannot_be_opened_again(autojump_clock: trio.abc.Clock) -> None:
+async def test_closed_channel_is_not_reconnected(autojump_clock: trio.abc.Clock) -> None:
     ours, theirs = memory_channel_pair()
     server = Scripted({"tools/call": hang_up})
     async with trio.open_nursery() as nursery:
@@ -187,7 +187,7 @@ def die() -> int:
 """
 
 
-async def test_process_that_dies_is_started_again(tmp_path: Path) -> None:
+async def test_exited_process_is_restarted(tmp_path: Path) -> None:
     (tmp_path / "dies.py").write_text(DIES)
     command = Command(args=[sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "dies.py"], cwd=tmp_path)
     with trio.fail_after(120):

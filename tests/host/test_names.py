@@ -1,4 +1,4 @@
-"""Names in the host: fit for every model provider, never the same twice, and always the same."""
+"""Names in the host: valid for every model provider, unique, and stable."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__: list[str] = []
 names = st.text(min_size=1, max_size=150)
 
 
-def test_plain_names_are_kept() -> None:
+def test_valid_names_are_unchanged() -> None:
     assert hosted_name(server_prefix("fs"), "read_file") == "fs_read_file"
     assert hosted_name(server_prefix("my-notes"), "search-all") == "my-notes_search-all"
 
 
-def test_rule_does_not_change() -> None:
-    """Models, logs and stored decisions use these names, so a change of the rule would break them."""
+def test_encoding_of_names_is_stable() -> None:
+    """Models, logs and stored decisions contain these names, so a change would break them."""
     assert server_prefix("my_notes") == "my-notes-c23dc8"
     assert server_prefix("Größe & Maß") == "Gr--e---Ma--116e1f"
     assert server_prefix("a" * 30) == "aaaaaaaaaaaaaaaaa-3a54fc"
@@ -30,7 +30,7 @@ def test_rule_does_not_change() -> None:
 
 
 @given(server=names, tool=names)
-def test_every_name_fits(server: str, tool: str) -> None:
+def test_every_name_is_valid(server: str, tool: str) -> None:
     name = hosted_name(server_prefix(server), tool)
 
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)
@@ -44,14 +44,14 @@ def test_different_tools_have_different_names(first: tuple[str, str], second: tu
     assert (hosted[0] == hosted[1]) == (first == second)
 
 
-def test_the_server_ends_where_the_first_underscore_is() -> None:
-    """``a`` with ``b_c`` is not ``a_b`` with ``c``."""
+def test_server_name_ends_at_the_first_underscore() -> None:
+    """``a`` with ``b_c`` differs from ``a_b`` with ``c``."""
     assert hosted_name(server_prefix("a"), "b_c") == "a_b_c"
     assert hosted_name(server_prefix("a_b"), "c") != "a_b_c"
     assert server_of("a_b_c") == "a"
 
 
-def test_tool_that_is_called_as_another_would_be_takes_nothing_but_its_own_name() -> None:
+def test_tool_that_imitates_an_encoded_name_keeps_only_its_own() -> None:
     imitated = hosted_name("fs", "files.read")
     own = imitated.removeprefix("fs_")
 
@@ -68,5 +68,5 @@ def test_name_without_a_server_yields_none(name: str) -> None:
     assert server_of(name) is None
 
 
-def test_long_names_are_cut_to_the_longest() -> None:
+def test_long_names_are_shortened_to_the_maximum() -> None:
     assert len(hosted_name(server_prefix("s" * 100), "t" * 100)) == MAX_NAME_CHARS

@@ -1,4 +1,4 @@
-"""What servers ask passes the user's approval first, and comes under the name the user gave the server."""
+"""Requests of servers need the user's approval before their handlers, and name the server as the user does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAMPLING = {"messages": [{"role": "user", "content": {"type": "text", "text": "H
 
 
 def asking(method: str, params: dict[str, Any]) -> Scripted:
-    """Return a handshake server that asks during a call; the answer is the tool's result."""
+    """Return a handshake server that sends a request during a call; the client's response is the tool's result."""
 
     async def call(server: Scripted, channel: Any, call_params: dict[str, Any]) -> Any:
         await channel.send([Request(id="q", method=method, params=params)])
@@ -58,7 +58,7 @@ async def say(params: Any) -> str:
 ALL = Handlers(elicit=fill_in, open_url=go, sample=say)
 
 
-async def test_form_names_the_server_as_the_user_does() -> None:
+async def test_form_has_the_configured_name_of_the_server() -> None:
     async with Host({"notes": asking("elicitation/create", FORM)}, approve=None, handlers=ALL) as host:
         assert text_of(await host.call_tool("notes_echo")) == "{'action': 'accept', 'content': {'name': 'notes'}}"
 
@@ -71,7 +71,9 @@ async def test_form_names_the_server_as_the_user_does() -> None:
         ("sampling/createMessage", SAMPLING, "sampling", "{'error': [-1, 'User rejected sampling request']}"),
     ],
 )
-async def test_refusal_is_the_one_the_protocol_has(method: str, params: dict[str, Any], kind: str, told: str) -> None:
+async def test_denied_request_gets_the_denial_of_its_protocol(
+    method: str, params: dict[str, Any], kind: str, told: str
+) -> None:
     records: list[AuditRecord] = []
     seen: list[ApprovalRequest] = []
 
@@ -106,7 +108,7 @@ async def test_sampling_result_is_approved_before_it_is_sent() -> None:
     assert seen[2].arguments["content"] == {"type": "text", "text": "Hello!"}
 
 
-async def test_user_edits_the_prompt_and_the_result_of_sampling() -> None:
+async def test_user_may_edit_the_prompt_and_the_result_of_sampling() -> None:
     heard: list[str] = []
 
     async def approve(request: ApprovalRequest) -> Decision:
@@ -137,7 +139,7 @@ async def test_user_edits_the_prompt_and_the_result_of_sampling() -> None:
         ("sampling/createMessage", SAMPLING, "reply", {}),
     ],
 )
-async def test_edits_that_cannot_be_used_are_a_no(
+async def test_invalid_edits_deny_the_request(
     method: str, params: dict[str, Any], kind: str, arguments: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def approve(request: ApprovalRequest) -> bool | Decision:
@@ -150,7 +152,7 @@ async def test_edits_that_cannot_be_used_are_a_no(
     assert "the edited arguments cannot be used" in caplog.text
 
 
-async def test_everything_approved_reaches_the_handlers() -> None:
+async def test_approved_requests_reach_the_handlers() -> None:
     approve = only("form", "url", "sampling", "reply")
     servers = {
         "form": asking("elicitation/create", FORM),
@@ -163,8 +165,8 @@ async def test_everything_approved_reaches_the_handlers() -> None:
         assert "Hello!" in text_of(await host.call_tool("model_echo"))
 
 
-async def test_questions_inside_a_result() -> None:
-    """The same in the revision with questions in results: the user declines the URL, and the tool learns that."""
+async def test_denied_question_of_a_result_is_declined() -> None:
+    """2026-07-28 has questions in results; the tool learns that the user declined."""
     server = plain()
 
     async def pay(ctx: Context) -> str:
@@ -177,8 +179,8 @@ async def test_questions_inside_a_result() -> None:
         assert host.status["shop"].revision == "2026-07-28"
 
 
-async def test_refused_sampling_inside_a_result_ends_the_call() -> None:
-    """There the protocol has no word for it, and the server does not wait."""
+async def test_denied_sampling_of_a_result_fails_the_call() -> None:
+    """2026-07-28 has no answer that denies sampling, and the server does not wait."""
     server = plain()
 
     async def think(ctx: Context) -> str:
@@ -219,7 +221,7 @@ async def test_each_server_has_separate_handlers() -> None:
         assert "for two" in text_of(await host.call_tool("two_echo"))
 
 
-async def test_more_questions_than_a_user_can_answer_are_declined() -> None:
+async def test_requests_over_the_limit_are_declined() -> None:
     shown = trio.Event()
 
     async def flood(channel: Any) -> None:
@@ -247,7 +249,7 @@ async def test_more_questions_than_a_user_can_answer_are_declined() -> None:
         assert len([each for each in server.received if isinstance(each, Response)]) == 6
 
 
-async def test_log_messages_of_a_flooding_server_are_bounded(
+async def test_log_messages_of_a_flooding_server_are_limited(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.abc.Clock
 ) -> None:
     heard: list[Any] = []
@@ -267,7 +269,7 @@ async def test_log_messages_of_a_flooding_server_are_bounded(
     assert "log messages were dropped" in caplog.text
 
 
-async def test_handler_that_fails_is_on_record_and_ends_nothing() -> None:
+async def test_failing_handler_is_recorded_and_fails_only_its_request() -> None:
     async def fail(form: Form) -> Any:
         raise ZeroDivisionError
 

@@ -40,7 +40,7 @@ class Application:
 
     mounted: Any
     running: int = 0
-    """Requests and WebSockets under way, but for the one that asks."""
+    """Requests and WebSockets in flight, except the one that asks."""
     smuggled: list[str] = field(factory=list)
     truncated: list[str] = field(factory=list)
     """Queries of requests whose body was incomplete."""
@@ -148,7 +148,7 @@ async def _gone(receive: Receive) -> None:
 
 
 async def _stream(receive: Receive, send: Send) -> None:
-    """Without end, until the client is known to be gone; a server may say it either way."""
+    """Stream until the client has disconnected; a server may report that with an event or an exception."""
     async with trio.open_nursery() as nursery:
 
         async def watch() -> None:

@@ -1,7 +1,7 @@
 """Attacks on ``mcptrio serve``, each of which is repeated until it is cancelled.
 
-Used by the tests of attacks, and by ``benchmarks/attacked.py``, which makes them from another process:
-``python -m tests.hostile.attacks NAME PORT``.
+Used by the tests of attacks, and by ``benchmarks/attacked.py``, which makes them from another process: ``python -m
+tests.hostile.attacks NAME PORT``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tests.processes import HELLO
 __all__ = ["ATTACKS", "OFFERS", "SHAPES", "STRADDLING", "Attack"]
 
 Made: TypeAlias = Callable[[], None]
-"""Is called when an attack has been made for the first time, and perhaps again."""
+"""Called when an attack has been made for the first time, and perhaps again."""
 Attack: TypeAlias = Callable[[int, Made], Awaitable[None]]
 
 OFFERS: Final = get(b"/early", b"connection: upgrade", b"upgrade: h") * 600
 """One packet."""
 HEADS: Final = 100
 INITIALIZES: Final = 100
-"""Requests that are sent before their answers are read."""
+"""Requests that are sent before their responses are read."""
 SESSIONS: Final = 10_000
-HELD: Final = 60
-"""Calls that are under way at the same time."""
+MAX_OPEN: Final = 60
+"""Concurrent calls."""
 SHAPES: Final = {
     "nested": (b"[" * 50 + b"]" * 50 + b",") * 980 + b"0",
     "objects": b'{"a":{}},' * 24_500 + b"0",
@@ -57,7 +57,7 @@ async def json_in_a_row(shape: bytes, port: int, made: Made) -> None:
 
 
 async def sessions(port: int, made: Made) -> None:
-    """Many that are begun and never used."""
+    """Open many sessions and never use them."""
     requests = post(json.dumps(HELLO).encode()) * INITIALIZES
 
     async def make(stream: trio.SocketStream) -> None:
@@ -68,7 +68,7 @@ async def sessions(port: int, made: Made) -> None:
 
 
 async def offers(port: int, made: Made) -> None:
-    """Packets of requests that each ask for another protocol."""
+    """Send packets of requests that each offer another protocol."""
 
     async def make(stream: trio.SocketStream) -> None:
         await answers_of(stream, OFFERS, 600)
@@ -77,7 +77,7 @@ async def offers(port: int, made: Made) -> None:
 
 
 async def straddling_heads(port: int, made: Made) -> None:
-    """Each write holds the end of one head and the beginning of the next."""
+    """Each write contains the end of one head and the beginning of the next."""
     middle = len(STRADDLING) // 2
 
     async def make(stream: trio.SocketStream) -> None:
@@ -90,7 +90,7 @@ async def straddling_heads(port: int, made: Made) -> None:
 
 
 async def stall(port: int, made: Made) -> None:
-    """Bodies without an end. One client may have half of the exchanges."""
+    """Send bodies without an end. One client may use half of the exchanges."""
     head = call(b"echo", b'{"text":"x"}')[:-1]
     async with AsyncExitStack() as stack:
         for _ in range(HTTPLimits().streams // 2 - 10):
@@ -101,7 +101,7 @@ async def stall(port: int, made: Made) -> None:
 
 
 async def hold(port: int, made: Made) -> None:
-    """Calls with large arguments that take long; the eldest is left for each new one."""
+    """Make long calls with large arguments; each new one closes the oldest."""
     request = call(b"hold", b'{"items":[%b]}' % SHAPES["objects"])
     held: deque[trio.SocketStream] = deque()
     try:
@@ -110,7 +110,7 @@ async def hold(port: int, made: Made) -> None:
             held.append(stream)
             with suppress(trio.BrokenResourceError):
                 await stream.send_all(request)
-            if len(held) > HELD:
+            if len(held) > MAX_OPEN:
                 made()
                 reset(held.popleft())
     finally:

@@ -1,4 +1,4 @@
-"""A server that is attacked, and the calls that attackers and healthy clients make.
+"""An attacked server, and the calls of attackers and healthy clients.
 
 Used by the tests of attacks, and by ``benchmarks/attacked.py``.
 """
@@ -68,7 +68,7 @@ def call(tool: bytes, arguments: bytes) -> bytes:
 
 
 async def answers_of(stream: trio.SocketStream, requests: bytes, count: int = 1) -> list[int]:
-    """The statuses of the answers to so many requests, which are sent at once."""
+    """Return the statuses of the responses to this number of requests, which are sent at once."""
     answers = Answers()
     await stream.send_all(requests)
     while len(answers.complete) < count:
@@ -80,7 +80,7 @@ async def answers_of(stream: trio.SocketStream, requests: bytes, count: int = 1)
 
 
 async def latencies(port: int, calls: int) -> list[float]:
-    """The seconds that each call of a healthy client takes, the shortest first."""
+    """Return the duration in seconds of each call of a healthy client, in ascending order."""
     seconds = []
     async with await connect(port) as stream:
         for _ in range(calls):

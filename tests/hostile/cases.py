@@ -32,21 +32,21 @@ __all__ = [
 
 @frozen
 class Pause:
-    """Say nothing for a while."""
+    """Send nothing for a while."""
 
     seconds: float
 
 
 @frozen
 class Await:
-    """Say nothing until so many answers are complete; interim ones (1xx) count."""
+    """Send nothing until this number of responses is complete; interim ones (1xx) count."""
 
     answers: int
 
 
 @frozen
 class Drip:
-    """Bytes sent one by one until the end, or until the server has closed."""
+    """Bytes that are sent one by one until the end, or until the server closes the connection."""
 
     data: bytes
     every: float
@@ -58,7 +58,7 @@ class _End:
 
 
 HALF_CLOSE: Final = _End(False)
-"""The end of what the client says. It still listens."""
+"""Shut down sending, and continue to receive."""
 RESET: Final = _End(True)
 """Close with RST, without reading."""
 
@@ -86,17 +86,17 @@ class Outcome:
         return evolve(self, sees=requests)
 
     def after(self, *statuses: int) -> Outcome:
-        """With these interim answers."""
+        """Require these interim responses before."""
         return evolve(self, interim=statuses)
 
 
 def served(*statuses: int | frozenset[int]) -> Outcome:
-    """Answered, and ready for more."""
+    """The responses arrive, and the connection stays open."""
     return Outcome(answers=_sets(statuses or (200,)), then="open")
 
 
 def served_and_closed(*statuses: int | frozenset[int]) -> Outcome:
-    """Answered; no more on this connection."""
+    """The responses arrive, and the server closes the connection."""
     return Outcome(answers=_sets(statuses or (200,)), then="closed")
 
 
@@ -110,7 +110,7 @@ def refused(*any_of: int, after: tuple[int, ...] = ()) -> Outcome:
 
 
 def dropped(*after: int) -> Outcome:
-    """Closed without an answer, but for the requests before."""
+    """The server closes the connection without a response, except to the requests before."""
     return Outcome(answers=_sets(after), then="closed")
 
 
@@ -129,7 +129,7 @@ class Case:
         port: the server: ``roomy`` (ordinary limits), ``tight`` (deadlines of a few seconds), ``tls``.
         deaf: seconds in which the client reads nothing.
         head: whether the responses are to HEAD and have no body.
-        raw: the response is not parsed; it only has to end, and not with the last chunk of a whole response.
+        raw: the response is not parsed; it must only end, without the last chunk of a complete response.
         takes: minimum and maximum seconds until the connection is closed.
     """
 
@@ -143,16 +143,16 @@ class Case:
     raw: bool = False
     takes: tuple[float, float] | None = None
     seconds: float = field(default=90.0)
-    """For the whole case; a case that fails by hanging takes so long."""
+    """For the whole case; a case that fails by hanging takes this long."""
 
 
 def get(target: bytes = b"/echo", *fields: bytes, version: bytes = b"HTTP/1.1", host: bytes = b"a") -> bytes:
-    """A well-formed GET, as far as its parts are."""
+    """A well-formed GET, if its parts are."""
     return b"GET %b %b\r\nhost: %b\r\n%b\r\n" % (target, version, host, _lines(fields))
 
 
 def post(*fields: bytes, body: bytes = b"", target: bytes = b"/echo", version: bytes = b"HTTP/1.1") -> bytes:
-    """A POST with these fields; the framing is among them."""
+    """A POST with these fields, which contain the framing."""
     return b"POST %b %b\r\nhost: a\r\n%b\r\n%b" % (target, version, _lines(fields), body)
 
 

@@ -27,12 +27,12 @@ __all__ = ["BODY_TIMEOUT", "CROWD", "HEAD_BYTES", "ROOMY", "TIGHT"]
 
 HEAD_BYTES = 32 * 1024
 CROWD = 100
-"""Connections that the port ``crowded`` takes."""
+"""Connections that the port ``crowded`` accepts."""
 BODY_TIMEOUT = 1.0
 """The endpoint's own timeout, which decides for bodies."""
 
 ROOMY = {"header_timeout": 30.0, "keepalive_timeout": 30.0, "write_timeout": 30.0, "header_bytes": HEAD_BYTES}
-# On a busy machine, a client needs a while for its first byte, like a client that sends nothing.
+# On a busy machine, a client takes a while to send its first byte, like a client that sends nothing.
 TIGHT = {"header_timeout": 2.0, "keepalive_timeout": 4.0, "write_timeout": 1.0, "header_bytes": HEAD_BYTES}
 
 

@@ -1,4 +1,4 @@
-"""The chunked coding, bent.
+"""Malformed chunked coding.
 
 Source: RFC 9112 section 7.1; RFC 9110 section 6.5.
 """
@@ -12,7 +12,7 @@ __all__ = ["CASES"]
 NO = refused(400)
 SHORT = (NO, dropped(), refused(408))
 HUGE = (NO, refused(413), dropped())
-"""Refused; or believed, and the chunk never complete."""
+"""Refused; or accepted, and the chunk is never complete."""
 HELLO = served(200).seeing({"body": "hello", "length": 5})
 
 

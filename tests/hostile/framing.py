@@ -33,7 +33,7 @@ def case(name: str, *says: Say, allowed: tuple[Outcome, ...], why: str) -> Case:
 
 
 def hidden(name: str) -> bytes:
-    """A request that hides in a body."""
+    """A request that is hidden in a body."""
     return get(b"/smuggled?" + name.replace(" ", "-").encode())
 
 
@@ -42,7 +42,7 @@ def length(name: str, value: bytes, *allowed: Outcome, body: bytes = b"hello", w
 
 
 def huge(name: str, value: bytes, *, why: str) -> Case:
-    """Refused; or believed, and the body never complete."""
+    """Refused; or accepted, and the body is never complete."""
     says = post(b"content-length: %b" % value, body=b"hello")
     return case(f"length {name}", says, HALF_CLOSE, allowed=(refused(400, 413, 431), dropped()), why=why)
 

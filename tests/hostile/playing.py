@@ -21,13 +21,13 @@ from tests.hostile.answers import Answers, NotHTTP
 from tests.hostile.cases import Await, Case, Drip, Outcome, Pause, Say, get
 from tests.hostile.serving import HostileServer
 
-__all__ = ["Neighbour", "Played", "ask", "connect", "judge", "neighbours", "play", "play_all", "rude", "state"]
+__all__ = ["HealthyClient", "Played", "ask", "connect", "healthy_clients", "judge", "play", "play_all", "rude", "state"]
 
 PROBE: Final = b"/echo?still-open"
 AT_ONCE: Final = 12
 """Cases under way at the same time; more would make every one of them slow on a small machine."""
 WAIT_TIMEOUT: Final = 30.0
-"""Seconds in which a well-behaved client is answered, on a machine that runs much else."""
+"""Seconds in which a well-behaved client gets a response, on a busy machine."""
 
 
 @define
@@ -76,7 +76,7 @@ def reset(stream: trio.SocketStream) -> None:
 
 @asynccontextmanager
 async def rude(stream: trio.SocketStream) -> AsyncIterator[trio.SocketStream]:
-    """Reset at the end of the block, whatever happens in it."""
+    """Reset the connection at the end of the block, also after an exception."""
     try:
         yield stream
     finally:
@@ -84,13 +84,13 @@ async def rude(stream: trio.SocketStream) -> AsyncIterator[trio.SocketStream]:
 
 
 async def play_all(cases: Sequence[Case], ports: Mapping[str, int]) -> dict[str, Played]:
-    """All of them, by name."""
+    """Play all cases, and return the outcomes by name."""
     played: dict[str, Played] = {}
     limiter = trio.CapacityLimiter(AT_ONCE)
     slow = trio.CapacityLimiter(100)
 
     async def one(case: Case) -> None:
-        # What mostly waits does not hold up the others.
+        # Cases that mostly wait do not delay the others.
         async with slow if case.takes or case.deaf else limiter:
             played[case.name] = await play(case, ports[case.port])
 
@@ -194,7 +194,7 @@ class _Conversation:
             self._progress.set()
 
     async def _probe(self) -> bool:
-        """Ask once more where the connection should be open by now. Returns whether that has been answered."""
+        """Send one more request if the connection should still be open. Return whether it was answered."""
         answers = self._played.answers.complete
         if self._probed:
             if answers and answers[-1].status == 200 and b"still-open" in answers[-1].body:
@@ -251,7 +251,7 @@ def _shown(outcome: Outcome) -> str:
 
 
 def _unseen(outcome: Outcome, played: Played) -> str | None:
-    """Whether the application saw something else."""
+    """Return whether the application received something else."""
     for expected, answer in zip(outcome.sees, played.answers.complete, strict=False):
         if answer.status != 200:
             continue
@@ -268,7 +268,7 @@ def _unseen(outcome: Outcome, played: Played) -> str | None:
 
 
 @define
-class Neighbour:
+class HealthyClient:
     """A well-behaved client on one connection.
 
     Attributes:
@@ -307,21 +307,21 @@ class Neighbour:
 
 
 @asynccontextmanager
-async def neighbours(server: HostileServer, *, pause: float = 0.02) -> AsyncIterator[list[Neighbour]]:
-    """One in the clear and one on TLS, as long as the block runs."""
-    everybody = [Neighbour("plain"), Neighbour("secure")]
+async def healthy_clients(server: HostileServer, *, pause: float = 0.02) -> AsyncIterator[list[HealthyClient]]:
+    """Run one client over HTTP and one over TLS for the duration of the block."""
+    clients = [HealthyClient("plain"), HealthyClient("secure")]
     tls = ssl.create_default_context(cafile=server.certificate)
     async with trio.open_nursery() as nursery:
         plain = await connect(server.ports["roomy"])
         secure = trio.SSLStream(await connect(server.ports["secure"]), tls, server_hostname="127.0.0.1")
-        for neighbour, stream in zip(everybody, (plain, secure), strict=True):
-            nursery.start_soon(neighbour.run, stream, pause)
-        yield everybody
-        # Once more after everything.
-        for neighbour in everybody:
-            answered = neighbour.answered
+        for client, stream in zip(clients, (plain, secure), strict=True):
+            nursery.start_soon(client.run, stream, pause)
+        yield clients
+        # Once more at the end.
+        for client in clients:
+            answered = client.answered
             with trio.move_on_after(WAIT_TIMEOUT):
-                while neighbour.answered == answered and not neighbour.failure:  # noqa: ASYNC110 - there is no event for it
+                while client.answered == answered and not client.failure:  # noqa: ASYNC110 - there is no event for it
                     await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
 
@@ -342,7 +342,7 @@ async def ask(port: int, target: bytes = b"/echo") -> Any:
 
 
 async def state(port: int) -> Any:
-    """The counters of the application, once nothing is under way any more, or after a minute."""
+    """Return the counters of the application, once nothing is in flight, or after a minute."""
     counters: Any = {}
     with trio.move_on_after(60):
         while (counters := await ask(port, b"/state"))["running"]:  # noqa: ASYNC110 - another process makes it true

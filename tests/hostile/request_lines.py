@@ -11,7 +11,7 @@ __all__ = ["CASES"]
 
 OK = served(200)
 NO = refused(400, 501, 505)
-"""Method, target and version are looked at in some order; the first of them that is wrong says so."""
+"""Method, target and version are checked in any order; the first invalid one decides the status."""
 ROUTED = served(frozenset({400, 404, 405}))
 """Well-formed; the application has no such path."""
 

@@ -37,23 +37,23 @@ class HostileServer:
     ports: Mapping[str, int]
     certificate: Path
     descriptors: frozenset[str]
-    """Its descriptors when it began to listen."""
+    """Its descriptors when it started to listen."""
 
     @property
     def lives(self) -> bool:
         return self.process.process.poll() is None
 
     def new_descriptors(self) -> list[str]:
-        """Return the descriptors that it did not have at its beginning."""
+        """Return the descriptors that it has opened since then."""
         return sorted(_descriptors(self.process.process.pid) - self.descriptors)
 
     def reset_peak(self) -> int:
-        """Forget how much memory it has ever used. Returns what it uses now, in bytes."""
+        """Reset the peak of the memory. Return the current use in bytes."""
         Path(f"/proc/{self.process.process.pid}/clear_refs").write_text("5")
         return self._status("VmRSS")
 
     def peak(self) -> int:
-        """The most memory it has used since, in bytes."""
+        """The peak of the memory since the last reset, in bytes."""
         return self._status("VmHWM")
 
     def cpu_seconds(self) -> float:
@@ -78,7 +78,7 @@ class HostileServer:
 
 @contextmanager
 def hostile_server(folder: Path) -> Iterator[HostileServer]:
-    """Start it; stop it in an orderly way unless the test has failed already."""
+    """Start the server; stop it properly unless the test has failed."""
     certificate = _certificate(folder)
     command = [sys.executable, "-W", "always::ResourceWarning", "-m", "tests.hostile.child"]
     with serving(
@@ -107,7 +107,7 @@ def _descriptors(pid: int) -> frozenset[str]:
 
 
 def _certificate(folder: Path) -> Path:
-    """A key and a certificate that signs itself, for this machine."""
+    """Create a key and a self-signed certificate for this machine."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mcptrio hostile tests")])
     now = dt.datetime.now(dt.UTC)

@@ -40,10 +40,10 @@ class Heard:
 
 
 async def open_socket(port: int, path: bytes, *, extension: bytes = b"", window: int = 0) -> trio.SocketStream:
-    """A WebSocket that has been accepted.
+    """Open an accepted WebSocket.
 
     Raises:
-        NotHTTP: it has not.
+        NotHTTP: the server refused it.
     """
     stream = await connect(port, window=window)
     try:
@@ -70,7 +70,7 @@ async def open_socket(port: int, path: bytes, *, extension: bytes = b"", window:
 
 
 async def play_all_frames(cases: Sequence[FrameCase], ports: Mapping[str, int]) -> dict[str, Heard]:
-    """All of them, by name."""
+    """Play all cases, and return the outcomes by name."""
     heard: dict[str, Heard] = {}
     limiter = trio.CapacityLimiter(AT_ONCE)
 
@@ -128,7 +128,7 @@ async def _listen(stream: trio.SocketStream, heard: Heard) -> None:
         try:
             heard.frames = read_frames(data)
         except ValueError:
-            continue  # more is to come
+            continue  # more data will follow
         if {Frame(TEXT, _LAST), Frame(PONG, _LAST)} <= set(heard.frames):
             heard.frames = [each for each in heard.frames if each.payload != _LAST]
             heard.end = "open"
@@ -159,7 +159,7 @@ def judge_frames(case: FrameCase, heard: Heard) -> str | None:
 
 
 def _joined(frames: list[Frame]) -> list[Frame]:
-    """Messages that the server has sent in fragments, as one; with control frames before them."""
+    """Join fragmented messages of the server; interleaved control frames come first."""
     joined: list[Frame] = []
     open_: Frame | None = None
     for each in frames:

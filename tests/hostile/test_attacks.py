@@ -32,7 +32,7 @@ FLOOR = 2.0
 that blocks the server holds a call up for longer."""
 CALLS = 50
 MEGABYTES = {**dict.fromkeys(SHAPES, 64), "stall": 48}
-"""By attack, how much the server's memory may grow."""
+"""The permitted growth of the server's memory, by attack."""
 PROTOCOL = b"sec-websocket-protocol: mcp"
 
 
@@ -49,9 +49,9 @@ async def latency(server: HostileServer) -> float:
 
 @asynccontextmanager
 async def attacked(server: HostileServer, megabytes: int) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Gives what checks, while an attack lasts, that healthy calls are nearly as quick as at rest.
+    """Yield a check that healthy calls are nearly as fast as at rest.
 
-    At the end the server lives, and its memory has grown by so much at most.
+    At the end the server is alive, and its memory has grown by at most this many megabytes.
     """
     with trio.fail_after(60):
         rest = await latency(server)
@@ -81,13 +81,13 @@ async def under(attack: Attack, server: HostileServer) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("attack", MEGABYTES)
-async def test_attack(attack: str, server: HostileServer) -> None:
+async def test_attack_is_bounded(attack: str, server: HostileServer) -> None:
     async with attacked(server, MEGABYTES[attack]) as check, under(ATTACKS[attack], server):
         await check()
 
 
-async def test_calls_that_hold_large_arguments(tmp_path: Path) -> None:
-    """Half of ``server.limits.held_bytes`` is what one client may hold; the estimate is above what they take."""
+async def test_calls_with_large_arguments_are_bounded(tmp_path: Path) -> None:
+    """One client may hold half of ``server.limits.held_bytes``; the estimate is higher than the actual use."""
     request = call(b"hold", b'{"items":[%b]}' % SHAPES["objects"])
     refused = trio.Semaphore(0)
 
@@ -106,15 +106,15 @@ async def test_calls_that_hold_large_arguments(tmp_path: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_10_000_sessions_that_are_never_used(server: HostileServer) -> None:
-    """From one address, which gets no more; another address still gets a session."""
+async def test_10_000_unused_sessions_are_bounded(server: HostileServer) -> None:
+    """From one address, which gets no more sessions; another address still gets one."""
     async with attacked(server, 96) as check, under(ATTACKS["sessions"], server):
         await check()
         async with await connect(server.ports["http"], source="127.0.0.2") as stream:
             assert await answers_of(stream, post(json.dumps(HELLO).encode())) == [200]
 
 
-async def test_websocket_that_never_reads_its_answers(server: HostileServer) -> None:
+async def test_websocket_with_unread_responses_is_bounded(server: HostileServer) -> None:
     request = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"},%b}}'
     async with attacked(server, 96) as check, AsyncExitStack() as stack:
         stream = await stack.enter_async_context(rude(await connect(server.ports["http"], window=4096)))
@@ -128,7 +128,7 @@ async def test_websocket_that_never_reads_its_answers(server: HostileServer) -> 
         await check()
 
 
-async def test_unix_socket_that_never_reads_its_answers(tmp_path: Path) -> None:
+async def test_unix_socket_with_unread_responses_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(PLUGIN)
     request = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"},%b}}\n'
     with serving("--listen", f"unix:{tmp_path / 's'}", "--plugin", str(tmp_path / "slow.py"), cwd=tmp_path) as process:

@@ -1,6 +1,6 @@
-"""Every hostile case ends as the standards have it, and harms no other connection.
+"""Every hostile case ends as the standards require, and affects no other connection.
 
-All cases are played at the same time, once; the tests then look at how theirs have ended.
+All cases are played at the same time, once; the tests then check the outcomes of their cases.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from attrs import frozen
 from tests.hostile import chunks, conversations, fields, frames, framing, request_lines, tls
 from tests.hostile.cases import Case
 from tests.hostile.frames import FrameCase
-from tests.hostile.playing import Neighbour, Played, judge, neighbours, play_all, state
+from tests.hostile.playing import HealthyClient, Played, healthy_clients, judge, play_all, state
 from tests.hostile.serving import HostileServer
 from tests.hostile.sockets import Heard, judge_frames, play_all_frames
 
@@ -32,7 +32,7 @@ class Show:
 
     played: dict[str, Played]
     heard: dict[str, Heard]
-    neighbours: list[Neighbour]
+    healthy_clients: list[HealthyClient]
     smuggled: list[str]
     truncated: list[str]
     running: int
@@ -42,7 +42,7 @@ class Show:
 def show(server: HostileServer) -> Show:
     async def main() -> Show:
         with trio.fail_after(400):
-            async with neighbours(server) as everybody, trio.open_nursery() as nursery:
+            async with healthy_clients(server) as clients, trio.open_nursery() as nursery:
                 heard: dict[str, Heard] = {}
 
                 async def listen() -> None:
@@ -51,14 +51,14 @@ def show(server: HostileServer) -> Show:
                 nursery.start_soon(listen)
                 played = await play_all(CASES, server.ports)
             counters = await state(server.ports["roomy"])
-        return Show(played, heard, everybody, counters["smuggled"], counters["truncated"], counters["running"])
+        return Show(played, heard, clients, counters["smuggled"], counters["truncated"], counters["running"])
 
     return trio.run(main)
 
 
 @pytest.mark.parametrize("table", TABLES, ids=[table.__name__.rpartition(".")[2] for table in TABLES])
-def test_cases(table: ModuleType, show: Show) -> None:
-    """A test for each case would take longer than the case."""
+def test_hostile_requests_end_as_required(table: ModuleType, show: Show) -> None:
+    """All cases of a table in one test: a test for each would take longer than the case."""
     complaints = [
         f"{case.name}: {problem} ({case.why})"
         for case in table.CASES
@@ -68,7 +68,7 @@ def test_cases(table: ModuleType, show: Show) -> None:
     assert not complaints, "\n".join(complaints)
 
 
-def test_frames(show: Show) -> None:
+def test_hostile_frames_end_as_required(show: Show) -> None:
     complaints = [
         f"{case.name}: {problem} ({case.why})"
         for case in FRAMES
@@ -78,17 +78,17 @@ def test_frames(show: Show) -> None:
     assert not complaints, "\n".join(complaints)
 
 
-def test_no_request_is_smuggled(show: Show) -> None:
+def test_smuggled_requests_are_not_served(show: Show) -> None:
     assert show.smuggled == []
 
 
-def test_well_behaved_clients_were_served_all_the_while(show: Show) -> None:
-    for neighbour in show.neighbours:
-        assert not neighbour.failure, neighbour
-        assert neighbour.answered > 20, neighbour
+def test_healthy_clients_are_served_during_the_cases(show: Show) -> None:
+    for client in show.healthy_clients:
+        assert not client.failure, client
+        assert client.answered > 20, client
 
 
-def test_nothing_is_under_way_any_more(show: Show) -> None:
+def test_nothing_is_in_flight_after_the_cases(show: Show) -> None:
     assert show.running == 0
 
 

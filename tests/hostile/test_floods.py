@@ -1,6 +1,6 @@
-"""Floods: endless data, and responses that are never read, cost the server no more than its limits.
+"""Floods: endless data, and unread responses, cost the server no more than its limits.
 
-Memory is the peak of the server's process during the flood; well-behaved clients are served meanwhile.
+Memory is the peak of the server's process during the flood; healthy clients are served meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.hostile.cases import get, post
 from tests.hostile.child import CROWD
 from tests.hostile.conversations import KEY, UPGRADE, VERSION
 from tests.hostile.frames import BINARY, CONTINUATION, PING, TEXT, frame
-from tests.hostile.playing import ask, connect, neighbours, rude, state
+from tests.hostile.playing import ask, connect, healthy_clients, rude, state
 from tests.hostile.serving import HostileServer
 from tests.hostile.sockets import open_socket
 
@@ -31,25 +31,28 @@ MB = 1024 * 1024
 BLOCKED = 0.4
 """Seconds in which nothing more can be sent: the server has stopped reading."""
 MOST = 256 * MB
-"""Bytes that a flood sends at most; a server that takes them all is not reading less than it is sent."""
+"""Bytes that a flood sends at most; a server that accepts all of them has no backpressure."""
 
 
 @asynccontextmanager
 async def bounded(server: HostileServer, megabytes: int) -> AsyncIterator[None]:
-    """Inside, the server's memory grows by so much at most, well-behaved clients are served, and nothing is left."""
+    """Inside the block, memory grows by at most this many megabytes, and healthy clients are served.
+
+    At the end nothing is in flight.
+    """
     before = server.reset_peak()
-    async with neighbours(server) as everybody:
+    async with healthy_clients(server) as clients:
         yield
     grown = (server.peak() - before) / MB
     assert grown < megabytes, f"expected less than {megabytes} MB more, got {grown:.1f}"
-    for neighbour in everybody:
-        assert not neighbour.failure, neighbour
+    for client in clients:
+        assert not client.failure, client
     counters = await state(server.ports["roomy"])
     assert (counters["running"], counters["smuggled"]) == (0, [])
 
 
 async def pour(stream: trio.SocketStream, piece: bytes, most: int = MOST) -> int:
-    """Send a piece again and again until the server takes no more, or has closed. Returns how many bytes it took."""
+    """Send a piece repeatedly until the server accepts no more, or has closed. Return the number of accepted bytes."""
     sent = 0
     try:
         while sent < most:
@@ -69,7 +72,7 @@ async def pipelined_requests(server: HostileServer) -> None:
 
 
 async def straddling_heads(server: HostileServer) -> None:
-    """Each write holds the end of one head and the beginning of the next. The last heads cost what the first did."""
+    """Each write has the end of one head and the beginning of the next. The last heads cost as much as the first."""
     middle, seconds = len(STRADDLING) // 2, []
     with trio.fail_after(60):
         async with await connect(server.ports["roomy"]) as stream:
@@ -87,7 +90,7 @@ async def straddling_heads(server: HostileServer) -> None:
 
 
 async def offers(server: HostileServer) -> None:
-    """One packet of requests that each ask for another protocol."""
+    """Send packets of requests that each offer another protocol."""
     answers = Answers()
     with trio.fail_after(60):
         async with await connect(server.ports["roomy"]) as stream:
@@ -113,7 +116,7 @@ async def chunked_body(server: HostileServer) -> None:
 
 
 async def tiny_chunks(server: HostileServer) -> None:
-    """Five bytes around one of data: slow to read, but read."""
+    """Five bytes of framing for each byte of data: slow to parse, but valid."""
     answers = Answers()
     with trio.fail_after(60):
         stream = await connect(server.ports["roomy"])
@@ -140,7 +143,7 @@ async def knocks(server: HostileServer) -> None:
             await stream.send_all((b"\r\n", b"GET /echo HT", get(b"/slow"))[number % 3])
 
 
-async def test_connections_past_the_limit(server: HostileServer) -> None:
+async def test_connections_over_the_limit_are_refused(server: HostileServer) -> None:
     """They are refused or closed, the others are served, and later ones are served again."""
     port = server.ports["crowded"]
     streams: list[trio.SocketStream] = []
@@ -163,19 +166,19 @@ async def test_connections_past_the_limit(server: HostileServer) -> None:
             with trio.fail_after(60):
                 for _ in range(1500 - CROWD):
                     await refused.acquire()
-            with trio.move_on_after(BLOCKED) as patience:
+            with trio.move_on_after(BLOCKED) as scope:
                 await refused.acquire()
-            assert patience.cancelled_caught, "one that was within the limit has been refused"
+            assert scope.cancelled_caught, "one that was within the limit has been refused"
             nursery.cancel_scope.cancel()
         for stream in streams:
             await trio.aclose_forcefully(stream)
         with trio.fail_after(60):
             while not await is_served(port):
-                pass  # it has not noticed all of them yet
+                pass  # the server has not yet noticed all of them
 
 
-async def test_descriptors_run_out(server: HostileServer) -> None:
-    """More idle connections than descriptors: the server closes those that have waited longest."""
+async def test_idle_connections_are_closed_when_descriptors_run_out(server: HostileServer) -> None:
+    """The server closes those that have waited longest."""
     pid, port = server.process.process.pid, server.ports["roomy"]
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     async with bounded(server, 16), AsyncExitStack() as stack:
@@ -184,7 +187,7 @@ async def test_descriptors_run_out(server: HostileServer) -> None:
         try:
             streams = [await stack.enter_async_context(rude(await connect(port))) for _ in range(100)]
             await ask(port)
-            # One is closed for each that comes, and no more.
+            # The server closes one for each new one, and no more.
             assert len([stream for stream in streams if not await is_closed(stream)]) >= 15
             for _ in range(20):
                 await ask(port)
@@ -204,8 +207,8 @@ async def is_closed(stream: trio.SocketStream) -> bool:
     return False
 
 
-async def test_bodies_that_stall(server: HostileServer) -> None:
-    """An application that bounds nothing itself is rid of them."""
+async def test_stalled_bodies_time_out(server: HostileServer) -> None:
+    """The server's timeout protects an application that has none."""
     async with bounded(server, 16), AsyncExitStack() as stack:
         for _ in range(100):
             stream = await stack.enter_async_context(rude(await connect(server.ports["stalling"])))
@@ -222,8 +225,8 @@ async def is_served(port: int) -> bool:
     return True
 
 
-async def test_upgrade_to_compression_is_no_bomb(server: HostileServer) -> None:
-    """A server that agrees to compress must count what comes out, not what comes in."""
+async def test_compression_bomb_is_limited(server: HostileServer) -> None:
+    """A server that accepts compression must count the decompressed bytes."""
     compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
     zeros = compressor.compress(b"\0" * 64 * MB) + compressor.flush(zlib.Z_SYNC_FLUSH)
     async with bounded(server, 24):
@@ -263,7 +266,7 @@ async def small_messages(server: HostileServer) -> None:
 
 
 async def one_large_frame(server: HostileServer) -> None:
-    """Announced, sent, and more than a message may have."""
+    """Its announced size, and its data, exceed the limit of a message."""
     async with rude(await open_socket(server.ports["roomy"], b"/ws")) as stream:
         try:
             await stream.send_all(frame(BINARY, length=b"\x7f" + struct.pack("!Q", 2**33)))
@@ -272,7 +275,7 @@ async def one_large_frame(server: HostileServer) -> None:
             pass
 
 
-async def test_fragments_of_next_to_nothing(server: HostileServer) -> None:
+async def test_many_tiny_fragments_are_bounded(server: HostileServer) -> None:
     """One message of very many: each may cost no more than it holds. Objects are counted, since memory that floods
     before have left is used again without a trace."""
     port = server.ports["roomy"]
@@ -292,12 +295,12 @@ async def test_fragments_of_next_to_nothing(server: HostileServer) -> None:
     assert after - before < 10_000
 
 
-async def test_heads_that_straddle_reads(server: HostileServer) -> None:
+async def test_heads_that_straddle_reads_are_bounded(server: HostileServer) -> None:
     async with bounded(server, 8):
         await straddling_heads(server)
 
 
-async def test_many_offers_of_other_protocols_in_one_packet(server: HostileServer) -> None:
+async def test_many_offers_of_other_protocols_in_one_packet_are_bounded(server: HostileServer) -> None:
     async with bounded(server, 8):
         await offers(server)
 
@@ -307,19 +310,19 @@ FLOODS: dict[str, tuple[int, tuple[Callable[[HostileServer], Awaitable[None]], .
     "sockets": (32, (pings, echoes, small_messages, one_large_frame)),
     "large messages": (64, (large_messages,)),
 }
-"""By name: megabytes that they may take together, and the concurrent load."""
+"""By name: the megabytes that they may use together, and the concurrent load."""
 
 
 @pytest.mark.parametrize("name", FLOODS)
-async def test_flood(name: str, server: HostileServer) -> None:
+async def test_flood_is_bounded(name: str, server: HostileServer) -> None:
     megabytes, floods = FLOODS[name]
     async with bounded(server, megabytes), trio.open_nursery() as nursery:
         for flood in floods:
             nursery.start_soon(flood, server)
 
 
-async def test_socket_whose_peer_never_reads_is_cut(server: HostileServer) -> None:
-    """After the deadline of a write; the application gets an error."""
+async def test_websocket_whose_client_stops_reading_is_closed(server: HostileServer) -> None:
+    """After the write timeout; the application gets an error."""
     async with bounded(server, 16):
         stream = await open_socket(server.ports["tight"], b"/ws-flood", window=4096)
         with trio.fail_after(90):
@@ -327,7 +330,7 @@ async def test_socket_whose_peer_never_reads_is_cut(server: HostileServer) -> No
         await trio.aclose_forcefully(stream)
 
 
-async def test_upgrade_that_is_left_half_way(server: HostileServer) -> None:
+async def test_abandoned_upgrade_is_closed(server: HostileServer) -> None:
     async with bounded(server, 8):
         for cut in (20, 60, 120):
             async with rude(await connect(server.ports["roomy"])) as stream:
@@ -336,8 +339,8 @@ async def test_upgrade_that_is_left_half_way(server: HostileServer) -> None:
             await open_socket(server.ports["roomy"], b"/ws-refuse")
 
 
-async def test_no_connection_is_busy_at_the_end(server: HostileServer) -> None:
-    """A task that spins on a closed connection would show as time on the processor."""
+async def test_no_task_spins_after_the_floods(server: HostileServer) -> None:
+    """A task that spins on a closed connection would use processor time."""
     with trio.fail_after(60):
         while True:
             before = server.cpu_seconds()

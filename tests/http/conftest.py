@@ -1,4 +1,4 @@
-"""An engine that fills the whole port, and a server on a real socket around it."""
+"""An engine that implements every member of the HTTP port, and a server on a real socket around it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class EchoSession:
         self.answers: dict[Any, Any] = {}
         self.ended = False
         self.reports = 0
-        """How often it was to report everything as changed."""
+        """How many times the session was asked to report everything as changed."""
 
     @property
     def busy(self) -> bool:
@@ -180,7 +180,7 @@ class EchoEngine:
     async def serve(self, channel: Any, *, principal: Principal | None = None) -> None:
         raise NotImplementedError
 
-    async def contained(self, task: Any, what: str) -> None:
+    async def run_guarded(self, task: Any, what: str) -> None:
         await task()
 
     async def answer(
@@ -226,7 +226,7 @@ class EchoEngine:
     def route(self, path: str) -> ASGIApp | None:
         return self.routes.get(path)
 
-    def mirrored_parameters(self, tool: str) -> Mapping[str, tuple[str, ...]]:
+    def param_headers(self, tool: str) -> Mapping[str, tuple[str, ...]]:
         return {"region": ("where", "region"), "count": ("count",), "flag": ("flag",)} if tool == "echo" else {}
 
     def readiness(self) -> Readiness:
@@ -284,8 +284,8 @@ class EchoEngine:
             await self.go.wait()
             return Response(request.id, {"released": released})
         if tool == "offer":
-            outlet.offer(Notification("notifications/progress", {"progress": 1}), "p")
-            outlet.offer(Notification("notifications/progress", {"progress": 2}), "p")
+            outlet.send_latest(Notification("notifications/progress", {"progress": 1}), "p")
+            outlet.send_latest(Notification("notifications/progress", {"progress": 2}), "p")
             return Response(request.id, {})
         return ErrorResponse.of(request.id, InvalidParams(f"unknown tool: {tool}"))
 
@@ -338,7 +338,7 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, method: str, message: Any = None, **headers: str) -> AsyncIterator[Events]:
-        """One exchange on a socket of its own, which closes when the block is left."""
+        """Run one exchange on its own socket, which is closed at the end of the block."""
         all_headers = {"host": f"127.0.0.1:{self.port}", "content-type": "application/json"} | self.headers()
         if method == "GET":
             all_headers["accept"] = "text/event-stream"
@@ -405,7 +405,7 @@ class Events:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link that is left ends its session, however slow the machine is."""
+    """Let the end of a link close its session on a slow machine too."""
     monkeypatch.setattr(link, "CLOSE_TIMEOUT", 20.0)
 
 
@@ -452,7 +452,7 @@ class Starter:
 
 
 async def serve_plain(app: Any, **options: Any) -> None:
-    """Serve as an ASGI server does that knows nothing of the engine's exchange."""
+    """Run the application as on an ASGI server that does not know the engine's exchange."""
 
     async def without_extension(scope: Any, receive: Any, send: Any) -> None:
         scope.get("extensions", {}).pop(EXTENSION, None)
@@ -463,7 +463,7 @@ async def serve_plain(app: Any, **options: Any) -> None:
 
 @pytest.fixture(params=[serve_asgi, serve_plain], ids=["engine", "asgi"])
 async def start(request: pytest.FixtureRequest) -> AsyncIterator[Starter]:
-    """Start servers; at the end of the test nothing of theirs may be left."""
+    """Start servers; check at the end of the test that they have left nothing."""
     async with trio.open_nursery() as nursery:
         async with AsyncExitStack() as stack:
             starter = Starter(nursery, stack, request.param)

@@ -1,7 +1,7 @@
 """A WebSocket written by hand, in which a test can choose every byte.
 
-The tests of the server use it as a client, those of the client as a server. It makes frames itself, so that they can be
-wrong; wsproto reads the received ones.
+The tests of the server use it as a client, and the tests of the client use it as a server. It builds frames itself,
+so that they can be invalid; wsproto parses the received ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WAIT_TIMEOUT = 30.0
 
 @frozen
 class Refused(Exception):
-    """The response that came instead of 101."""
+    """The server responded with another status than 101."""
 
     status: int
     headers: dict[str, str]
@@ -91,8 +91,8 @@ class Socket:
 
     Attributes:
         accepted: the headers of the 101, names in lower case; empty at the server's end.
-        pongs: payloads of those that came.
-        masked: whether its frames are, as a client's have to be.
+        pongs: the payloads of the received pongs.
+        masked: whether this end masks its frames, as a client must.
     """
 
     stream: Any
@@ -103,14 +103,15 @@ class Socket:
     masked: bool = True
     answers_pings: bool = True
     patience: float = WAIT_TIMEOUT
-    """Seconds for anything to come."""
+    """Timeout of a read, in seconds."""
     _text: str = ""
 
     @classmethod
     async def open(cls, port: int, request: bytes | None = None) -> Socket:
-        """
+        """Open a WebSocket.
+
         Raises:
-            Refused: there was another answer than 101.
+            Refused: the server responded with another status than 101.
         """
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         try:
@@ -159,11 +160,11 @@ class Socket:
         await self.send(CLOSE, close_payload(code, reason))
 
     async def receive(self) -> Any:
-        """The next JSON value; an int, the close code, when a close frame comes, and ``None`` when there is none.
+        """Return the next JSON value, the code (an int) of a close frame, or ``None`` if the connection ends.
 
-        Pings are answered, as long as ``answers_pings``.
+        Pings are answered, as long as ``answers_pings`` is set.
         """
-        with trio.fail_after(self.patience):
+        with trio.fail_after(self.timeout):
             while True:
                 for event in self.reader.events():
                     if isinstance(event, TextMessage):
@@ -190,12 +191,12 @@ class Socket:
                 self.reader.receive_data(data)
 
     async def ask(self, method: str, params: Any = None, *, id: int = 1) -> Any:
-        """A request, and the next thing that comes."""
+        """Send a request, and return the next message."""
         await self.message({"jsonrpc": "2.0", "id": id, "method": method, **({"params": params} if params else {})})
         return await self.receive()
 
     async def initialize(self, revision: str, capabilities: Sequence[str] = ()) -> Any:
-        """The handshake; its result."""
+        """Run the handshake, and return its result."""
         info = {"name": "raw", "version": "1"}
         params = {"protocolVersion": revision, "capabilities": {name: {} for name in capabilities}, "clientInfo": info}
         answer = await self.ask("initialize", params, id=0)
@@ -203,25 +204,25 @@ class Socket:
         return answer["result"]
 
     async def wait_closed(self) -> None:
-        """Until the other side has closed the TCP connection too; a close frame is answered."""
+        """Wait until the other side has closed the TCP connection, answering a close frame."""
         while (came := await self.receive()) is not None:
             if isinstance(came, int):
                 with suppress(trio.BrokenResourceError):
                     await self.close()
 
     def cut(self) -> None:
-        """Close the socket without a word."""
+        """Close the socket without a close frame."""
         self.stream.socket.close()
 
     def reset(self) -> None:
-        """Like :meth:`cut`, but drop unsent data."""
+        """Reset the connection, which drops unsent data."""
         self.stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.cut()
 
 
 @define(eq=False)
 class Accepted:
-    """A connection at the server's end, of which the head of the request has been read."""
+    """A connection at the server's end whose request head has been read."""
 
     stream: Any
     head: str

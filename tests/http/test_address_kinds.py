@@ -1,4 +1,4 @@
-"""The allowed addresses for a host that another program names."""
+"""Classification of addresses: which ones a request to a host named by another program may use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_special_addresses_are_not_public() -> None:
     assert [text for text in SPECIAL.split() if address_kind(parse_address(text)) is AddressKind.PUBLIC] == []
 
 
-def test_others_are() -> None:
+def test_public_addresses_are_public() -> None:
     assert [text for text in PUBLIC.split() if address_kind(parse_address(text)) is not AddressKind.PUBLIC] == []
 
 
@@ -57,7 +57,7 @@ def test_others_are() -> None:
         ("192.0.2.1", AddressKind.OTHER),
     ],
 )
-def test_what_the_others_are(text: str, kind: AddressKind) -> None:
+def test_address_has_its_kind(text: str, kind: AddressKind) -> None:
     assert address_kind(parse_address(text)) is kind
 
 

@@ -1,4 +1,4 @@
-"""A client's address, also behind proxies, and the limits for one address, on both HTTP servers.
+"""The address of a client, also behind proxies, and the limits for each address, on both HTTP servers.
 
 Source: RFC 7239; RFC 6585 section 4.
 """
@@ -44,7 +44,7 @@ def revealed(
     trusted: tuple[str, ...] = TRUSTED,
     scheme: str = "http",
 ) -> tuple[str | None, str]:
-    """The address and the scheme that are found."""
+    """Return the client address and the scheme that the server derives."""
     raw = [(name.encode(), value.encode()) for name, value in headers]
     scope: dict[str, Any] = {"client": peer, "scheme": scheme, "headers": raw}
     Proxies.of(trusted).reveal(scope)
@@ -89,11 +89,11 @@ XFF, FORWARDED, PROTO = "x-forwarded-for", "forwarded", "x-forwarded-proto"
         pytest.param([(FORWARDED, "garbage"), (XFF, "203.0.113.9")], "203.0.113.9", id="one-unreadable"),
     ],
 )
-def test_address_behind_proxies(headers: list[tuple[str, str]], address: str) -> None:
+def test_address_behind_trusted_proxies_is_read_from_headers(headers: list[tuple[str, str]], address: str) -> None:
     assert revealed(headers)[0] == address
 
 
-def test_other_addresses_are_not_trusted() -> None:
+def test_proxy_headers_from_untrusted_addresses_are_ignored() -> None:
     said = [(XFF, "203.0.113.9"), (FORWARDED, "for=203.0.113.9;proto=https"), (PROTO, "https")]
     assert revealed(said, ("198.51.100.1", 1)) == ("198.51.100.1", "http")
     assert revealed(said, ("/run/mcp.sock", None)) == (None, "http")
@@ -114,12 +114,14 @@ def test_other_addresses_are_not_trusted() -> None:
         ([(PROTO, "http")], "https", "http"),
     ],
 )
-def test_scheme_behind_a_proxy(headers: list[tuple[str, str]], scheme: str, found: str) -> None:
+def test_scheme_behind_a_trusted_proxy_is_read_from_headers(
+    headers: list[tuple[str, str]], scheme: str, found: str
+) -> None:
     assert revealed(headers, scheme=scheme)[1] == found
 
 
 @pytest.mark.parametrize("wrong", ["proxy.example.com", "10.0.0.1/8", "*", ""])
-def test_an_invalid_network_is_reported(wrong: str, tmp_path: Path) -> None:
+def test_invalid_trusted_network_is_refused(wrong: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected an address, a network like"):
         HTTPOptions(forwarded=[wrong])
 
@@ -131,7 +133,7 @@ def test_an_invalid_network_is_reported(wrong: str, tmp_path: Path) -> None:
         assert "mcptrio.toml:3: http.forwarded: expected an address" in ended.stderr
 
 
-def test_one_network_is_one_client() -> None:
+def test_addresses_of_one_ipv6_network_share_a_limit() -> None:
     assert network_of("203.0.113.9") == "203.0.113.9"
     assert network_of("::ffff:203.0.113.9") == "203.0.113.9"
     assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1:2:3") == "2001:db8::/64"
@@ -139,7 +141,7 @@ def test_one_network_is_one_client() -> None:
     assert network_of("testclient") == "testclient"
 
 
-async def test_rate_of_an_address(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rate_of_an_address_is_limited(autojump_clock: trio.testing.MockClock) -> None:
     rates = OwnerRates(rate=2, burst=3, most=10)
     assert [rates.wait("192.0.2.1") for _ in range(5)] == [None, None, None, pytest.approx(0.5), pytest.approx(0.5)]
     assert rates.wait("192.0.2.2") is None
@@ -150,7 +152,7 @@ async def test_rate_of_an_address(autojump_clock: trio.testing.MockClock) -> Non
     assert [rates.wait("192.0.2.1") is None for _ in range(4)] == [True, True, True, False]
 
 
-async def test_addresses_that_are_remembered_are_bounded(autojump_clock: trio.testing.MockClock) -> None:
+async def test_number_of_tracked_addresses_is_bounded(autojump_clock: trio.testing.MockClock) -> None:
     rates = OwnerRates(rate=1, burst=1, most=10)
     for number in range(1000):
         assert rates.wait(f"198.51.{number // 256}.{number % 256}") is None
@@ -158,13 +160,13 @@ async def test_addresses_that_are_remembered_are_bounded(autojump_clock: trio.te
     assert len(rates) == 10
 
 
-async def test_too_many_from_one_address_are_refused(start: Starter) -> None:
+async def test_requests_over_the_rate_of_an_address_are_refused(start: Starter) -> None:
     server = await start(limits=HTTPLimits(address_rate=0.01, address_burst=3))
     answers = [await server.client.modern("echo") for _ in range(5)]
     assert [each.status_code for each in answers] == [200, 200, 200, 429, 429]
     assert 50 <= int(answers[-1].headers["retry-after"]) <= 100
     assert answers[-1].json()["error"]["message"] == "too many requests from this address"
-    # Whatever it is that is asked for.
+    # The rate applies to every path.
     assert (await server.client.http.get("/nothing")).status_code == 429
     assert (await server.client.http.get("/healthz")).status_code == 429
     with pytest.raises(Refused) as refused:
@@ -173,7 +175,7 @@ async def test_too_many_from_one_address_are_refused(start: Starter) -> None:
     assert server.app.exchanges == 0
 
 
-async def test_rate_counts_by_the_client_behind_a_proxy(start: Starter) -> None:
+async def test_rate_behind_a_proxy_is_limited_per_client_address(start: Starter) -> None:
     guard = FunctionGuard(lambda headers: Principal(subject="someone"))
     proxies = Proxies.of(["127.0.0.1"])
     server = await start(limits=HTTPLimits(address_rate=0.01, address_burst=1), proxies=proxies, guard=guard)
@@ -201,14 +203,14 @@ async def test_scheme_behind_a_proxy_reaches_the_guard(start: Starter) -> None:
     assert [each.url.partition(":")[0] for each in guard.seen] == ["https", "http"]
 
 
-async def test_stranger_cannot_choose_an_address(start: Starter) -> None:
+async def test_forwarded_address_of_an_untrusted_client_is_ignored(start: Starter) -> None:
     server = await start(limits=HTTPLimits(address_rate=0.01, address_burst=1))
     assert (await server.client.modern("echo", x_forwarded_for="203.0.113.1")).status_code == 200
     assert (await server.client.modern("echo", x_forwarded_for="203.0.113.2")).status_code == 429
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no Unix sockets")
-async def test_proxy_on_a_unix_socket(tmp_path: Path) -> None:
+async def test_proxy_on_a_unix_socket_is_trusted(tmp_path: Path) -> None:
     seen: list[Mapping[str, str]] = []
 
     def judge(headers: Mapping[str, str]) -> Principal | None:
@@ -233,7 +235,7 @@ async def test_proxy_on_a_unix_socket(tmp_path: Path) -> None:
 
             assert await ask(x_forwarded_for="203.0.113.1") != 429
             assert await ask(x_forwarded_for="203.0.113.1") == 429
-            # The proxy itself has no address, and so no rate.
+            # The proxy itself has no address, so no rate applies to it.
             assert {await ask() for _ in range(3)} != {429}
         shutdown.set()
     assert [each.address for each in guard.seen] == ["203.0.113.1", None, None, None]

@@ -19,7 +19,7 @@ from .web import eventually
 
 
 async def status(server: Server, request: bytes) -> tuple[int, bytes]:
-    """The status and everything that follows, for raw bytes."""
+    """Send raw bytes, and return the status and the rest of the response."""
     stream = await trio.open_tcp_stream("127.0.0.1", server.port)
     async with stream:
         await stream.send_all(request)
@@ -51,7 +51,7 @@ async def test_dns_rebinding_is_refused(start: Starter) -> None:
     assert (await server.client.modern("echo", host="127.0.0.1:1", origin="http://127.0.0.1:1")).status_code == 200
 
 
-async def test_statuses_of_bad_requests(start: Starter) -> None:
+async def test_bad_request_gets_its_status(start: Starter) -> None:
     server = await start(limits=HTTPLimits(message=MessageLimits(bytes=1000), header_bytes=4000))
     host = "host: localhost"
 
@@ -101,7 +101,9 @@ async def test_slow_body_times_out(start: Starter) -> None:
     assert (await status(server, post("host: localhost", body=b"{", length=100)))[0] == 408
 
 
-async def test_client_that_leaves_in_its_body_is_no_error(start: Starter, caplog: pytest.LogCaptureFixture) -> None:
+async def test_disconnect_within_a_body_is_not_logged_as_an_error(
+    start: Starter, caplog: pytest.LogCaptureFixture
+) -> None:
     server = await start()
     stream = await trio.open_tcp_stream("127.0.0.1", server.port)
     await stream.send_all(post("host: localhost", body=b"{", length=100))
@@ -112,7 +114,7 @@ async def test_client_that_leaves_in_its_body_is_no_error(start: Starter, caplog
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_exchanges_past_the_limit_are_503(start: Starter) -> None:
+async def test_exchanges_over_the_limit_get_503(start: Starter) -> None:
     server = await start(limits=HTTPLimits(streams=1))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.client.modern, "slow")
@@ -124,8 +126,8 @@ async def test_exchanges_past_the_limit_are_503(start: Starter) -> None:
     assert (await server.client.modern("echo")).status_code == 200
 
 
-async def test_health_and_readiness(start: Starter) -> None:
-    """Probes call by address, so the host is not checked here."""
+async def test_health_and_readiness_report_the_state(start: Starter) -> None:
+    """Probes connect by address, so the Host header is not checked here."""
     server = await start()
     http = server.client.http
 
@@ -139,7 +141,7 @@ async def test_health_and_readiness(start: Starter) -> None:
     assert (await http.get("/readyz")).json()["ready"] is False
 
 
-async def test_page_of_an_allowed_origin_can_read(start: Starter) -> None:
+async def test_page_of_an_allowed_origin_can_read_responses(start: Starter) -> None:
     server = await start(origins=OriginPolicy.with_loopback(["https://app.example.com"]))
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "content-type,mcp-param-x"}
     preflight = await server.client.http.options("/mcp", headers={"origin": "https://app.example.com", **asked})
@@ -157,7 +159,7 @@ async def test_page_of_an_allowed_origin_can_read(start: Starter) -> None:
     assert "access-control-allow-origin" not in refused.headers
 
 
-async def test_sessions_need_the_application_to_run(start: Starter, caplog: pytest.LogCaptureFixture) -> None:
+async def test_session_before_the_application_runs_is_refused(start: Starter, caplog: pytest.LogCaptureFixture) -> None:
     server = await start()
     app = HTTPApp(EchoEngine(), sessions=server.sessions, events=server.events)
 
@@ -166,7 +168,7 @@ async def test_sessions_need_the_application_to_run(start: Starter, caplog: pyte
 
 
 async def test_lifespan_is_accepted() -> None:
-    """Driven as an ASGI server does."""
+    """The test drives the application as an ASGI server does."""
     app = HTTPApp(EchoEngine(), sessions=None, events=None)  # type: ignore[arg-type]
     events = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
     sent: list[Any] = []
@@ -181,8 +183,8 @@ async def test_lifespan_is_accepted() -> None:
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 
-async def test_mounted_application_finds_its_path(start: Starter) -> None:
-    """Some servers leave the mount point in the path, others do not."""
+async def test_application_below_a_mount_point_finds_its_path(start: Starter) -> None:
+    """Some ASGI servers leave the mount point in the path, others remove it."""
     server = await start()
     statuses: list[int] = []
 
@@ -205,7 +207,7 @@ async def test_mounted_application_finds_its_path(start: Starter) -> None:
     assert statuses == [400, 400, 400, 400, 404]
 
 
-async def test_body_that_is_compressed_is_415(start: Starter) -> None:
+async def test_compressed_body_gets_415(start: Starter) -> None:
     server = await start()
     refused, text = await status(server, post("host: localhost", "content-encoding: gzip"))
 
@@ -215,8 +217,8 @@ async def test_body_that_is_compressed_is_415(start: Starter) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost:", "localhost.", "localhost.:80", "[::1]:", "127.0.0.1:"])
-async def test_every_spelling_of_a_host_is_served(start: Starter, host: str) -> None:
-    """RFC 9110 section 4.2.3 allows an empty port; a name with a dot at its end is the same name, absolute."""
+async def test_every_spelling_of_an_allowed_host_is_accepted(start: Starter, host: str) -> None:
+    """RFC 9110 section 4.2.3 allows an empty port; a name that ends with a dot is the same name in absolute form."""
     server = await start()
 
     assert (await server.client.modern("echo", host=host)).status_code == 200
@@ -237,8 +239,8 @@ async def test_probes_may_use_head_and_options(start: Starter, path: str) -> Non
     assert (post.status_code, post.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
-async def test_page_can_read_refusals_of_every_path(start: Starter) -> None:
-    """Without CORS headers on them, a page gets "Failed to fetch" where it should get 404 or 429."""
+async def test_refusals_of_every_path_have_cors_headers(start: Starter) -> None:
+    """Without CORS headers, a page gets "Failed to fetch" instead of the 404 or 429."""
     server = await start(
         limits=HTTPLimits(address_rate=0.01, address_burst=2), origins=OriginPolicy.with_loopback(["https://a.example"])
     )
@@ -274,8 +276,8 @@ async def test_page_can_read_refusals_of_every_path(start: Starter) -> None:
         ("/mcp", "/mcp/mcp"),
     ],
 )
-async def test_mounted_below_any_path(start: Starter, root: str, path: str) -> None:
-    """Some servers leave the mount point in the path, as ASGI 3 says, and some proxies take it away."""
+async def test_application_mounted_below_any_path_is_served(start: Starter, root: str, path: str) -> None:
+    """Some servers leave the mount point in the path, as ASGI 3 specifies, and some proxies remove it."""
     server = await start()
     sent: list[Any] = []
     app: ASGIApp = server.app
@@ -292,8 +294,8 @@ async def test_mounted_below_any_path(start: Starter, root: str, path: str) -> N
     assert sent[0]["status"] == 405
 
 
-async def test_client_that_leaves_early_gets_a_complete_response(start: Starter) -> None:
-    """Frameworks around an ASGI application take none for a fault of the application."""
+async def test_response_is_complete_after_an_early_disconnect(start: Starter) -> None:
+    """Frameworks around an ASGI application report an incomplete response as an error of the application."""
     server = await start()
     events = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
     sent: list[Any] = []
@@ -311,11 +313,11 @@ async def test_client_that_leaves_early_gets_a_complete_response(start: Starter)
     assert sent[0]["status"] == 499
 
 
-# One client among others
+# Limits of one client
 
 
 async def from_address(server: Server, address: str, request: bytes) -> int:
-    """The status for a client with another address of this machine."""
+    """Return the status of a request from another address of this machine."""
     stream = await trio.open_tcp_stream("127.0.0.1", server.port, local_address=address)
     async with stream:
         await stream.send_all(request)
@@ -329,7 +331,7 @@ def slow() -> bytes:
     return post("host: localhost", *headers, body=json.dumps(message).encode())
 
 
-async def test_one_address_leaves_room_for_others(start: Starter) -> None:
+async def test_requests_of_one_address_leave_capacity_for_others(start: Starter) -> None:
     server = await start(limits=HTTPLimits(streams=8))
     statuses: list[int] = []
 
@@ -349,7 +351,7 @@ async def test_one_address_leaves_room_for_others(start: Starter) -> None:
     assert server.app.exchanges == 0
 
 
-async def test_routes_of_plugins_take_no_places_of_the_endpoint(start: Starter) -> None:
+async def test_routes_of_plugins_do_not_count_against_the_endpoint_limit(start: Starter) -> None:
     server = await start(limits=HTTPLimits(streams=1))
     entered = trio.Event()
 
@@ -378,7 +380,7 @@ async def test_session_rate_limit_per_client_is_429(start: Starter) -> None:
     assert opened[3].json()["id"] == 0
 
 
-async def test_large_messages_of_one_client_take_their_share_of_the_time(start: Starter) -> None:
+async def test_large_messages_of_one_client_are_limited_to_its_share_of_time(start: Starter) -> None:
     server = await start(limits=HTTPLimits(parse_share=1e-6))
     large = [{"a": [1, 2, 3]}] * 2000
     answers = [await server.client.modern("echo", {"a": items}) for items in (large, large, [])]
@@ -388,15 +390,15 @@ async def test_large_messages_of_one_client_take_their_share_of_the_time(start: 
     assert int(answers[1].headers["retry-after"]) > 60
 
 
-async def test_share_of_zero_is_no_limit(start: Starter) -> None:
+async def test_time_share_of_zero_disables_the_limit(start: Starter) -> None:
     server = await start(limits=HTTPLimits(parse_share=0))
     large = [{"a": [1, 2, 3]}] * 2000
 
     assert [(await server.client.modern("echo", {"a": large})).status_code for _ in range(3)] == [200] * 3
 
 
-async def test_idle_session_makes_room_for_a_new_one(start: Starter) -> None:
-    """Only its local part is released; the session continues with its next request."""
+async def test_idle_session_is_released_for_a_new_one(start: Starter) -> None:
+    """Only the local part of the session is released; the session continues with its next request."""
     server = await start()
     await server.client.initialize()
     first = server.client.session
@@ -409,7 +411,7 @@ async def test_idle_session_makes_room_for_a_new_one(start: Starter) -> None:
     assert len(server.engine.sessions) == 1
 
 
-async def test_busy_session_keeps_its_place(start: Starter) -> None:
+async def test_busy_session_is_not_released(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
     server.engine.limit = 1

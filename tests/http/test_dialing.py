@@ -1,4 +1,4 @@
-"""How a client gets to a server: TLS, proxies, and which of them the environment names."""
+"""How a client connects: TLS, proxies, and the environment variables that name them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .web import MODERN, Seen, Wire, answer, call, serving
 __all__: list[str] = []
 
 HOST = "mcp.test"
-"""Only a proxy knows where this is."""
+"""Only the proxy can resolve this name."""
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUEST_METHOD")
 
@@ -43,7 +43,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and a certificate that signs itself, for this machine and :data:`HOST`."""
+    """A key and a self-signed certificate for this machine and :data:`HOST`."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mcptrio tests")])
     now = datetime.now(UTC)
@@ -86,7 +86,7 @@ async def echo(seen: Seen, wire: Wire) -> None:
 # TLS
 
 
-async def test_private_authority(certificate: Path, server_tls: ssl.SSLContext) -> None:
+async def test_certificate_of_a_private_authority_is_accepted(certificate: Path, server_tls: ssl.SSLContext) -> None:
     tls = ssl.create_default_context(cafile=certificate)
     async with serving(echo, ssl=server_tls) as web:
         async with open_http_link(f"https://127.0.0.1:{web.port}/", print, dialing=Dialing(tls=tls)) as link:
@@ -96,7 +96,7 @@ async def test_private_authority(certificate: Path, server_tls: ssl.SSLContext) 
         assert web.connections == 1
 
 
-async def test_authority_of_the_environment(
+async def test_authority_in_ssl_cert_file_is_trusted(
     certificate: Path, server_tls: ssl.SSLContext, environment: pytest.MonkeyPatch
 ) -> None:
     environment.setenv("SSL_CERT_FILE", str(certificate))
@@ -109,7 +109,7 @@ async def test_authority_of_the_environment(
                 await link.exchange(call(), MODERN)
 
 
-async def test_untrusted_certificate(server_tls: ssl.SSLContext) -> None:
+async def test_untrusted_certificate_fails_the_request(server_tls: ssl.SSLContext) -> None:
     async with serving(echo, ssl=server_tls) as web:
         async with open_http_link(f"https://127.0.0.1:{web.port}/", print) as link:
             with pytest.raises(RequestFailed, match=r"no TLS with 127.0.0.1:.*: self.signed certificate") as caught:
@@ -118,7 +118,7 @@ async def test_untrusted_certificate(server_tls: ssl.SSLContext) -> None:
     assert web.seen == []
 
 
-async def test_file_of_the_environment_that_is_missing(environment: pytest.MonkeyPatch) -> None:
+async def test_missing_ssl_cert_file_fails_the_request(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("SSL_CERT_FILE", "/no/such/file.pem")
     async with serving(echo) as web:
         async with open_http_link(f"https://127.0.0.1:{web.port}/", print) as link:
@@ -126,14 +126,14 @@ async def test_file_of_the_environment_that_is_missing(environment: pytest.Monke
                 await link.exchange(call(), MODERN)
 
 
-async def test_tls_with_a_server_that_has_none() -> None:
-    async def shrugs(stream: trio.SocketStream) -> None:
+async def test_tls_to_a_plain_http_server_fails_the_request() -> None:
+    async def answer_in_plain_text(stream: trio.SocketStream) -> None:
         await stream.receive_some()
         await stream.send_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await stream.aclose()
 
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(trio.serve_tcp, shrugs, 0)
+        listeners = await nursery.start(trio.serve_tcp, answer_in_plain_text, 0)
         port = listeners[0].socket.getsockname()[1]
         async with open_http_link(f"https://127.0.0.1:{port}/", print) as link:
             with trio.fail_after(30), pytest.raises(RequestFailed, match=r"no TLS with"):
@@ -141,7 +141,7 @@ async def test_tls_with_a_server_that_has_none() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_closing_the_link_ends_tls_requests(certificate: Path, server_tls: ssl.SSLContext) -> None:
+async def test_closing_the_link_fails_pending_tls_requests(certificate: Path, server_tls: ssl.SSLContext) -> None:
     tls = ssl.create_default_context(cafile=certificate)
     waiting = trio.Event()
 
@@ -164,7 +164,7 @@ async def test_closing_the_link_ends_tls_requests(certificate: Path, server_tls:
 
 
 class Proxy:
-    """Connects to the server whatever it is asked for."""
+    """A proxy that connects to the same server for every requested host."""
 
     def __init__(self, to: int) -> None:
         self.to = to
@@ -187,10 +187,10 @@ class Proxy:
                 else:
                     await server.send_all(data)
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self.pass_on, client, server, nursery)
-                    nursery.start_soon(self.pass_on, server, client, nursery)
+                    nursery.start_soon(self.forward, client, server, nursery)
+                    nursery.start_soon(self.forward, server, client, nursery)
 
-    async def pass_on(self, source: trio.SocketStream, sink: trio.SocketStream, nursery: trio.Nursery) -> None:
+    async def forward(self, source: trio.SocketStream, sink: trio.SocketStream, nursery: trio.Nursery) -> None:
         try:
             async for chunk in source:
                 await sink.send_all(chunk)
@@ -209,7 +209,7 @@ async def proxied(to: int) -> AsyncIterator[Proxy]:
         nursery.cancel_scope.cancel()
 
 
-async def test_plain_http_through_a_proxy(environment: pytest.MonkeyPatch) -> None:
+async def test_http_request_through_a_proxy_has_an_absolute_target(environment: pytest.MonkeyPatch) -> None:
     async with serving(echo) as web, proxied(web.port) as proxy:
         environment.setenv("http_proxy", proxy.url)
         async with open_http_link(f"http://{HOST}/mcp?x=1", print) as link:
@@ -220,10 +220,10 @@ async def test_plain_http_through_a_proxy(environment: pytest.MonkeyPatch) -> No
         assert web.seen[0].headers["proxy-authorization"] == credentials
 
 
-async def test_tls_through_a_proxy(
+async def test_tls_through_a_proxy_uses_a_tunnel(
     certificate: Path, server_tls: ssl.SSLContext, environment: pytest.MonkeyPatch
 ) -> None:
-    """The proxy sees a tunnel, the server sees no credentials of the proxy."""
+    """The proxy sees a tunnel; the server does not see the credentials for the proxy."""
     tls = ssl.create_default_context(cafile=certificate)
     async with serving(echo, ssl=server_tls) as web, proxied(web.port) as proxy:
         environment.setenv("HTTPS_PROXY", proxy.url)
@@ -238,7 +238,7 @@ async def test_tls_through_a_proxy(
         assert "proxy-authorization" not in web.seen[0].headers
 
 
-async def test_certificate_of_another_host(
+async def test_certificate_of_another_host_fails_the_request(
     certificate: Path, server_tls: ssl.SSLContext, environment: pytest.MonkeyPatch
 ) -> None:
     tls = ssl.create_default_context(cafile=certificate)
@@ -251,7 +251,7 @@ async def test_certificate_of_another_host(
     assert web.seen == []
 
 
-async def test_proxy_that_refuses(environment: pytest.MonkeyPatch) -> None:
+async def test_refusal_of_a_proxy_fails_the_request(environment: pytest.MonkeyPatch) -> None:
     async with serving(echo) as web, proxied(web.port) as proxy:
         proxy.status = b"407 Proxy Authentication Required"
         environment.setenv("ALL_PROXY", proxy.url)
@@ -262,13 +262,13 @@ async def test_proxy_that_refuses(environment: pytest.MonkeyPatch) -> None:
     assert "p@ss" not in str(caught.value)
 
 
-async def test_proxy_that_breaks_off(environment: pytest.MonkeyPatch) -> None:
-    async def rude(stream: trio.SocketStream) -> None:
+async def test_proxy_that_closes_the_connection_fails_the_request(environment: pytest.MonkeyPatch) -> None:
+    async def hang_up(stream: trio.SocketStream) -> None:
         await stream.receive_some()
         await stream.aclose()
 
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(trio.serve_tcp, rude, 0)
+        listeners = await nursery.start(trio.serve_tcp, hang_up, 0)
         environment.setenv("ALL_PROXY", f"127.0.0.1:{listeners[0].socket.getsockname()[1]}")
         async with open_http_link(f"https://{HOST}/mcp", print) as link:
             with trio.fail_after(30), pytest.raises(RequestFailed, match=r"sent no readable answer"):
@@ -276,7 +276,7 @@ async def test_proxy_that_breaks_off(environment: pytest.MonkeyPatch) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_proxy_of_another_kind(environment: pytest.MonkeyPatch) -> None:
+async def test_unsupported_proxy_scheme_is_refused(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("ALL_PROXY", "socks5://me:secret@localhost:1080")
     with pytest.raises(ConfigError, match=r"ALL_PROXY: expected an http or https URL") as caught:
         async with open_http_link(f"https://{HOST}/", print):
@@ -315,7 +315,7 @@ async def test_proxy_of_another_kind(environment: pytest.MonkeyPatch) -> None:
         ("http://a.example/", {"ALL_PROXY": "http://p:1", "NO_PROXY": ",,  ,"}, "p:1"),
     ],
 )
-def test_proxy_of_the_environment(url: str, environment: dict[str, str], expected: str | None) -> None:
+def test_proxy_is_chosen_from_the_environment(url: str, environment: dict[str, str], expected: str | None) -> None:
     proxy = find_proxy(HTTPEndpoint.parse(url), environment)
 
     assert (None if proxy is None else proxy.authority) == expected

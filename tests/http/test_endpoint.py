@@ -1,4 +1,4 @@
-"""URLs are parsed."""
+"""Parsing of endpoint URLs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__: list[str] = []
         ("http://example.com?x=1", "example.com", 80, "/?x=1"),
     ],
 )
-def test_parts(url: str, authority: str, port: int, target: str) -> None:
+def test_endpoint_url_is_parsed_into_its_parts(url: str, authority: str, port: int, target: str) -> None:
     endpoint = HTTPEndpoint.parse(url)
 
     assert (endpoint.authority, endpoint.port, endpoint.target) == (authority, port, target)
@@ -70,14 +70,14 @@ def test_malformed_endpoint_url_is_refused(url: str) -> None:
         "me:secret@a#secret",
     ],
 )
-def test_error_gives_no_secret_away(url: str) -> None:
+def test_error_about_a_malformed_url_contains_no_secret(url: str) -> None:
     with pytest.raises(ValueError, match=r"^url: expected") as caught:
         HTTPEndpoint.parse(url)
     assert "secret" not in str(caught.value)
     assert "secret" not in shown_url(url)
 
 
-def test_credentials_are_apart() -> None:
+def test_credentials_in_a_url_are_separated_from_it() -> None:
     endpoint = HTTPEndpoint.parse("https://me:p%3Aw@example.com/x?y")
 
     assert endpoint.authorization == "Basic bWU6cDp3"
@@ -97,7 +97,7 @@ def test_credentials_are_apart() -> None:
         ("//example.com/m", "/m"),
     ],
 )
-def test_reference_of_the_same_origin(reference: str, target: str) -> None:
+def test_reference_of_the_same_origin_is_resolved(reference: str, target: str) -> None:
     assert HTTPEndpoint.parse("https://example.com/a/sse").join(reference).target == target
 
 
@@ -115,11 +115,11 @@ def test_reference_of_the_same_origin(reference: str, target: str) -> None:
         "https:\n//evil.example",
     ],
 )
-def test_reference_of_another_origin(reference: str) -> None:
+def test_reference_of_another_origin_is_refused(reference: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         HTTPEndpoint.parse("https://example.com/a/sse").join(reference)
 
 
-def test_shown_url_is_bounded() -> None:
+def test_shown_url_is_bounded_in_length() -> None:
     assert len(shown_url("http://a/" + "x" * 5000)) < 250
     assert shown_url("/path?secret") == "'/path'"

@@ -1,4 +1,4 @@
-"""Connections that stay open end when the token that they were opened with is no longer good.
+"""Open connections end when the token that they were opened with becomes invalid.
 
 Source: MCP 2026-07-28, basic/authorization, "Token Handling"; RFC 6455 section 7.4.1.
 """
@@ -76,7 +76,7 @@ async def memo(name: str) -> str:
     return name
 
 
-async def test_websocket_is_closed() -> None:
+async def test_websocket_is_closed_when_its_token_expires() -> None:
     async with serving() as here:
         port = here.client.port
         socket = await Socket.open(port, upgrade(port, "/ws", "Authorization: Bearer ada"))
@@ -88,7 +88,7 @@ async def test_websocket_is_closed() -> None:
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-async def test_stream_of_a_session_ends(resumed: bool) -> None:
+async def test_session_stream_ends_when_its_token_expires(resumed: bool) -> None:
     async with serving() as here:
         await here.client.initialize(**BEARER)
         async with here.client.stream("GET", **BEARER) as first:
@@ -104,8 +104,8 @@ async def test_stream_of_a_session_ends(resumed: bool) -> None:
             assert await again.rest() == []
 
 
-async def test_stream_ends_when_its_issuer_no_longer_calls_the_token_active(tmp_path: Path) -> None:
-    """As soon as a request with the token would be refused, though ``auth.limits.remember`` is a minute."""
+async def test_stream_ends_when_introspection_reports_its_token_inactive(tmp_path: Path) -> None:
+    """The stream ends when requests with the token are refused, although ``auth.limits.remember`` is a minute."""
     issuer = Issuer(clock=Clock(time.time()))
     issuer.active["ada"] = {"active": True, "sub": "ada", "aud": RESOURCE, "token_type": "Bearer"}
     table = f'resource = "{RESOURCE}"\nissuers = ["{ISSUER}"]\nintrospection = {{ client_id = "mcp", remember = 1 }}\n'
@@ -121,7 +121,7 @@ async def test_stream_ends_when_its_issuer_no_longer_calls_the_token_active(tmp_
             assert trio.current_time() - began < 30
 
 
-async def test_subscription_of_the_newest_revision_ends() -> None:
+async def test_subscription_of_the_newest_revision_ends_when_its_token_expires() -> None:
     message = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -143,7 +143,7 @@ async def test_subscription_of_the_newest_revision_ends() -> None:
         assert await events.rest() == []
 
 
-async def test_session_of_2024_ends() -> None:
+async def test_legacy_sse_session_ends_when_its_token_expires() -> None:
     async with serving() as here:
         request = (
             "GET /sse HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\nauthorization: Bearer ada\r\n\r\n"
@@ -161,18 +161,18 @@ async def test_session_of_2024_ends() -> None:
                     data += part
 
 
-async def test_stream_stays_open_while_its_token_is_good() -> None:
+async def test_stream_stays_open_while_its_token_is_valid() -> None:
     async with serving() as here:
         await here.client.initialize(**BEARER)
         async with here.client.stream("GET", **BEARER) as events:
             await events.next()
-            with trio.move_on_after(0.3) as patience:
+            with trio.move_on_after(0.3) as scope:
                 await events.rest()
-            assert patience.cancelled_caught
+            assert scope.cancelled_caught
 
 
-async def test_streams_that_have_ended_leave_nothing_behind() -> None:
-    """A client may open and close thousands of them before the guard looks at their tokens again."""
+async def test_ended_streams_are_removed_from_the_token_checks() -> None:
+    """A client may open and close thousands of streams before the guard checks their tokens again."""
 
     def judge(headers: Mapping[str, str]) -> Principal:
         return Principal(subject="ada")

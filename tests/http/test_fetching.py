@@ -1,4 +1,4 @@
-"""Small requests to URLs from others: their results, and the addresses that they do not reach."""
+"""Small requests to URLs that other programs supply: their results, and the addresses that are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 class Names(trio.abc.HostnameResolver):
-    """A name server that may change its mind: of each name the answers one after the other, the last for ever."""
+    """A resolver whose answers change: it returns the answers for a name one after another, and repeats the last."""
 
     def __init__(self, names: Mapping[str, Sequence[Sequence[str]]]) -> None:
         self.names = {name: list(answers) for name, answers in names.items()}
@@ -63,7 +63,7 @@ class Names(trio.abc.HostnameResolver):
 
 @pytest.fixture
 async def names() -> Names:
-    """For the run of the test."""
+    """Replace the resolver during the test."""
     resolver = Names({})
     trio.socket.set_custom_hostname_resolver(resolver)
     return resolver
@@ -90,7 +90,7 @@ async def refused(url: str, reach: AddressPolicy = AddressPolicy(), **options: A
 # Results
 
 
-async def test_a_request_and_its_answer() -> None:
+async def test_request_returns_status_headers_and_body() -> None:
     async def echo(seen: Seen, wire: Wire) -> None:
         await wire.reply({"got": seen.body.decode()}, 201, x_twice="1", X_Twice="2", set_cookie="a=b")
 
@@ -111,7 +111,7 @@ async def test_a_request_and_its_answer() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_just_an_answer(status: int) -> None:
+async def test_redirect_is_returned_and_not_followed(status: int) -> None:
     async def away(seen: Seen, wire: Wire) -> None:
         await wire.reply(None, status, location="http://169.254.169.254/latest/meta-data/")
 
@@ -122,7 +122,7 @@ async def test_a_redirect_is_just_an_answer(status: int) -> None:
     assert len(web.seen) == 1
 
 
-async def test_a_huge_answer() -> None:
+async def test_response_over_the_size_limit_fails() -> None:
     async def huge(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         while True:
@@ -134,7 +134,7 @@ async def test_a_huge_answer() -> None:
 
 
 @pytest.mark.parametrize(("size", "good"), [(1000, True), (1001, False)])
-async def test_the_bound_is_one_of_bytes(size: int, good: bool) -> None:
+async def test_response_size_limit_counts_bytes(size: int, good: bool) -> None:
     async def reply(seen: Seen, wire: Wire) -> None:
         await wire.reply(b"x" * size)
 
@@ -146,7 +146,7 @@ async def test_the_bound_is_one_of_bytes(size: int, good: bool) -> None:
                 await get(fetch, web.url)
 
 
-async def test_a_huge_head() -> None:
+async def test_response_head_over_the_size_limit_fails() -> None:
     async def huge(seen: Seen, wire: Wire) -> None:
         await wire.send(b"HTTP/1.1 200 OK\r\n")
         while True:
@@ -157,8 +157,8 @@ async def test_a_huge_head() -> None:
             await get(fetch, web.url)
 
 
-async def test_slow_answer_fails_after_the_total_timeout() -> None:
-    """Every byte arrives in time, but the complete answer does not."""
+async def test_slow_response_fails_after_the_total_timeout() -> None:
+    """Every byte arrives in time, but the complete response does not."""
 
     async def drip(seen: Seen, wire: Wire) -> None:
         await wire.stream()
@@ -172,7 +172,7 @@ async def test_slow_answer_fails_after_the_total_timeout() -> None:
     assert caught.value.delivered
 
 
-async def test_a_compressed_answer_is_not_unpacked() -> None:
+async def test_compressed_response_is_not_decompressed() -> None:
     async def packed(seen: Seen, wire: Wire) -> None:
         await wire.reply(gzip.compress(b"x" * 10_000_000), content_encoding="gzip")
 
@@ -181,7 +181,7 @@ async def test_a_compressed_answer_is_not_unpacked() -> None:
             await get(fetch, web.url)
 
 
-async def test_an_answer_that_breaks_off() -> None:
+async def test_incomplete_response_fails() -> None:
     async def half(seen: Seen, wire: Wire) -> None:
         await wire.head(content_length="100")
         await wire.send(b"half")
@@ -192,7 +192,7 @@ async def test_an_answer_that_breaks_off() -> None:
             await get(fetch, web.url)
 
 
-async def test_a_header_that_is_two() -> None:
+async def test_header_value_with_a_line_break_is_refused() -> None:
     async def never(seen: Seen, wire: Wire) -> None:
         raise AssertionError("it came")
 
@@ -201,7 +201,7 @@ async def test_a_header_that_is_two() -> None:
             await fetch(FetchRequest(url=web.url, headers={"x": "a\r\ny: b"}))
 
 
-# Where requests do not go
+# Refused addresses
 
 
 @pytest.mark.parametrize(
@@ -246,30 +246,30 @@ async def test_a_header_that_is_two() -> None:
         ("https://[2001:db8::1]/", "nothing is served"),
     ],
 )
-async def test_an_address_that_is_not_public(url: str, told: str) -> None:
+async def test_url_with_a_non_public_address_is_refused(url: str, told: str) -> None:
     message = await refused(url)
 
     assert told in message
     assert "secret" not in message
 
 
-async def test_a_name_is_judged_by_its_addresses(names: Names) -> None:
+async def test_name_is_refused_if_any_of_its_addresses_is_not_public(names: Names) -> None:
     names.names = {"evil.example.com": [["10.0.0.1"]], "mixed.example.com": [["93.184.215.14", "::1"]]}
 
     assert "one of a private network (10.0.0.1)" in await refused("https://evil.example.com/")
-    # One that is good does not help.
+    # A public address among them makes no difference.
     assert "one of this machine (::1)" in await refused("https://mixed.example.com/")
     assert "Name or service not known" in await refused("https://none.example.com/")
 
 
-async def test_a_name_with_too_many_addresses(names: Names) -> None:
+async def test_name_with_too_many_addresses_is_refused(names: Names) -> None:
     names.names = {"a.example.com": [[f"93.184.215.{number}" for number in range(17)]]}
 
     assert "expected 1 to 16 addresses, got 17" in await refused("https://a.example.com/")
 
 
-async def test_a_name_that_is_rebound(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Public when it is judged, this machine when it would be dialled: the address that was judged is dialled."""
+async def test_rebound_name_is_not_resolved_a_second_time(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second resolution would return this machine, so the address that was checked is dialled."""
     names.names = {"evil.example.com": [["93.184.215.14"], ["127.0.0.1"]]}
     dialled: list[str] = []
     connect = trio.open_tcp_stream
@@ -293,7 +293,7 @@ async def test_a_name_that_is_rebound(names: Names, monkeypatch: pytest.MonkeyPa
     assert names.asked == ["evil.example.com"]
 
 
-async def test_the_next_address_is_tried(names: Names) -> None:
+async def test_next_address_is_tried_when_the_first_fails(names: Names) -> None:
     async def reply(seen: Seen, wire: Wire) -> None:
         await wire.reply({})
 
@@ -307,7 +307,7 @@ async def test_the_next_address_is_tried(names: Names) -> None:
 # Allowed addresses
 
 
-async def test_this_machine_by_http_where_allowed(names: Names) -> None:
+async def test_http_url_of_this_machine_is_reached_if_allowed(names: Names) -> None:
     names.names = {"evil.example.com": [["127.0.0.1"]], "public.example.com": [["93.184.215.14"]]}
 
     async def reply(seen: Seen, wire: Wire) -> None:
@@ -322,13 +322,13 @@ async def test_this_machine_by_http_where_allowed(names: Names) -> None:
 @pytest.mark.parametrize(
     "address", ["169.254.169.254", "127.0.0.1", "224.0.0.1", "fe80::1", "0.0.0.0", "fd00:ec2::254"]
 )
-async def test_private_networks_are_nothing_else(names: Names, address: str) -> None:
+async def test_private_policy_does_not_allow_other_special_addresses(names: Names, address: str) -> None:
     names.names = {"a.example.com": [[address]]}
 
     assert "expected a public address" in await refused("https://a.example.com/", AddressPolicy(private=True))
 
 
-async def test_only_allowed_origins_are_reached(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_allowed_origins_are_reached_if_any_are_set(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     names.names = {"idp.corp": [["127.0.0.1"]], "other.corp": [["127.0.0.1"]]}
 
     async def reply(seen: Seen, wire: Wire) -> None:
@@ -359,7 +359,7 @@ async def test_only_allowed_origins_are_reached(names: Names, monkeypatch: pytes
         ("https://10.0.0.1/mcp", False),
     ],
 )
-def test_around_a_server(server: str, loopback: bool) -> None:
+def test_policy_around_a_server_allows_its_origin(server: str, loopback: bool) -> None:
     reach = AddressPolicy.around(server, origins=["https://as.corp/x"])
 
     assert reach.loopback is loopback
@@ -367,7 +367,7 @@ def test_around_a_server(server: str, loopback: bool) -> None:
     assert not reach.private
 
 
-def test_origins_are_urls() -> None:
+def test_allowed_origin_that_is_not_a_url_is_refused() -> None:
     with pytest.raises(ValueError, match="expected http"):
         AddressPolicy(origins=frozenset({"example.com"}))
     with pytest.raises(TypeError, match="expected a list"):
@@ -398,9 +398,7 @@ async def test_address_policy_applies_to_proxied_requests(environment: pytest.Mo
         assert [seen.target for seen in web.seen] == ["good.example.com:443", "unknown.example.com:443"]
 
 
-async def test_proxies_are_left_out_where_the_environment_does_not_count(
-    environment: pytest.MonkeyPatch, names: Names
-) -> None:
+async def test_proxies_are_ignored_without_trust_env(environment: pytest.MonkeyPatch, names: Names) -> None:
     async with proxy(environment) as web:
         await refused("https://unknown.example.com/", trust_env=False)
         assert web.seen == []

@@ -36,7 +36,7 @@ VERSIONS = ("2026-07-28", "2025-11-25", "2025-03-26")
 
 
 def judge(headers: Mapping[str, str]) -> Principal | None:
-    """``Bearer NAME SCOPE...``"""
+    """Authenticate ``Bearer NAME SCOPE...``."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme != "Bearer":
         raise AuthorizationError("expected a token", challenge="Bearer", headers={"X-Hint": "none"})
@@ -51,7 +51,7 @@ def judge(headers: Mapping[str, str]) -> Principal | None:
 
 
 class Notes:
-    """A plugin with an application of its own."""
+    """A plugin with its own ASGI application."""
 
     @tool
     async def open_to_all(self, ctx: Context) -> str:
@@ -71,11 +71,11 @@ class Notes:
 
     @mcptrio.hookimpl
     def setup(self, server: PluginSetup) -> None:
-        server.add_route("/beside", beside)
+        server.add_route("/describe", describe)
 
 
-async def beside(scope: Any, receive: Any, send: Any) -> None:
-    """Says what it was asked."""
+async def describe(scope: Any, receive: Any, send: Any) -> None:
+    """Respond with the request that was received."""
     body = b""
     while (event := await receive()).get("more_body"):
         body += event["body"]
@@ -102,7 +102,7 @@ class Here:
     server: Server
 
     async def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
-        """One request on a connection of its own."""
+        """Send one request on its own connection."""
         named = {"host": "localhost", "connection": "close", "content-length": str(len(body)), **headers}
         lines = [f"{method} {path} HTTP/1.1", *(f"{name.replace('_', '-')}: {value}" for name, value in named.items())]
         with trio.fail_after(30):
@@ -159,7 +159,7 @@ async def test_lists_show_only_what_the_scopes_allow(version: str) -> None:
             assert (await client.call_tool("write")).content[0].text == "written"  # type: ignore[union-attr]
 
 
-async def test_on_a_channel_a_call_that_lacks_scopes_is_an_error_that_names_them() -> None:
+async def test_call_without_its_scopes_on_a_channel_gets_an_error_that_names_them() -> None:
     server = Server(plugins=[Notes()])
     async with server.open() as running, trio.open_nursery() as nursery:
         ours, theirs = memory_channel_pair()
@@ -180,19 +180,19 @@ async def test_without_authentication_scopes_have_no_effect() -> None:
         assert (await client.read_resource("notes://secret")).contents[0].text == "hidden"  # type: ignore[union-attr]
 
 
-async def test_lists_hold_everything_where_clients_are_to_ask_for_more() -> None:
+async def test_lists_contain_everything_if_step_up_is_enabled() -> None:
     async with serving(list_all=True) as here, here.client("2026-07-28", "ada") as client:
         assert [each.name async for each in client.tools()] == ["open_to_all", "write"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_call_that_lacks_scopes_is_challenged_with_the_union(version: str) -> None:
+async def test_call_without_its_scopes_is_challenged_with_held_and_missing_scopes(version: str) -> None:
     async with serving() as here, here.client(version, "ada_read") as client:
         with pytest.raises(mcptrio.MCPError, match="more scopes are needed") as refused:
             await client.call_tool("write")
         assert isinstance(refused.value.__cause__, RequestFailed)
         assert refused.value.__cause__.status == 403
-        # The connection is as good as before.
+        # The connection can still be used.
         assert (await client.call_tool("open_to_all")).content[0].text == "ada"  # type: ignore[union-attr]
         assert (await client.read_resource("notes://secret")).contents[0].text == "hidden"  # type: ignore[union-attr]
 
@@ -236,7 +236,7 @@ async def test_guard_refusals_set_status_and_headers() -> None:
     assert (unlucky.status, unlucky.headers["retry-after"]) == (503, "3")
 
 
-async def test_a_guard_sees_the_head_of_the_request() -> None:
+async def test_guard_receives_the_head_of_the_request() -> None:
     async with serving() as here:
         await here.ask("GET", "/mcp?access_token=x", accept="text/event-stream", authorization="Basic x")
         [seen] = here.guard.seen
@@ -248,7 +248,7 @@ async def test_a_guard_sees_the_head_of_the_request() -> None:
     assert "access_token" not in repr(seen)
 
 
-async def test_documents_are_readable_from_every_origin() -> None:
+async def test_public_documents_are_readable_from_every_origin() -> None:
     async with serving() as here:
         read = await here.ask("GET", WELL_KNOWN, origin="https://app.example.com")
         preflight = await here.ask("OPTIONS", WELL_KNOWN, origin="https://app.example.com")
@@ -261,34 +261,34 @@ async def test_documents_are_readable_from_every_origin() -> None:
     assert (preflight.status, posted.status, elsewhere.status) == (204, 405, 421)
 
 
-async def test_the_application_of_a_plugin_is_served_at_its_path_and_below() -> None:
+async def test_plugin_application_is_served_at_its_path_and_below() -> None:
     async with serving() as here:
-        at = await here.ask("POST", "/beside", b"hello")
-        below = await here.ask("GET", "/beside/a/b")
+        at = await here.ask("POST", "/describe", b"hello")
+        below = await here.ask("GET", "/describe/a/b")
         not_below = await here.ask("GET", "/besides")
-        elsewhere = await here.ask("GET", "/beside", host="evil.example.com")
+        elsewhere = await here.ask("GET", "/describe", host="evil.example.com")
         assert here.guard.seen == []
         [name] = [plugin.name for plugin in here.server.status.plugins]
         await here.server.disable_plugin(name)
-        disabled = await here.ask("GET", "/beside")
+        disabled = await here.ask("GET", "/describe")
 
-    assert (at.status, at.body) == (200, b"POST /beside hello")
-    assert (below.status, below.body) == (200, b"GET /beside/a/b ")
+    assert (at.status, at.body) == (200, b"POST /describe hello")
+    assert (below.status, below.body) == (200, b"GET /describe/a/b ")
     assert (not_below.status, elsewhere.status, disabled.status) == (404, 421, 404)
 
 
-@pytest.mark.parametrize("path", ["/", "beside", "/beside/", "/a//b", "/a/../b", "/a b"])
+@pytest.mark.parametrize("path", ["/", "describe", "/describe/", "/a//b", "/a/../b", "/a b"])
 def test_malformed_route_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="expected a path like /auth"):
-        Server().catalog.routes.add(path, beside, Owner())
+        Server().catalog.routes.add(path, describe, Owner())
 
 
-def test_a_path_belongs_to_its_first_owner() -> None:
+def test_route_path_that_is_taken_is_refused() -> None:
     routes = Server().catalog.routes
-    routes.add("/a", beside, Owner(name="one"))
+    routes.add("/a", describe, Owner(name="one"))
 
     with pytest.raises(ValueError, match="already offered by one"):
-        routes.add("/a", beside, Owner(name="two"))
+        routes.add("/a", describe, Owner(name="two"))
     assert routes.at("/a/b/c") is not None
     assert routes.at("/b") is None
 
@@ -299,6 +299,6 @@ def test_malformed_scope_is_refused(scopes: list[str]) -> None:
         tool(scopes=scopes)
 
 
-def test_one_text_is_not_taken_for_many_scopes() -> None:
+def test_string_instead_of_a_list_of_scopes_is_refused() -> None:
     with pytest.raises(TypeError, match="expected several texts"):
         tool(scopes="read")

@@ -10,7 +10,7 @@ from mcptrio.http.server.exchange import read_headers
 from mcptrio.http.server.origins import HostPolicy, OriginPolicy
 
 
-def test_names_are_lowered_and_values_stripped() -> None:
+def test_header_names_are_lowercased_and_values_stripped() -> None:
     headers = Headers.of([(b"Mcp-Name", b"  tool\t"), (b"X", b"1"), (b"x", b"2")])
 
     assert dict(headers) == {"mcp-name": "tool", "x": "1, 2"}
@@ -19,7 +19,7 @@ def test_names_are_lowered_and_values_stripped() -> None:
 
 
 @pytest.mark.parametrize("raw", [[(b"A", b" 1 "), (b"b", b"")], [(b"A", b"1"), (b"b", b""), (b"a", b"2")]])
-def test_headers_are_read_in_one_way(raw: list[tuple[bytes, bytes]]) -> None:
+def test_read_headers_agrees_with_headers_of(raw: list[tuple[bytes, bytes]]) -> None:
     headers = read_headers(raw)
 
     assert (headers, headers.repeated) == (Headers.of(raw), Headers.of(raw).repeated)
@@ -60,7 +60,7 @@ def test_repeated_singular_header_is_refused(name: bytes) -> None:
         ("application/json;q=bad", True, False),
     ],
 )
-def test_accept(header: str | None, json: bool, events: bool) -> None:
+def test_accept_header_is_parsed(header: str | None, json: bool, events: bool) -> None:
     assert (accepts(header, JSON), accepts(header, EVENT_STREAM)) == (json, events)
 
 
@@ -77,7 +77,7 @@ def test_accept(header: str | None, json: bool, events: bool) -> None:
         (None, False),
     ],
 )
-def test_content_type(header: str | None, expected: bool) -> None:
+def test_content_type_of_json_is_recognized(header: str | None, expected: bool) -> None:
     assert is_json(header) is expected
 
 
@@ -99,11 +99,11 @@ def test_content_type(header: str | None, expected: bool) -> None:
         (None, False),
     ],
 )
-def test_host_on_loopback(host: str | None, expected: bool) -> None:
+def test_default_host_policy_allows_loopback_only(host: str | None, expected: bool) -> None:
     assert HostPolicy().allows(host) is expected
 
 
-def test_host_policy_of_a_bind() -> None:
+def test_host_policy_follows_the_bind_address() -> None:
     policy = HostPolicy.for_bind("10.0.0.1", ["mcp.example.com", "other.example.com:8443"])
 
     assert policy.allows("10.0.0.1:8000")
@@ -133,11 +133,11 @@ def test_host_policy_of_a_bind() -> None:
         ("chrome-extension://localhost", False),
     ],
 )
-def test_origin_on_loopback(origin: str | None, expected: bool) -> None:
+def test_default_origin_policy_allows_loopback_only(origin: str | None, expected: bool) -> None:
     assert OriginPolicy().allows(origin) is expected
 
 
-def test_origins_of_the_operator() -> None:
+def test_configured_origins_are_allowed_besides_loopback() -> None:
     policy = OriginPolicy.with_loopback(
         ["https://app.example.com", "http://a.example.com:81/", "null", "b.example.com"]
     )

@@ -1,4 +1,4 @@
-"""HTTP/2 over TLS: its service, and the attacks of clients on the server and on each other."""
+"""HTTP/2 over TLS: serving, and attacks of clients on the server and on each other."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ Event = MutableMapping[str, Any]
 
 
 class App:
-    """``/`` answers at once, ``/body`` with the length of the body, ``/large`` with more than a window, ``/fails`` in
-    part; ``/wait`` waits for the client to leave, or for ``go``."""
+    """An ASGI application with one behaviour per path.
+
+    ``/`` responds at once, ``/body`` with the length of the body, ``/large`` with more than a window, ``/fails`` with
+    a part; ``/wait`` waits for the client's disconnect, or for ``go``.
+    """
 
     def __init__(self) -> None:
         self.go = trio.Event()
@@ -101,7 +104,7 @@ class Answer:
 
 
 class Peer:
-    """An HTTP/2 client that also does what clients should not."""
+    """An HTTP/2 client that can also violate the protocol."""
 
     def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
         self.stream = stream
@@ -126,7 +129,7 @@ class Peer:
         await self.stream.send_all(self.h2.data_to_send())
 
     async def take(self) -> bool:
-        """Take what comes next. Returns whether the connection is still open."""
+        """Read the next data. Return whether the connection is still open."""
         try:
             data = await self.stream.receive_some(65536)
         except trio.BrokenResourceError:
@@ -227,7 +230,7 @@ def serving(authority: Authority, pair: tuple[Path, Path]) -> Serving:
 # Serving
 
 
-async def test_client_chooses_the_protocol_in_its_handshake(serving: Serving) -> None:
+async def test_protocol_is_negotiated_in_the_tls_handshake(serving: Serving) -> None:
     app = App()
     async with serving(app) as site:
         async with site.peer() as peer:
@@ -244,7 +247,7 @@ async def test_client_chooses_the_protocol_in_its_handshake(serving: Serving) ->
     assert first["server"] == ("127.0.0.1", site.port)
 
 
-async def test_tool_is_called(authority: Authority, pair: tuple[Path, Path]) -> None:
+async def test_tool_call_over_http2_returns_its_result(authority: Authority, pair: tuple[Path, Path]) -> None:
     server = Server()
     server.add_tool(lambda: "pong", name="ping")
     sockets = HTTPSockets(bind=["127.0.0.1:0"], tls=Certificates(files(pair), http2=True).context)
@@ -283,7 +286,7 @@ async def test_requests_of_a_connection_run_concurrently(serving: Serving) -> No
         assert (await peer.answer(waits)).body == b"ok"
 
 
-async def test_body_longer_than_a_window(serving: Serving) -> None:
+async def test_body_longer_than_a_window_is_received(serving: Serving) -> None:
     async with serving(App()) as site, site.peer() as peer:
         number = await peer.ask("/body", method="POST", end=False)
         left = 1_000_000
@@ -300,7 +303,7 @@ async def test_body_longer_than_a_window(serving: Serving) -> None:
         assert (await peer.answer(number)).body == b"1000000"
 
 
-async def test_requests_are_logged(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+async def test_http2_requests_are_in_the_access_log(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, ACCESS.name)
     async with serving(App(), access_log=True) as site, site.peer() as peer:
         await peer.answer(await peer.ask("/body?secret=1", method="POST"))
@@ -310,8 +313,8 @@ async def test_requests_are_logged(serving: Serving, caplog: pytest.LogCaptureFi
     assert "secret" not in line
 
 
-async def test_headers_are_not_logged(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
-    """hpack would log their values at level DEBUG."""
+async def test_header_values_are_not_logged_at_debug_level(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    """hpack would log them at level DEBUG."""
     caplog.set_level(logging.DEBUG)
     async with serving(App()) as site, site.peer() as peer:
         await peer.answer(await peer.ask(more=[("authorization", "Bearer secret")]))
@@ -319,8 +322,8 @@ async def test_headers_are_not_logged(serving: Serving, caplog: pytest.LogCaptur
     assert "secret" not in caplog.text
 
 
-async def test_websocket_is_not_offered(serving: Serving) -> None:
-    """Clients open a connection of HTTP/1.1 for it."""
+async def test_websocket_over_http2_is_not_offered(serving: Serving) -> None:
+    """Clients open an HTTP/1.1 connection for it."""
     async with serving(App()) as site, site.peer() as peer:
         await peer.answer(await peer.ask())
         assert not peer.settings.get(SettingCodes.ENABLE_CONNECT_PROTOCOL)
@@ -330,17 +333,17 @@ async def test_websocket_is_not_offered(serving: Serving) -> None:
         assert (await peer.answer(await peer.ask())).body == b"ok"
 
 
-# Ends
+# Ends of streams and connections
 
 
-async def test_application_that_fails_ends_its_own_stream(serving: Serving) -> None:
+async def test_application_error_ends_its_own_stream_only(serving: Serving) -> None:
     async with serving(App()) as site, site.peer() as peer:
         assert (await peer.answer(await peer.ask("/crash"))).status == 500
         assert (await peer.answer(await peer.ask("/fails"))).reset == ErrorCodes.INTERNAL_ERROR
         assert (await peer.answer(await peer.ask())).body == b"ok"
 
 
-async def test_application_is_notified_of_a_reset_and_of_a_disconnect(serving: Serving) -> None:
+async def test_application_is_notified_of_a_stream_reset_and_of_a_disconnect(serving: Serving) -> None:
     app = App()
     async with serving(app) as site:
         async with site.peer() as peer:
@@ -356,7 +359,7 @@ async def test_application_is_notified_of_a_reset_and_of_a_disconnect(serving: S
         await app.left.wait()
 
 
-async def test_response_in_flight_is_completed_at_the_end_and_no_other_begun(serving: Serving) -> None:
+async def test_shutdown_completes_responses_in_flight_and_begins_no_other(serving: Serving) -> None:
     app, shutdown = App(), trio.Event()
     async with serving(app, shutdown=shutdown, shutdown_timeout=30.0) as site, site.peer() as peer:
         idle = await peer.answer(await peer.ask())
@@ -396,7 +399,7 @@ async def test_idle_connection_is_closed_and_notified(serving: Serving) -> None:
 # Hostile clients
 
 
-async def test_body_that_stalls_is_answered_with_408(serving: Serving) -> None:
+async def test_stalled_body_gets_408(serving: Serving) -> None:
     async with serving(App(), limits=ConnectionLimits(body_timeout=0.2)) as site, site.peer() as peer:
         number = await peer.ask("/body", method="POST", end=False)
         assert (await peer.answer(number)).status == 408
@@ -414,7 +417,7 @@ async def test_data_after_an_early_answer_is_discarded(serving: Serving) -> None
         assert (await peer.answer(await peer.ask())).body == b"ok"
 
 
-async def test_client_that_opens_no_window_is_cut(serving: Serving) -> None:
+async def test_client_that_opens_no_window_is_disconnected(serving: Serving) -> None:
     app = App()
     async with serving(app, limits=ConnectionLimits(write_timeout=0.3)) as site, site.peer() as peer:
         peer.opens_window = False
@@ -423,7 +426,7 @@ async def test_client_that_opens_no_window_is_cut(serving: Serving) -> None:
         await eventually(lambda: app.running == 0)
 
 
-async def test_client_that_reads_nothing_is_cut(serving: Serving) -> None:
+async def test_client_that_reads_nothing_is_disconnected(serving: Serving) -> None:
     app = App()
     async with serving(app, limits=ConnectionLimits(write_timeout=0.3)) as site, site.peer() as peer:
         peer.h2.increment_flow_control_window(2**30)
@@ -434,12 +437,12 @@ async def test_client_that_reads_nothing_is_cut(serving: Serving) -> None:
             await peer.flush()
             await eventually(lambda: app.running > 0)
         except trio.BrokenResourceError:
-            pass  # on a slow machine it is cut already
+            pass  # on a slow machine it is disconnected already
         await eventually(lambda: app.running == 0)
 
 
-async def test_streams_that_are_reset_at_once_end_the_connection(serving: Serving) -> None:
-    """Otherwise one client would have any number of requests running (CVE-2023-44487)."""
+async def test_rapid_stream_resets_end_the_connection(serving: Serving) -> None:
+    """Otherwise one client could have any number of requests running (CVE-2023-44487)."""
     app = App()
     async with serving(app) as site:
         async with site.peer() as peer:
@@ -463,7 +466,7 @@ def frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
 
 
 def begun(*headers: tuple[str, str]) -> bytes:
-    """A connection with one request."""
+    """A connection with one request in flight."""
     peer = h2.connection.H2Connection(
         h2.config.H2Configuration(validate_outbound_headers=False, normalize_outbound_headers=False)
     )
@@ -509,8 +512,8 @@ HOSTILE: dict[str, bytes] = {
 }
 
 
-async def test_hostile_input_ends_one_connection_only(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
-    """Several of these end stock Hypercorn; a neighbour on an open connection is served all the while."""
+async def test_hostile_http2_input_ends_one_connection_only(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    """Several of these inputs end stock Hypercorn; meanwhile another client on an open connection is served."""
     caplog.set_level(logging.CRITICAL, "mcptrio.http.server")
     async with serving(App()) as site, site.peer() as neighbour:
         for name, attack in HOSTILE.items():

@@ -3,143 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import trio
-from attrs import define, field
 from hypercorn.middleware.dispatcher import TrioDispatcherMiddleware
 
-from mcptrio import Context, Server, tool
 from mcptrio.abc import Principal
 from mcptrio.errors import AuthorizationError
 from mcptrio.http.engine.limits import ConnectionLimits
-from mcptrio.http.engine.server import serve_asgi as serve
-from mcptrio.serve.http_options import make_http_app
 from mcptrio.serving import HTTPOptions, MessageLimits, ServerLimits, Timeouts
 from tests.guards import FunctionGuard
 from tests.interaction.applies import HANDSHAKE
-from tests.interaction.client import Peer
 from tests.interaction.wires import SSEWire
-from tests.server_options import server_options
 
+from .sse_site import PING, call, greet, site, status
 from .web import eventually
 
 __all__: list[str] = []
 
-PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
-
-
-@define(eq=False)
-class Work:
-    """Tools that wait, and talk."""
-
-    notes: list[str] = field(factory=list)
-    begun: trio.Event = field(factory=trio.Event)
-    ended: trio.Event = field(factory=trio.Event)
-    release: trio.Event = field(factory=trio.Event)
-
-    @tool
-    async def hold(self, ctx: Context) -> str:
-        """Wait until released."""
-        self.begun.set()
-        try:
-            await self.release.wait()
-        except trio.Cancelled:
-            self.notes.append("cancelled")
-            raise
-        finally:
-            self.ended.set()
-        return "released"
-
-    @tool
-    async def talk(self) -> str:
-        """Say more than sockets hold."""
-        return "x" * 20_000_000
-
-    @tool
-    async def whoami(self, ctx: Context) -> str:
-        """Who is calling."""
-        return ctx.principal.subject if ctx.principal else "nobody"
-
-
-@define(eq=False)
-class Site:
-    """A server that serves."""
-
-    port: int
-    server: Server
-    work: Work
-    nursery: trio.Nursery
-    shutdown: trio.Event
-
-    @asynccontextmanager
-    async def wire(self, **options: Any) -> AsyncIterator[SSEWire]:
-        """A stream that was asked for."""
-        wire = SSEWire(self.port, **options)
-        try:
-            await wire.open()
-            yield wire
-        finally:
-            await wire.aclose()
-
-    @asynccontextmanager
-    async def peer(self, revision: str = "2025-11-25", **options: Any) -> AsyncIterator[Peer]:
-        """A client that has shaken hands."""
-        async with self.wire(**options) as wire:
-            peer = Peer(revision=revision, wire=wire, nursery=self.nursery)
-            await self.nursery.start(peer.run)
-            await peer.begin()
-            yield peer
-
-
-@asynccontextmanager
-async def site(
-    options: HTTPOptions | None = None,
-    *,
-    wrap: Any = None,
-    connection: ConnectionLimits | None = None,
-    **more: Any,
-) -> AsyncIterator[Site]:
-    """A whole server on a socket; at the end nothing is left of any session."""
-    work = Work()
-    server = Server("tested", version="7", plugins=[work], **server_options(more))
-    shutdown = trio.Event()
-    with trio.fail_after(60):
-        async with server.open(), trio.open_nursery() as nursery:
-            app: Any = make_http_app(server, options or HTTPOptions())
-            await nursery.start(app.run)
-            app = wrap(app) if wrap is not None else app
-            [url] = await nursery.start(
-                partial(serve, app, bind="127.0.0.1:0", shutdown=shutdown, shutdown_timeout=0.5, limits=connection)
-            )
-            port = int(url.rpartition(":")[2])
-            here = Site(port, server, work, nursery, shutdown)
-            yield here
-            await eventually(lambda: not server.status.sessions)
-            nursery.cancel_scope.cancel()
-
-
-async def status(port: int, request: str, *headers: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
-    """Of the answer to any request."""
-    lines = [f"{request} HTTP/1.1", "connection: close", *headers]
-    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-        await stream.send_all("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
-        got = b""
-        while chunk := await stream.receive_some():
-            got += chunk
-    head, _, rest = got.partition(b"\r\n\r\n")
-    pairs = (line.split(": ", 1) for line in head.decode("latin-1").split("\r\n")[1:])
-    return int(got[9:12]), {name.lower(): value for name, value in pairs}, rest
-
-
 # Sessions
 
 
-async def test_first_event_says_where_to_post() -> None:
+async def test_first_event_contains_the_post_url() -> None:
     async with site() as here, here.wire() as one, here.wire() as other:
         path, _, id = one.endpoint.partition("?session_id=")
 
@@ -152,7 +39,7 @@ async def test_first_event_says_where_to_post() -> None:
 
 
 @pytest.mark.parametrize("revision", [*HANDSHAKE, "2026-07-28"])
-async def test_every_revision_is_spoken_as_over_a_pipe(revision: str) -> None:
+async def test_every_revision_is_served_as_over_a_pipe(revision: str) -> None:
     async with site() as here, here.peer(revision) as peer:
         assert await peer.text("whoami") == "nobody"
         [session] = here.server.status.sessions
@@ -160,7 +47,7 @@ async def test_every_revision_is_spoken_as_over_a_pipe(revision: str) -> None:
         assert session.revision == (revision if revision in HANDSHAKE else None)
 
 
-async def test_session_is_spoken_with_by_its_stream_alone() -> None:
+async def test_messages_are_sent_on_the_session_stream_only() -> None:
     """Responses, notifications and batches arrive on the stream; a POST gets only a status."""
     async with site() as here, here.peer("2025-03-26") as peer:
         batch = await peer.send([{"jsonrpc": "2.0", "id": f"b{n}", "method": "ping"} for n in range(2)])
@@ -170,7 +57,7 @@ async def test_session_is_spoken_with_by_its_stream_alone() -> None:
         assert [each["result"] for each in peer.received[-1]] == [{}, {}]
 
 
-async def test_an_invalid_message_is_refused_and_the_session_continues() -> None:
+async def test_invalid_message_is_refused_and_the_session_continues() -> None:
     async with site() as here, here.peer() as peer:
         assert isinstance(peer.wire, SSEWire)
         refused, body = await peer.wire.post(b"{")
@@ -185,7 +72,7 @@ async def test_an_invalid_message_is_refused_and_the_session_continues() -> None
     "query",
     ["", "?", "?session_id=", "?session_id=nobody", "?session_id=%ff", "?other=1", "?{0}&{0}", "?" + "a=1&" * 20],
 )
-async def test_session_that_does_not_exist(query: str) -> None:
+async def test_post_to_an_unknown_session_gets_404(query: str) -> None:
     async with site() as here, here.peer() as peer:
         assert isinstance(peer.wire, SSEWire)
         path, _, own = peer.wire.endpoint.partition("?")
@@ -196,7 +83,7 @@ async def test_session_that_does_not_exist(query: str) -> None:
         assert "no such session" in json.loads(body)["error"]["message"]
 
 
-# The end
+# Ends of sessions
 
 
 async def test_sse_disconnect_ends_the_session_and_its_requests() -> None:
@@ -215,8 +102,8 @@ async def test_sse_disconnect_ends_the_session_and_its_requests() -> None:
             assert (await late.post(PING, to=endpoint))[0] == 404
 
 
-async def test_leaving_in_the_middle_of_a_flood_ends_the_session() -> None:
-    """Nothing is read then: not by the client, and, because there is no room, not by the session."""
+async def test_disconnect_within_a_flood_ends_the_session() -> None:
+    """Then nothing is read: the client does not read, and the session does not because its buffer is full."""
     async with site(limits=ServerLimits(outbox=2)) as here:
         async with here.wire() as wire:
             await greet(wire)
@@ -248,7 +135,7 @@ async def test_drain_lets_calls_finish_and_ends_the_stream() -> None:
             await peer.ended.wait()  # the end of the response, in order: else h11 would say
 
 
-async def test_silent_stream_ends() -> None:
+async def test_stream_without_a_first_message_times_out() -> None:
     async with site(HTTPOptions(body_timeout=1.0)) as here, here.peer() as peer:
         async with here.wire() as silent:
             assert len(here.server.status.sessions) == 2
@@ -258,7 +145,7 @@ async def test_silent_stream_ends() -> None:
             assert await peer.text("whoami") == "nobody"  # a client may be silent after its first message
 
 
-async def test_silent_stream_gets_comments() -> None:
+async def test_idle_stream_gets_keepalive_comments() -> None:
     async with site(HTTPOptions(keepalive_interval=0.05)) as here, here.peer() as peer:
         assert isinstance(peer.wire, SSEWire)
         wire = peer.wire
@@ -267,7 +154,7 @@ async def test_silent_stream_gets_comments() -> None:
         assert await peer.text("whoami") == "nobody"
 
 
-async def test_client_that_does_not_read_is_cut() -> None:
+async def test_client_that_does_not_read_is_disconnected() -> None:
     async with site(connection=ConnectionLimits(write_timeout=0.2)) as here, here.wire() as unread:
         await greet(unread)
         await unread.send(call("hold"))
@@ -280,8 +167,8 @@ async def test_client_that_does_not_read_is_cut() -> None:
         assert (await unread.post(PING))[0] == 404
 
 
-async def test_post_waits_for_a_session_that_is_behind() -> None:
-    """For a bounded time; and when the client reads again, all is well."""
+async def test_post_to_a_session_with_a_full_queue_waits() -> None:
+    """The wait is bounded; when the client reads again, the session continues."""
     options = HTTPOptions(body_timeout=1.0)
     async with site(options, limits=ServerLimits(outbox=2)) as here, here.wire() as wire:
         await greet(wire)
@@ -300,28 +187,28 @@ async def test_post_waits_for_a_session_that_is_behind() -> None:
         while len(ids) < taken + 1:
             for message in await wire.receive() or pytest.fail("ended"):
                 ids |= {message["id"]} if "id" in message else set()
-        assert ids == {"talk", *(f"p{n}" for n in range(taken))}  # and not the one that was refused
+        assert ids == {"talk", *(f"p{n}" for n in range(taken))}  # the refused message is not among them
         assert (await wire.post(PING))[0] == 202
 
 
-# Bounds
+# Limits
 
 
-async def test_streams_leave_room_for_their_posts() -> None:
+async def test_open_streams_leave_capacity_for_their_posts() -> None:
     async with site(HTTPOptions(streams=4)) as here, here.peer(), here.peer() as peer:
         async with here.wire() as refused:
             assert (refused.status, refused.head["retry-after"]) == (503, "10")
         assert await peer.text("whoami") == "nobody"
 
 
-async def test_sessions_of_the_engine_are_bounded() -> None:
+async def test_session_over_the_engine_limit_is_refused() -> None:
     async with site(limits=ServerLimits(sessions=1)) as here, here.peer() as peer:
         async with here.wire() as refused:
             assert (refused.status, refused.head["retry-after"]) == (503, "10")
         assert await peer.text("whoami") == "nobody"
 
 
-async def test_requests_are_let_through_by_the_rules_of_the_endpoint() -> None:
+async def test_requests_are_checked_by_the_rules_of_the_endpoint() -> None:
     options = HTTPOptions(message=MessageLimits(bytes=1000), header_bytes=2000, body_timeout=0.3)
     json_type, length, stream = "content-type: application/json", "content-length: 2", "accept: text/event-stream"
     async with site(options) as here:
@@ -346,7 +233,7 @@ async def test_requests_are_let_through_by_the_rules_of_the_endpoint() -> None:
         assert headers_405["allow"] == "POST"
 
 
-async def test_web_pages_that_are_allowed_may_ask() -> None:
+async def test_pages_of_allowed_origins_pass_the_cors_preflight() -> None:
     async with site(HTTPOptions(allow_origins=["https://app.example.com"])) as here:
         asked = ["host: localhost", "origin: https://app.example.com"]
         for path, method in (("/sse", "GET"), ("/messages", "POST")):
@@ -364,14 +251,14 @@ async def test_web_pages_that_are_allowed_may_ask() -> None:
 
 
 def authenticate(headers: Mapping[str, str]) -> Principal | None:
-    """Tokens read ``person scope serial``."""
+    """Authenticate tokens of the form ``person scope serial``."""
     if "authorization" not in headers:
         raise AuthorizationError("expected a token", challenge="Bearer")
     person, scope, serial = headers["authorization"].split()
     return Principal(subject=person, scopes=frozenset({scope}), claims={"jti": serial})
 
 
-async def test_session_is_of_one_principal() -> None:
+async def test_session_is_available_to_its_own_principal_only() -> None:
     async with site(HTTPOptions(auth=FunctionGuard(authenticate))) as here:
         async with here.peer(headers={"authorization": "ann read 1"}) as peer:
             wire = peer.wire
@@ -392,10 +279,10 @@ async def test_session_is_of_one_principal() -> None:
         assert (await status(here.port, "POST /messages", *post, body=b"{}"))[0] == 401
 
 
-# Where it is
+# Paths
 
 
-async def test_mounted_below_a_prefix() -> None:
+async def test_post_url_contains_the_mount_prefix() -> None:
     def mounted(app: Any) -> Any:
         return TrioDispatcherMiddleware({"/ai tools": app})
 
@@ -405,20 +292,20 @@ async def test_mounted_below_a_prefix() -> None:
         assert await peer.text("whoami") == "nobody"
 
 
-async def test_prefix_never_becomes_a_host() -> None:
-    """Two slashes at the beginning of a reference name a host, to which the client would send everything."""
+async def test_prefix_with_two_slashes_never_becomes_a_host() -> None:
+    """Two slashes at the beginning of a reference name a host, to which the client would send every message."""
 
-    def odd(app: Any) -> Any:
+    def double_slashed(app: Any) -> Any:
         async def prefixed(scope: Any, receive: Any, send: Any) -> None:
             await app({**scope, "root_path": "//evil.example.com"}, receive, send)
 
         return prefixed
 
-    async with site(wrap=odd) as here, here.wire() as wire:
+    async with site(wrap=double_slashed) as here, here.wire() as wire:
         assert wire.endpoint.startswith("/evil.example.com/messages?")
 
 
-async def test_can_be_switched_off() -> None:
+async def test_legacy_sse_can_be_disabled() -> None:
     async with site(HTTPOptions(legacy_sse=False)) as here:
         async with here.wire() as wire:
             assert wire.status == 404
@@ -427,19 +314,7 @@ async def test_can_be_switched_off() -> None:
 
 
 @pytest.mark.parametrize("path", ["/sse", "/messages/"])
-def test_endpoint_on_one_of_its_paths(path: str) -> None:
+def test_endpoint_path_that_legacy_sse_uses_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="path: expected another path than /sse and /messages"):
         HTTPOptions(path=path)
     assert HTTPOptions(path=path, legacy_sse=False).path == path
-
-
-def call(name: str) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": {"name": name}}).encode()
-
-
-async def greet(wire: SSEWire) -> None:
-    """The handshake, by hand, after which nothing is read."""
-    params = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    await wire.send(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode())
-    assert await wire.receive()
-    await wire.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')

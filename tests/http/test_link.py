@@ -1,4 +1,4 @@
-"""A link and our own server, whole: a call in every revision, and the rest in the newest revision of each kind."""
+"""A link with our own server: a call in every revision, and the other features in the newest revision of each kind."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ MODERN = REVISIONS["2026-07-28"]
 EVERY = [pytest.param(revision, id=revision.version) for revision in REVISIONS.values()]
 HANDSHAKE = [each for each in EVERY if each.id == "2025-11-25"]
 NEWEST = [*HANDSHAKE, *(each for each in EVERY if each.id == MODERN.version)]
-"""The link treats revisions with a handshake alike, except that it sends no version header in the two oldest."""
+"""The link handles revisions with a handshake alike, except that it sends no version header in the two oldest."""
 
 
 @define
 class Peer:
-    """One link, used as a client uses it."""
+    """One link, used as the client uses it."""
 
     link: HTTPLink
     revision: Revision
@@ -89,7 +89,7 @@ class Peer:
 async def serving(
     *functions: Callable[..., Any], stores: Stores | None = None, **options: Any
 ) -> AsyncIterator[tuple[Server, str, trio.Event]]:
-    """A server of these tools, its URL, and what ends it."""
+    """Yield a server of these tools, its URL, and the event that stops it."""
     plugin = SimpleNamespace(**{function.__name__: function for function in functions})
     server = Server("tested", plugins=[plugin], settings=ServerSettings(stores=stores))
     shutdown = trio.Event()
@@ -132,7 +132,7 @@ async def steps(context: Context, many: int) -> str:
 
 
 @pytest.mark.parametrize("revision", EVERY)
-async def test_calls(revision: Revision) -> None:
+async def test_calls_return_their_results_in_every_revision(revision: Revision) -> None:
     async with serving(echo) as (_, url, _), connected(url, revision) as peer:
         for text in ("hello", "ä\u2028\n\0", "x" * 1_000_000):
             assert await peer.text("echo", {"text": text}) == text
@@ -141,8 +141,8 @@ async def test_calls(revision: Revision) -> None:
 
 
 @pytest.mark.parametrize("revision", NEWEST)
-async def test_error_of_a_method(revision: Revision) -> None:
-    """2026-07-28 refuses an unknown method with status 404; the others answer it, and keep the session."""
+async def test_unknown_method_gets_the_error_of_its_revision(revision: Revision) -> None:
+    """2026-07-28 refuses an unknown method with status 404; earlier revisions send an error and keep the session."""
     async with serving(echo) as (_, url, _), connected(url, revision) as peer:
         if revision.http.sessions:
             answer = await peer.ask("no/such")
@@ -171,11 +171,11 @@ async def test_progress_precedes_the_answer(revision: Revision) -> None:
         ]
 
 
-async def test_mirrored_arguments_satisfy_the_server() -> None:
-    mirrored = {"region": ("region",), "count": ("count",)}
+async def test_parameter_headers_are_accepted_by_the_server() -> None:
+    param_headers = {"region": ("region",), "count": ("count",)}
     async with serving(place) as (_, url, _), connected(url, MODERN) as peer:
         arguments = {"region": "münchen ", "count": 2**53 - 1}
-        assert await peer.text("place", arguments, mirrored=mirrored) == f"münchen  {2**53 - 1}"
+        assert await peer.text("place", arguments, param_headers=param_headers) == f"münchen  {2**53 - 1}"
         with pytest.raises(RequestFailed) as caught:
             await peer.text("place", arguments)
         assert caught.value.status == 400
@@ -184,8 +184,8 @@ async def test_mirrored_arguments_satisfy_the_server() -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_server_asks_back(revision: Revision) -> None:
-    """On the stream of the call; the answer is a POST of its own."""
+async def test_server_request_is_answered_in_its_own_post(revision: Revision) -> None:
+    """The request arrives on the stream of the call."""
 
     @tool
     async def where(context: Context) -> str:
@@ -216,8 +216,7 @@ async def test_unsolicited_messages_use_the_session_stream(revision: Revision) -
 
 
 @pytest.mark.parametrize("revision", NEWEST)
-async def test_leaving_an_exchange(revision: Revision) -> None:
-    """It cancels the request where the revision says so, and nothing but the exchange elsewhere."""
+async def test_leaving_an_exchange_cancels_the_request_if_the_revision_says_so(revision: Revision) -> None:
     started, cancelled, go = trio.Event(), trio.Event(), trio.Event()
 
     @tool
@@ -244,7 +243,7 @@ async def test_leaving_an_exchange(revision: Revision) -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_session_ends_with_the_link(revision: Revision) -> None:
+async def test_closing_the_link_ends_the_session(revision: Revision) -> None:
     sessions = MemorySessionStore()
     stores = Stores(sessions=sessions, events=MemoryEventStore())
     async with serving(echo, stores=stores) as (_, url, _):
@@ -255,14 +254,14 @@ async def test_session_ends_with_the_link(revision: Revision) -> None:
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_session_that_the_server_lost(revision: Revision) -> None:
+async def test_session_unknown_to_the_server_raises_session_lost(revision: Revision) -> None:
     sessions = MemorySessionStore()
     stores = Stores(sessions=sessions, events=MemoryEventStore())
     async with serving(echo) as (_, first, _):
         async with connected(first, revision) as peer:
             await peer.text("echo", {"text": "x"})
             async with serving(echo, stores=stores) as (_, second, _):
-                # The client sees this like a restart.
+                # To the client this looks like a restart.
                 async with connected(second, revision) as other:
                     other.link._session = peer.link._session
                     with pytest.raises(SessionLost):
@@ -271,8 +270,8 @@ async def test_session_that_the_server_lost(revision: Revision) -> None:
                     assert await other.text("echo", {"text": "again"}) == "again"
 
 
-async def test_call_that_outlives_its_response() -> None:
-    """The server primes the stream, lets us go, and has the answer when we are back."""
+async def test_call_longer_than_its_response_is_resumed() -> None:
+    """The server sends a priming event and closes the response; the client reconnects and receives the result."""
     go = trio.Event()
 
     @tool
@@ -290,7 +289,7 @@ async def test_call_that_outlives_its_response() -> None:
 
 
 @pytest.mark.parametrize("revision", NEWEST)
-async def test_many_calls_at_once(revision: Revision) -> None:
+async def test_concurrent_calls_get_their_own_results(revision: Revision) -> None:
     async with serving(echo, steps) as (_, url, _), connected(url, revision) as peer:
         texts: list[str] = []
 
@@ -306,7 +305,7 @@ async def test_many_calls_at_once(revision: Revision) -> None:
 
 
 @pytest.mark.parametrize("revision", NEWEST)
-async def test_server_that_stops_in_an_orderly_way(revision: Revision) -> None:
+async def test_call_after_a_server_shutdown_fails(revision: Revision) -> None:
     async with serving(echo) as (server, url, shutdown), connected(url, revision) as peer:
         assert await peer.text("echo", {"text": "x"}) == "x"
         shutdown.set()

@@ -1,4 +1,4 @@
-"""Faults of servers: each affects only its own request, with an error that describes it."""
+"""Faults of servers: each affects only its own request, and the error describes it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def replies(value: Any = None, status: int = 200, **headers: str) -> Handler:
 
 
 def sends(data: bytes, *, hang_up: bool = True) -> Handler:
-    """These bytes, and the end."""
+    """Send these bytes, and close the connection."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.send(data)
@@ -44,7 +44,7 @@ def sends(data: bytes, *, hang_up: bool = True) -> Handler:
 
 
 async def failure(handler: Handler, **options: Any) -> RequestFailed:
-    """How a call fails; a call to a healthy server over the same link goes through before and after it."""
+    """Return the error of a call; calls to a working server over the same link succeed before and after it."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.message["params"]["name"] == "good":
@@ -85,7 +85,7 @@ WRONG_ANSWERS: list[tuple[Handler, str]] = [
 
 
 @pytest.mark.parametrize(("handler", "text"), WRONG_ANSWERS)
-async def test_answer_that_is_none(handler: Handler, text: str) -> None:
+async def test_invalid_answer_fails_the_request(handler: Handler, text: str) -> None:
     error = await failure(handler, limits=MessageLimits(bytes=2000))
 
     with pytest.raises(RequestFailed, match=text):
@@ -115,7 +115,7 @@ BROKEN: list[tuple[Handler, str]] = [
 
 
 @pytest.mark.parametrize(("handler", "text"), BROKEN)
-async def test_connection_that_breaks(handler: Handler, text: str) -> None:
+async def test_broken_connection_fails_the_request(handler: Handler, text: str) -> None:
     error = await failure(handler)
 
     with pytest.raises(RequestFailed, match=text):
@@ -124,7 +124,7 @@ async def test_connection_that_breaks(handler: Handler, text: str) -> None:
     assert error.delivered
 
 
-async def test_refusal_with_an_error_of_the_protocol() -> None:
+async def test_refusal_with_a_json_rpc_error_reports_that_error() -> None:
     body = jsonrpc(id=2, error={"code": -32020, "message": "header mismatch", "data": {"header": "Mcp-Name"}})
     error = await failure(replies(body, 400))
 
@@ -136,7 +136,7 @@ async def test_refusal_with_an_error_of_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 500])
-async def test_credentials_that_a_server_repeats_are_not_shown(status: int) -> None:
+async def test_credentials_repeated_by_a_server_are_not_shown(status: int) -> None:
     async def echo(seen: Seen, wire: Wire) -> None:
         said = f"echo {seen.headers['authorization']} {seen.headers['x-api-key']}"
         if status == 400:
@@ -154,7 +154,7 @@ async def test_credentials_that_a_server_repeats_are_not_shown(status: int) -> N
         assert failed.value.reply.message == "echo *** ***"
 
 
-async def test_refusal_with_a_page() -> None:
+async def test_refusal_with_a_web_page_quotes_its_text() -> None:
     page = "<html>\r\n<h1>\x1b[31mBad\u202e Gateway</h1>\n" + "x" * 100_000
     error = await failure(replies(page.encode(), 502, content_type="text/html"))
 
@@ -166,14 +166,14 @@ async def test_refusal_with_a_page() -> None:
     assert len(str(error)) < 310
 
 
-async def test_refusal_with_a_page_that_has_a_title() -> None:
+async def test_refusal_with_a_titled_web_page_quotes_the_title() -> None:
     page = b"<!DOCTYPE html><HTML><head><title>502\nBad Gateway</title></head><body>nginx</body></HTML>"
     error = await failure(replies(page, 502, content_type="text/html"))
 
     assert str(error) == "HTTP 502: expected an answer of an MCP server, got a web page: 502 Bad Gateway"
 
 
-async def test_refusal_without_a_body() -> None:
+async def test_refusal_without_a_body_reports_the_status() -> None:
     error = await failure(replies(None, 503))
 
     assert str(error) == "HTTP 503"
@@ -188,9 +188,9 @@ async def test_redirect_is_not_followed(status: int) -> None:
     assert str(error) == f"HTTP {status}: the server redirects to 'https://elsewhere.example/mcp'; use that URL"
 
 
-async def test_refusal_whose_body_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_body_of_a_refusal_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     async def drips(seen: Seen, wire: Wire) -> None:
-        # In one piece, since it is not waited for long.
+        # In one piece, since the link does not wait long for the rest.
         await wire.send(b"HTTP/1.1 500 No\r\nContent-Type: text/plain\r\nContent-Length: 1000\r\n\r\nwell, ")
         await wire.wait_closed()
 
@@ -200,7 +200,7 @@ async def test_refusal_whose_body_never_ends(monkeypatch: pytest.MonkeyPatch) ->
     assert str(error) == "HTTP 500: well,"
 
 
-async def test_no_listener() -> None:
+async def test_refused_connection_fails_the_request() -> None:
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     port = listener.socket.getsockname()[1]
     await listener.aclose()
@@ -213,7 +213,7 @@ async def test_no_listener() -> None:
     assert "secret" not in str(caught.value)
 
 
-async def test_host_that_does_not_exist() -> None:
+async def test_unknown_host_fails_the_request() -> None:
     async with open_http_link("http://no-such-host.invalid/mcp", print) as link:
         with (
             trio.fail_after(60),
@@ -226,7 +226,7 @@ async def test_host_that_does_not_exist() -> None:
 
 @contextmanager
 def full_listener() -> Iterator[int]:
-    """The port of a listener whose queue is full: it answers nothing."""
+    """Yield the port of a listener whose queue is full, so connection attempts get no response."""
     with socket.socket() as listener, ExitStack() as stack:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1)
@@ -234,13 +234,13 @@ def full_listener() -> Iterator[int]:
         for each in waiting:
             each.setblocking(False)
             each.connect_ex(listener.getsockname())
-        # The queue accepts one more than its length.
+        # The queue accepts one connection more than its length.
         for each in waiting[:2]:
             assert select.select([], [each], [], 30)[1]
         yield listener.getsockname()[1]
 
 
-async def test_connection_that_is_never_made() -> None:
+async def test_connection_attempt_times_out() -> None:
     with full_listener() as port:
         async with open_http_link(f"http://127.0.0.1:{port}/", print, dialing=Dialing(connect_timeout=0.1)) as link:
             with trio.fail_after(30), pytest.raises(RequestFailed, match=r"within 0.1 seconds") as caught:
@@ -249,7 +249,7 @@ async def test_connection_that_is_never_made() -> None:
     assert not caught.value.delivered
 
 
-async def test_server_of_http_1_0() -> None:
+async def test_http10_server_is_supported() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         body = b'{"jsonrpc":"2.0","id":%d,"result":{}}' % seen.message["id"]
         await wire.send(b"HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n" + body)
@@ -261,7 +261,7 @@ async def test_server_of_http_1_0() -> None:
         assert web.connections == 3
 
 
-async def test_informational_responses_are_passed_over() -> None:
+async def test_informational_responses_are_skipped() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.send(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n")
         await wire.reply(answer(seen))
@@ -270,8 +270,8 @@ async def test_informational_responses_are_passed_over() -> None:
         assert await link.exchange(call(), MODERN) == Response(1, {})
 
 
-async def test_second_response_is_not_taken_for_the_next_answer() -> None:
-    """Seen in time, its connection is not used again; seen too late, the request fails and the connection goes."""
+async def test_surplus_response_is_not_used_for_the_next_request() -> None:
+    """If the surplus arrives too late to be noticed, the next request fails and the connection closes."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply(answer(seen, n=1))
@@ -288,7 +288,7 @@ async def test_second_response_is_not_taken_for_the_next_answer() -> None:
     assert all("expected a response to" in failure for failure in failures)
 
 
-async def test_refused_while_it_is_still_sent() -> None:
+async def test_refusal_during_the_upload_is_received() -> None:
     """The server reads the head, refuses and closes; its response arrives although it has not read the body."""
 
     async def handle(stream: trio.SocketStream) -> None:
@@ -321,19 +321,19 @@ async def test_answer_sent_byte_by_byte_is_read() -> None:
         assert await link.exchange(call(), MODERN) == Response(1, {"slow": True})
 
 
-async def test_error_without_an_id_is_the_answer() -> None:
-    """The server could not read the id of the only request there was."""
+async def test_error_without_an_id_answers_the_request() -> None:
+    """The server could not read the id of the only request."""
     body = jsonrpc(error={"code": -32700, "message": "what?"})
     async with linked(replies(body)) as (link, _, _):
         assert await link.exchange(call(), MODERN) == ErrorResponse(1, -32700, "what?")
 
 
-async def test_number_that_became_a_text_is_the_answer() -> None:
+async def test_numeric_id_returned_as_a_string_answers_the_request() -> None:
     async with linked(replies(jsonrpc(id="7", result={}))) as (link, _, _):
         assert await link.exchange(call(id=7), MODERN) == Response(7, {})
 
 
-async def test_array_in_the_revision_that_has_batches() -> None:
+async def test_array_is_accepted_in_the_revision_with_batches() -> None:
     body = [jsonrpc(method="notifications/a"), jsonrpc(id=9, result={}), 5, jsonrpc(id=1, result={"ours": True})]
     async with linked(replies(body)) as (link, _, received):
         assert await link.exchange(call(), BATCHED) == Response(1, {"ours": True})
@@ -344,7 +344,7 @@ async def test_array_in_the_revision_that_has_batches() -> None:
 
 
 @pytest.mark.parametrize("revision", [MODERN, HANDSHAKE])
-async def test_cancelled_exchange_hangs_up_at_once(revision: Any) -> None:
+async def test_cancelled_exchange_closes_its_connection_at_once(revision: Any) -> None:
     waiting, gone = trio.Event(), trio.Event()
 
     async def never(seen: Seen, wire: Wire) -> None:
@@ -360,7 +360,7 @@ async def test_cancelled_exchange_hangs_up_at_once(revision: Any) -> None:
         await gone.wait()
 
 
-async def test_broken_exchange_leaves_the_other_alone() -> None:
+async def test_broken_exchange_does_not_affect_another() -> None:
     both = trio.Event()
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -390,7 +390,7 @@ async def test_broken_exchange_leaves_the_other_alone() -> None:
     assert outcomes[2] == Response(2, {})
 
 
-async def test_a_thousand_calls_take_one_connection() -> None:
+async def test_sequential_calls_share_one_connection() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply(answer(seen))
 
@@ -403,7 +403,7 @@ async def test_a_thousand_calls_take_one_connection() -> None:
         assert Holdings.now().since(before) == []
 
 
-async def test_many_at_once_keep_few_connections() -> None:
+async def test_few_connections_are_kept_after_many_concurrent_calls() -> None:
     together = trio.Event()
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -420,7 +420,7 @@ async def test_many_at_once_keep_few_connections() -> None:
         await eventually(lambda: web.open <= MAX_IDLE_CONNECTIONS)
 
 
-async def test_idle_connection_that_the_server_closed_is_not_used() -> None:
+async def test_idle_connection_closed_by_the_server_is_not_reused() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply(answer(seen))
         wire.hang_up()
@@ -439,7 +439,7 @@ async def test_idle_connection_that_the_server_closed_is_not_used() -> None:
         lambda link: link.send(Notification("notifications/x"), MODERN),
     ],
 )
-async def test_link_that_was_left_is_closed(use: Callable[[Any], Awaitable[Any]]) -> None:
+async def test_request_on_a_closed_link_fails(use: Callable[[Any], Awaitable[Any]]) -> None:
     async with open_http_link("http://127.0.0.1:1/", print) as link:
         assert not link.closed
     assert link.closed
@@ -448,7 +448,7 @@ async def test_link_that_was_left_is_closed(use: Callable[[Any], Awaitable[Any]]
     assert "closed" in await link.wait_closed()
 
 
-async def test_closing_the_link_ends_pending_requests() -> None:
+async def test_closing_the_link_fails_pending_requests() -> None:
     waiting = trio.Event()
     outcomes: list[str] = []
 
@@ -476,7 +476,7 @@ async def test_closing_the_link_ends_pending_requests() -> None:
     assert sorted(outcomes) == ["closed", "closed", "closed", "the client has closed the connection"]
 
 
-async def test_closing_the_link_ends_connection_attempts() -> None:
+async def test_closing_the_link_fails_connection_attempts() -> None:
     async def ask() -> None:
         with pytest.raises(ConnectionClosed):
             await link.exchange(call(), MODERN)

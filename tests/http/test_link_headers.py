@@ -1,4 +1,4 @@
-"""The headers of a link: the protocol's, the user's, and credentials."""
+"""The headers that a link sends: the protocol's, the user's, and credentials."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__: list[str] = []
 
 
 async def accept(seen: Seen, wire: Wire) -> None:
-    """Answers every request and takes in everything else."""
+    """Answer every request, and accept every other message."""
     if seen.method == "GET":
         await wire.reply(None, 405)
     elif "id" in seen.message and "method" in seen.message:
@@ -34,7 +34,7 @@ def mcp_headers(seen: Seen) -> dict[str, str]:
     return {name: value for name, value in seen.headers.items() if name.startswith("mcp-")}
 
 
-async def test_every_message_is_one_post() -> None:
+async def test_each_message_is_sent_in_one_post() -> None:
     async with linked(with_session(accept)) as (link, web, _):
         await begin(link)
         await link.send(Notification("notifications/initialized"), HANDSHAKE)
@@ -68,8 +68,8 @@ async def test_handshake_has_neither_version_nor_session() -> None:
         ]
 
 
-async def test_per_request_revision_says_everything_and_has_no_session() -> None:
-    """Also where the server hands out a session id all the same."""
+async def test_per_request_revision_sends_all_headers_and_no_session_id() -> None:
+    """This holds also if the server sends a session id."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply(answer(seen), mcp_session_id=SESSION)
@@ -96,7 +96,7 @@ async def test_per_request_revision_says_everything_and_has_no_session() -> None
     assert len(web.of("DELETE")) == 1
 
 
-async def test_arguments_are_mirrored() -> None:
+async def test_annotated_arguments_are_sent_as_headers() -> None:
     arguments = {
         "where": {"region": "eu west"},
         "count": 42,
@@ -109,12 +109,12 @@ async def test_arguments_are_mirrored() -> None:
         "list": [1],
         "text": "=?base64?x?=",
     }
-    mirrored = {name: (name,) for name in (*arguments, "missing")} | {
+    param_headers = {name: (name,) for name in (*arguments, "missing")} | {
         "region": ("where", "region"),
         "deep": ("count", "x"),
     }
     async with linked(accept) as (link, web, _):
-        await link.exchange(call("t", arguments), MODERN, mirrored=mirrored)
+        await link.exchange(call("t", arguments), MODERN, param_headers=param_headers)
 
     params = {name: value for name, value in web.seen[0].headers.items() if name.startswith("mcp-param-")}
     assert params == {
@@ -127,10 +127,10 @@ async def test_arguments_are_mirrored() -> None:
     }
 
 
-async def test_name_that_would_be_another_header() -> None:
+async def test_parameter_header_name_with_a_line_break_is_refused() -> None:
     async with linked(accept) as (link, web, _):
         with pytest.raises(RequestFailed, match="cannot be written as HTTP") as caught:
-            await link.exchange(call("t", {"a": "b"}), MODERN, mirrored={"x: y\r\nz": ("a",)})
+            await link.exchange(call("t", {"a": "b"}), MODERN, param_headers={"x: y\r\nz": ("a",)})
         assert not caught.value.delivered
         assert web.seen == []
         await link.exchange(call(), MODERN)
@@ -140,7 +140,7 @@ async def test_name_that_would_be_another_header() -> None:
 
 
 @pytest.mark.parametrize("id", ["", "a b", "ä", "x" * 5000])
-async def test_session_id_that_is_none(id: str) -> None:
+async def test_invalid_session_id_fails_the_handshake(id: str) -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply(answer(seen), mcp_session_id=id)
 
@@ -149,7 +149,7 @@ async def test_session_id_that_is_none(id: str) -> None:
             await begin(link)
 
 
-async def test_refused_handshake_begins_no_session() -> None:
+async def test_refused_handshake_starts_no_session() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         error = {"jsonrpc": "2.0", "id": seen.message["id"], "error": {"code": -32602, "message": "no"}}
         await wire.reply(error, mcp_session_id=SESSION)
@@ -159,7 +159,7 @@ async def test_refused_handshake_begins_no_session() -> None:
     assert web.of("DELETE") == []
 
 
-async def test_session_is_deleted_at_the_end() -> None:
+async def test_session_is_deleted_when_the_link_closes() -> None:
     async with linked(with_session(accept)) as (link, web, _):
         await begin(link)
         link.settled(HANDSHAKE)
@@ -168,7 +168,7 @@ async def test_session_is_deleted_at_the_end() -> None:
     assert mcp_headers(delete) == {"mcp-session-id": SESSION, "mcp-protocol-version": HANDSHAKE.version}
 
 
-async def test_server_that_keeps_us_waiting_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_session_deletion_does_not_delay_closing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.method == "DELETE":
             await wire.wait_closed()
@@ -190,7 +190,7 @@ async def test_server_that_keeps_us_waiting_for_the_end(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 500])
-async def test_refused_end_is_no_error(status: int) -> None:
+async def test_refused_session_deletion_is_ignored(status: int) -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.method == "DELETE":
             await wire.reply("no", status)
@@ -202,9 +202,11 @@ async def test_refused_end_is_no_error(status: int) -> None:
 
 
 @pytest.mark.parametrize("use", ["exchange", "send"])
-async def test_lost_session(use: str) -> None:
-    """Said without asking again, until there is a new one; which is begun without the old id, and the old one is not
-    deleted."""
+async def test_lost_session_is_reported_until_a_new_one_starts(use: str) -> None:
+    """No request is sent meanwhile.
+
+    The new session starts without the old id, and the old session is not deleted.
+    """
     known = "s1"
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -259,8 +261,8 @@ async def test_unknown_method_with_404_does_not_end_the_session() -> None:
         (-32602, "the session argument is missing", False),
     ],
 )
-async def test_400_means_a_lost_session_only_where_it_says_so(code: int, message: str, lost: bool) -> None:
-    """Servers made after an example of the first TypeScript SDK answer with 400 where it should be 404."""
+async def test_400_means_a_lost_session_only_if_its_message_says_so(code: int, message: str, lost: bool) -> None:
+    """Servers modelled on an example of the first TypeScript SDK respond with 400 instead of 404."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}, 400)
@@ -272,7 +274,7 @@ async def test_400_means_a_lost_session_only_where_it_says_so(code: int, message
         assert isinstance(caught.value, SessionLost) is lost
 
 
-async def test_404_without_a_session_is_an_ordinary_refusal() -> None:
+async def test_404_without_a_session_is_a_refusal() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply("nothing here", 404)
 
@@ -283,18 +285,18 @@ async def test_404_without_a_session_is_an_ordinary_refusal() -> None:
             assert not isinstance(caught.value, SessionLost)
 
 
-async def test_revision_determines_the_cancellation() -> None:
+async def test_cancellation_by_disconnect_depends_on_the_revision() -> None:
     async with linked(accept) as (link, _, _):
         assert link.cancels_by_leaving(MODERN)
         assert not link.cancels_by_leaving(HANDSHAKE)
-        assert link.mirrors(MODERN)
-        assert not link.mirrors(HANDSHAKE)
+        assert link.sends_param_headers(MODERN)
+        assert not link.sends_param_headers(HANDSHAKE)
 
 
 # The user's headers, and credentials
 
 
-async def test_headers_of_the_user_go_with_every_request() -> None:
+async def test_user_headers_are_sent_with_every_request() -> None:
     headers = {"X-Tenant": "a", "User-Agent": "mine/1", "Authorization": "Bearer t"}
     async with linked(with_session(accept), headers=headers) as (link, web, _):
         await begin(link, settle=True)
@@ -325,21 +327,21 @@ async def test_headers_of_the_user_go_with_every_request() -> None:
         {"X": "sécret"},
     ],
 )
-async def test_headers_that_are_not_the_users(headers: dict[str, str]) -> None:
+async def test_reserved_or_invalid_user_header_is_refused(headers: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="headers: ") as caught:
         async with open_http_link("http://127.0.0.1:1/", print, headers=headers):
             pass
     assert "secret" not in str(caught.value)
 
 
-async def test_missing_token_is_named() -> None:
-    """A shell expands a variable that is not set to nothing."""
+async def test_empty_token_is_refused() -> None:
+    """A shell expands an unset variable to an empty string."""
     with pytest.raises(ValueError, match=r"^headers: Authorization: expected a token after Bearer, got nothing$"):
         async with open_http_link("http://127.0.0.1:1/", print, headers={"Authorization": "Bearer "}):
             pass
 
 
-async def test_credentials_of_the_url_are_shown_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+async def test_credentials_in_the_url_are_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -394,7 +396,7 @@ async def guarded(seen: Seen, wire: Wire) -> None:
         await wire.reply("who?", 401, www_authenticate='Bearer scope="x"')
 
 
-async def test_refused_credentials_are_renewed_once() -> None:
+async def test_refused_credentials_are_renewed_and_the_request_repeated() -> None:
     auth = Tokens("old", ["good"])
     async with linked(with_session(guarded), auth=auth) as (link, web, _):
         assert await link.exchange(call(), MODERN) == Response(1, {})
@@ -407,14 +409,14 @@ async def test_refused_credentials_are_renewed_once() -> None:
     assert set(auth.asked) == {("POST", web.url), ("GET", web.url), ("DELETE", web.url)}
 
 
-async def test_new_credentials_that_are_refused_too() -> None:
+async def test_renewed_credentials_that_are_refused_are_renewed_again() -> None:
     auth = Tokens("old", ["bad", "good"])
     async with linked(guarded, auth=auth) as (link, web, _):
         assert await link.exchange(call(), MODERN) == Response(1, {})
         assert len(web.seen) == 3
 
 
-async def test_credentials_that_are_refused_again_and_again() -> None:
+async def test_request_fails_after_repeated_refusals_of_renewed_credentials() -> None:
     auth = Tokens("old", ["bad", "worse", "wrong", "worst", "good"])
     async with linked(guarded, auth=auth) as (link, web, _):
         with pytest.raises(RequestFailed, match=r"HTTP 401: .*who") as caught:
@@ -423,8 +425,8 @@ async def test_credentials_that_are_refused_again_and_again() -> None:
         assert len(web.seen) == 5
 
 
-async def test_credentials_that_were_replaced_while_a_request_was_under_way() -> None:
-    """Its refusal is about the old credentials, so no newer ones are requested."""
+async def test_refusal_of_replaced_credentials_requests_no_newer_ones() -> None:
+    """The refusal is about the old credentials."""
     auth = Tokens("old", ["newer"])
 
     async def late(seen: Seen, wire: Wire) -> None:
@@ -439,7 +441,7 @@ async def test_credentials_that_were_replaced_while_a_request_was_under_way() ->
     assert auth.challenges == []
 
 
-async def test_no_other_credentials() -> None:
+async def test_request_fails_if_credentials_cannot_be_renewed() -> None:
     auth = Tokens("old", ["old"])
     async with linked(guarded, auth=auth) as (link, web, _):
         with pytest.raises(RequestFailed, match="HTTP 401"):
@@ -449,7 +451,7 @@ async def test_no_other_credentials() -> None:
             await link.send(Notification("notifications/x"), MODERN)
 
 
-async def test_refusal_without_an_authorization_is_an_ordinary_one() -> None:
+async def test_401_without_an_authorization_is_a_refusal() -> None:
     async with linked(guarded) as (link, _, _):
         with pytest.raises(RequestFailed, match="HTTP 401") as caught:
             await link.exchange(call(), MODERN)
@@ -464,14 +466,14 @@ async def test_refusal_without_an_authorization_is_an_ordinary_one() -> None:
         ("http://localhost/", {"headers": {"Authorization": "x"}, "auth": Tokens()}),
     ],
 )
-async def test_two_sources_of_credentials(url: str, options: dict[str, Any]) -> None:
+async def test_several_sources_of_credentials_are_refused(url: str, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected credentials from one of"):
         async with open_http_link(url, print, **options):
             pass
 
 
 async def test_loss_of_a_session_is_reported_once() -> None:
-    """A second request, which the server refuses later, says nothing about the session after the lost one."""
+    """A second request, which the server refuses later, does not affect the new session."""
     refuse = trio.Event()
 
     async def site(seen: Seen, wire: Wire) -> None:

@@ -1,4 +1,4 @@
-"""Event streams of a link: answers that come late, streams that break and are resumed, the stream of a session."""
+"""Event streams of a link: late answers, broken and resumed streams, and the stream of a session."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_messages_before_the_answer_are_received_in_order() -> None:
         assert received == [*[noted(str(number)) for number in range(100)], Request("s1", "ping")]
 
 
-async def test_stream_in_every_legal_shape() -> None:
+async def test_every_legal_form_of_a_stream_is_parsed() -> None:
     """A byte order mark, comments, CRLF, CR, events without data or of other types, data over several lines."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -79,8 +79,8 @@ async def test_stream_in_every_legal_shape() -> None:
         assert received == []
 
 
-async def test_connection_of_a_stream_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end comes a moment after the answer, which has not waited for it."""
+async def test_connection_of_a_stream_is_reused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the stream arrives shortly after the answer, which does not wait for it."""
     answered, ended = trio.Event(), trio.Event()
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -93,7 +93,7 @@ async def test_connection_of_a_stream_is_used_again(monkeypatch: pytest.MonkeyPa
         ended.set()
         ended = trio.Event()
 
-    # On a busy machine too; the next test is about the duration of the end.
+    # Raise the timeout for busy machines; the next test checks the timeout.
     monkeypatch.setattr("mcptrio.http.client.responses.LINGER_TIMEOUT", 30)
     async with linked(handle) as (link, web, _):
         for id in range(20):
@@ -101,12 +101,12 @@ async def test_connection_of_a_stream_is_used_again(monkeypatch: pytest.MonkeyPa
             over = ended
             answered.set()
             await over.wait()
-            # The end is on the loopback by now; its reader gets it before all tasks are idle.
+            # The end of the stream is in the loopback buffer; the link reads it before all tasks are idle.
             await trio.testing.wait_all_tasks_blocked(0.02)
         assert web.connections == 1
 
 
-async def test_stream_that_does_not_end_after_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stream_left_open_after_the_answer_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = trio.Event()
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -121,7 +121,7 @@ async def test_stream_that_does_not_end_after_the_answer(monkeypatch: pytest.Mon
         await gone.wait()
 
 
-async def test_rubbish_in_a_stream_is_passed_over() -> None:
+async def test_invalid_messages_in_a_stream_are_skipped() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         await wire.chunk(b"nonsense\n\ndata: {not json\n\ndata: [1]\n\n")
@@ -146,7 +146,7 @@ async def test_malformed_answer_fails_at_once() -> None:
         assert len(web.seen) == 1
 
 
-async def test_answer_to_something_else_in_a_stream() -> None:
+async def test_answer_with_another_id_fails_the_request() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         await wire.event(answer(seen) | {"id": 77})
@@ -156,8 +156,8 @@ async def test_answer_to_something_else_in_a_stream() -> None:
             await link.exchange(call(), HANDSHAKE)
 
 
-async def test_event_beyond_the_limit() -> None:
-    """It is not asked for again, though it has an id: it would be as large then."""
+async def test_event_over_the_size_limit_fails_the_request() -> None:
+    """The link does not resume, although the event has an id: the event would be as large again."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
@@ -171,7 +171,7 @@ async def test_event_beyond_the_limit() -> None:
         assert len(web.seen) == 1
 
 
-async def test_event_as_large_as_the_limit() -> None:
+async def test_event_of_the_size_limit_is_received() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         await wire.event(answer(seen, text="x" * 3_000_000))
@@ -187,7 +187,7 @@ async def test_event_as_large_as_the_limit() -> None:
 
 
 def breaking(*, clean: bool, times: int, retry: int | None = 100) -> Handler:
-    """A stream with a note, that ends ``times`` times; then the answer."""
+    """A stream with a notification that ends ``times`` times; then the answer."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.method == "POST":
@@ -208,7 +208,7 @@ def breaking(*, clean: bool, times: int, retry: int | None = 100) -> Handler:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_stream_is_resumed_across_three_breaks(clean: bool) -> None:
+async def test_stream_is_resumed_after_three_disconnects(clean: bool) -> None:
     async with linked(with_session(breaking(clean=clean, times=3))) as (link, web, received):
         await begin(link)
         assert await link.exchange(call(), HANDSHAKE) == Response(1, {"place": 3})
@@ -223,7 +223,7 @@ async def test_stream_is_resumed_across_three_breaks(clean: bool) -> None:
         assert all(later - earlier >= 0.1 for earlier, later in pairwise(times))
 
 
-async def test_wait_before_resuming_is_the_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resumption_waits_as_long_as_the_server_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcptrio.http.client.event_stream.DEFAULT_RETRY_SECONDS", 60.0)
     async with linked(breaking(clean=True, times=1, retry=400)) as (link, web, _):
         await link.exchange(call(), HANDSHAKE)
@@ -262,7 +262,7 @@ async def test_stream_without_ids_cannot_be_resumed(revision: Any) -> None:
         assert len(web.seen) == 1
 
 
-async def test_resumption_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resumption_without_progress_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         if seen.method == "POST":
@@ -275,12 +275,12 @@ async def test_resumption_without_progress_ends(monkeypatch: pytest.MonkeyPatch)
             await link.exchange(call(), HANDSHAKE)
         gets = web.of("GET")
         assert len(gets) == 6
-        # 0.1 at least, then twice as long each time.
+        # At least 0.1 seconds, then twice as long each time.
         assert gets[-1].time - gets[0].time > 0.1 + 0.1 + 0.15 + 0.3 + 0.6
 
 
 @pytest.mark.parametrize("status", [400, 404, 405])
-async def test_refused_resumption_fails_the_request_and_not_the_session(status: int) -> None:
+async def test_refused_resumption_fails_the_request_only(status: int) -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.method == "GET":
             await wire.reply("no such event", status)
@@ -300,7 +300,7 @@ async def test_refused_resumption_fails_the_request_and_not_the_session(status: 
         assert await link.exchange(call(id=2), HANDSHAKE) == Response(2, {})
 
 
-async def test_resumption_survives_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resumption_is_retried_while_the_server_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.method == "POST":
             await wire.stream()
@@ -318,7 +318,7 @@ async def test_resumption_survives_a_server_that_is_away(monkeypatch: pytest.Mon
         assert await link.exchange(call(), HANDSHAKE) == Response(1, {})
 
 
-async def test_cancelled_while_it_waits_to_resume() -> None:
+async def test_cancellation_during_the_wait_sends_no_resumption() -> None:
     async with linked(breaking(clean=True, times=1, retry=60_000)) as (link, web, _):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(link.exchange, call(), HANDSHAKE)
@@ -329,7 +329,7 @@ async def test_cancelled_while_it_waits_to_resume() -> None:
         assert len(web.seen) == 1
 
 
-async def test_id_that_cannot_be_sent_back_is_none() -> None:
+async def test_event_id_that_cannot_be_a_header_is_ignored() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         await wire.chunk(b"id: a\x01b\ndata:\n\n")
@@ -341,8 +341,7 @@ async def test_id_that_cannot_be_sent_back_is_none() -> None:
         assert len(web.seen) == 1
 
 
-def test_pauses() -> None:
-    """The server's, within bounds; after attempts in vain twice as long each time."""
+def test_reconnection_pause_is_bounded_and_doubles_after_failures() -> None:
     assert StreamPosition(retry_ms=2500).pause() == 2.5
     assert StreamPosition(retry_ms=0).pause() == 0.1
     assert StreamPosition(retry_ms=10**15).pause() == 30
@@ -400,15 +399,15 @@ async def test_session_stream_resumes_at_its_position() -> None:
         assert [get.headers.get("last-event-id") for get in web.of("GET")] == [None, "g/1", "g/2"]
 
 
-async def test_server_that_ends_every_stream_is_asked_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also with ``retry: 0`` and an id each time."""
+async def test_session_stream_backs_off_if_the_server_ends_every_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link backs off also if each stream has ``retry: 0`` and an id."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         await wire.event(id=str(len(web.seen)), retry=0)
         await wire.end()
 
-    # A quarter less or more than this.
+    # The pause varies by a quarter.
     monkeypatch.setattr("mcptrio.http.client.event_stream.DEFAULT_RETRY_SECONDS", 0.14)
     async with linked(with_session(handle)) as (link, web, _):
         await begin(link, settle=True)
@@ -420,7 +419,7 @@ async def test_server_that_ends_every_stream_is_asked_ever_more_rarely(monkeypat
 
 
 @pytest.mark.parametrize("status", [400, 404, 405, 406])
-async def test_server_without_a_session_stream_is_left_in_peace(status: int) -> None:
+async def test_session_stream_is_not_requested_again_after_405(status: int) -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.method == "GET":
             await wire.reply("no", status)
@@ -437,7 +436,7 @@ async def test_server_without_a_session_stream_is_left_in_peace(status: int) -> 
         assert await link.exchange(call(), HANDSHAKE) == Response(1, {"ok": True})
 
 
-async def test_page_instead_of_a_session_stream() -> None:
+async def test_web_page_instead_of_a_session_stream_is_not_requested_again() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply(b"<html>", content_type="text/html")
 
@@ -448,8 +447,8 @@ async def test_page_instead_of_a_session_stream() -> None:
         assert len(web.of("GET")) == 1
 
 
-async def test_forgotten_event_restarts_the_session_stream() -> None:
-    """404 with Last-Event-ID may be about the event; only without it is it about the session."""
+async def test_session_stream_restarts_if_the_server_has_dropped_the_event() -> None:
+    """A 404 with Last-Event-ID may concern the event; only without the header does it concern the session."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.method != "GET":
@@ -473,7 +472,7 @@ async def test_forgotten_event_restarts_the_session_stream() -> None:
         assert await link.exchange(call(), HANDSHAKE) == Response(1, {})
 
 
-async def test_404_on_the_session_stream_loses_the_session() -> None:
+async def test_404_for_the_session_stream_means_a_lost_session() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply("who are you?", 404)
 
@@ -486,7 +485,7 @@ async def test_404_on_the_session_stream_loses_the_session() -> None:
         assert len(web.seen) == 2
 
 
-async def test_second_handshake_moves_the_session_stream() -> None:
+async def test_second_handshake_opens_the_session_stream_of_the_new_session() -> None:
     closed: list[str] = []
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -523,8 +522,8 @@ async def test_revision_without_sessions_opens_no_stream() -> None:
         assert len(web.seen) == 1
 
 
-async def test_server_that_dies_while_streams_are_open() -> None:
-    """Waiting requests fail, the session's stream reconnects, and closing is quick."""
+async def test_server_crash_fails_requests_with_open_streams() -> None:
+    """The session stream reconnects, and closing the link is quick."""
     open_streams = 0
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -545,8 +544,8 @@ async def test_server_that_dies_while_streams_are_open() -> None:
             nursery.start_soon(ask, 2)
 
 
-async def test_server_that_asks_without_end_and_takes_no_answer() -> None:
-    """It does not get a connection for each of its questions, and calls go through all the same."""
+async def test_flood_of_server_requests_does_not_block_calls() -> None:
+    """The server accepts no responses, and does not get a connection for each of its requests."""
     held = 0
 
     async def handle(seen: Seen, wire: Wire) -> None:

@@ -1,4 +1,4 @@
-"""Open streams with few events: they need no worker task, and have all other properties of a stream."""
+"""Open streams with few events: they need no worker task, and otherwise behave like every stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .conftest import MODERN, Client, Events, modern_headers
 __all__: list[str] = []
 
 URI = "memo://" + "long" * 400
-"""In many updates this exceeds the system's buffers of a client that does not read."""
+"""Many updates with this URI exceed the system's buffers of a client that does not read."""
 
 
 @define
@@ -57,7 +57,7 @@ async def served(
         await until(lambda: engine.supervisor.in_flight == 0)
         assert app.exchanges == 0
         assert engine.status.sessions == ()
-        assert not any(app._keepalives.silent.values())
+        assert not any(app._keepalives.idle.values())
         shutdown.set()
         nursery.cancel_scope.cancel()
 
@@ -74,7 +74,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def listening(served: Served, *uris: str) -> AsyncIterator[Events]:
-    """A stream that has been acknowledged."""
+    """A stream whose subscription has been acknowledged."""
     message = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -97,7 +97,7 @@ async def listening(served: Served, *uris: str) -> AsyncIterator[Events]:
 
 
 def tasks() -> int:
-    """All there are."""
+    """All tasks of the run."""
 
     def below(task: trio.lowlevel.Task) -> int:
         return 1 + sum(below(child) for nursery in task.child_nurseries for child in nursery.child_tasks)
@@ -107,14 +107,14 @@ def tasks() -> int:
     return below(root)
 
 
-async def test_streams_have_no_worker_and_no_writer() -> None:
+async def test_open_streams_need_no_worker_and_no_writer_task() -> None:
     async with served() as server, AsyncExitStack() as stack:
-        # Workers that have begun streams stay for what comes next.
+        # Workers that have begun streams wait for the next request.
         streams = [await stack.enter_async_context(listening(server, "memo://a"))]
         before = tasks()
         streams += [await stack.enter_async_context(listening(server, "memo://a")) for _ in range(10)]
 
-        assert tasks() - before == 10  # what reads from the connection
+        assert tasks() - before == 10  # the task that reads the connection
         assert server.engine.supervisor.in_flight == 11
         for _ in range(2):
             server.engine.notify_resource_updated("memo://a")
@@ -124,7 +124,7 @@ async def test_streams_have_no_worker_and_no_writer() -> None:
                 assert event["data"]["params"]["uri"] == "memo://a"
 
 
-async def test_a_stream_that_is_left_is_forgotten_at_once() -> None:
+async def test_stream_is_removed_at_once_after_a_disconnect() -> None:
     async with served() as server, listening(server, "memo://a") as other:
         async with listening(server, "memo://a"):
             assert server.app.exchanges == 2
@@ -144,7 +144,7 @@ async def test_open_streams_count_as_exchanges() -> None:
             assert accepted.status == 200
 
 
-async def test_silence_is_broken_by_comments_again_and_again() -> None:
+async def test_idle_stream_gets_repeated_keepalive_comments() -> None:
     async with served(HTTPLimits(keepalive_interval=0.05)) as server, listening(server, "memo://a") as events:
         with trio.fail_after(30):
             for turn in range(1, 3):
@@ -161,7 +161,7 @@ async def test_a_client_that_does_not_read_is_disconnected_and_delays_no_other()
         listening(server, *uris),
         listening(server, *uris) as reading,
     ):
-        # One of them has to be gone; the other has to have each.
+        # One client must be disconnected; the other must receive every update.
         while server.engine.supervisor.in_flight == 2:
             for uri in uris:
                 server.engine.notify_resource_updated(uri)
@@ -169,7 +169,7 @@ async def test_a_client_that_does_not_read_is_disconnected_and_delays_no_other()
             assert [event["data"]["params"]["uri"] for event in got if event is not None] == uris
 
 
-async def test_the_end_of_the_server_is_notified_and_the_response_complete() -> None:
+async def test_shutdown_ends_streams_with_a_result_and_a_complete_response() -> None:
     async with served() as server, listening(server, "memo://a") as events:
         await server.engine.supervisor.drain()
         last = await events.next()
@@ -180,8 +180,8 @@ async def test_the_end_of_the_server_is_notified_and_the_response_complete() -> 
         assert await events.next() is None
 
 
-async def test_observers_see_everything_that_is_sent() -> None:
-    """An application's ``send`` is not bypassed."""
+async def test_wrapping_middleware_sees_everything_that_is_sent() -> None:
+    """The ``send`` of a wrapping application is not bypassed."""
     sent: list[MutableMapping[str, Any]] = []
 
     def around(app: HTTPApp) -> Any:

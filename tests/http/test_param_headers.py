@@ -1,4 +1,4 @@
-"""Mirrored headers: the value encoding, and what counts as a mismatch."""
+"""Parameter headers: the value encoding, and what counts as a mismatch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcptrio.http.headers import Headers
 from mcptrio.http.param_headers import check_method, check_parameters, decode_value, encode_value
 from mcptrio.protocol.messages import Request
 
-MIRRORED = {"region": ("where", "region"), "count": ("count",), "flag": ("flag",)}
+PARAM_HEADERS = {"region": ("where", "region"), "count": ("count",), "flag": ("flag",)}
 
 
 def headers(**values: str) -> Headers:
@@ -36,12 +36,12 @@ def headers(**values: str) -> Headers:
         (False, "false"),
     ],
 )
-def test_encoding_examples_of_the_specification(value: Any, expected: str) -> None:
+def test_encoding_matches_the_examples_of_the_specification(value: Any, expected: str) -> None:
     assert encode_value(value) == expected
 
 
 @given(st.text())
-def test_any_text_survives(value: str) -> None:
+def test_any_text_is_decoded_unchanged(value: str) -> None:
     encoded = encode_value(value)
 
     assert all(" " <= c <= "~" for c in encoded)
@@ -61,7 +61,7 @@ def test_any_text_survives(value: str) -> None:
         ("=?base64?=", "=?base64?="),
     ],
 )
-def test_decoded_only_between_both_markers(value: str, expected: str) -> None:
+def test_value_is_decoded_only_between_both_markers(value: str, expected: str) -> None:
     assert decode_value("x", value) == expected
 
 
@@ -86,7 +86,7 @@ def test_malformed_value_is_refused(value: str) -> None:
 
 
 @given(st.text(st.characters(max_codepoint=255)))
-def test_decoding_never_raises_anything_else(value: str) -> None:
+def test_decoding_raises_only_the_documented_error(value: str) -> None:
     for text in (value, f"=?base64?{value}?="):
         try:
             decode_value("x", text)
@@ -107,7 +107,7 @@ def test_decoding_never_raises_anything_else(value: str) -> None:
         ("tools/call", {"name": 5}, {"mcp_method": "tools/call"}),
     ],
 )
-def test_agreeing_headers_pass(method: str, params: dict[str, Any], sent: dict[str, str]) -> None:
+def test_headers_that_match_the_body_are_accepted(method: str, params: dict[str, Any], sent: dict[str, str]) -> None:
     check_method(headers(**sent), Request(1, method, params))
 
 
@@ -124,7 +124,9 @@ def test_agreeing_headers_pass(method: str, params: dict[str, Any], sent: dict[s
         ("prompts/get", {"name": "t"}, {"mcp_method": "prompts/get"}),
     ],
 )
-def test_disagreeing_headers_are_refused(method: str, params: dict[str, Any], sent: dict[str, str]) -> None:
+def test_headers_that_contradict_the_body_are_refused(
+    method: str, params: dict[str, Any], sent: dict[str, str]
+) -> None:
     with pytest.raises(HeaderMismatch):
         check_method(headers(**sent), Request(1, method, params))
 
@@ -150,8 +152,8 @@ def test_disagreeing_headers_are_refused(method: str, params: dict[str, Any], se
         ({}, {"mcp_param_unknown": "caf\xe9"}),
     ],
 )
-def test_agreeing_parameters_pass(arguments: Any, sent: dict[str, str]) -> None:
-    check_parameters(headers(**sent), arguments, MIRRORED)
+def test_parameter_headers_that_match_the_body_are_accepted(arguments: Any, sent: dict[str, str]) -> None:
+    check_parameters(headers(**sent), arguments, PARAM_HEADERS)
 
 
 @pytest.mark.parametrize(
@@ -174,12 +176,12 @@ def test_agreeing_parameters_pass(arguments: Any, sent: dict[str, str]) -> None:
         ({}, {"mcp_param_region": "caf\xe9"}),
     ],
 )
-def test_disagreeing_parameters_are_refused(arguments: Any, sent: dict[str, str]) -> None:
+def test_parameter_headers_that_contradict_the_body_are_refused(arguments: Any, sent: dict[str, str]) -> None:
     with pytest.raises(HeaderMismatch):
-        check_parameters(headers(**sent), arguments, MIRRORED)
+        check_parameters(headers(**sent), arguments, PARAM_HEADERS)
 
 
 def test_repeated_parameter_header_is_refused() -> None:
     twice = Headers.of([(b"mcp-param-region", b"eu"), (b"Mcp-Param-Region", b"eu")])
     with pytest.raises(HeaderMismatch):
-        check_parameters(twice, {"where": {"region": "eu"}}, MIRRORED)
+        check_parameters(twice, {"where": {"region": "eu"}}, PARAM_HEADERS)

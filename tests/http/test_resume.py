@@ -1,4 +1,4 @@
-"""Streams that outlive their response: priming, release, Last-Event-ID, several replicas."""
+"""Streams that outlive their response: priming events, closing for resumption, Last-Event-ID, several replicas."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ async def replicas(start: Starter, **options: Any) -> tuple[Server, Server, Clie
     return one, two, other
 
 
-async def swept(server: Server, session: EchoSession) -> None:
-    """Wait until the stream that was left is given up."""
+async def wait_removed(server: Server, session: EchoSession) -> None:
+    """Wait until the abandoned stream is removed."""
     with trio.fail_after(30):
         while session.outlets:
             await trio.sleep(0.01)
-            await server.app._sessions._sweep()
+            await server.app._sessions._expire_idle()
 
 
-async def test_slow_call_becomes_a_primed_stream(start: Starter) -> None:
+async def test_slow_call_becomes_a_stream_with_a_priming_event(start: Starter) -> None:
     server = await start(limits=FAST)
     await server.client.initialize()
     async with server.client.stream("POST", call("slow")) as events:
@@ -57,8 +57,8 @@ async def test_slow_call_becomes_a_primed_stream(start: Starter) -> None:
         assert answer["id"] != priming["id"]
 
 
-async def test_old_revision_is_not_primed(start: Starter) -> None:
-    """Older clients choke on an event without data."""
+async def test_old_revision_gets_no_priming_event(start: Starter) -> None:
+    """Older clients fail on an event without data."""
     server = await start(limits=HTTPLimits(stream_delay=0.01, keepalive_interval=0.05))
     await server.client.initialize("2025-06-18")
     async with server.client.stream("POST", call("slow")) as events:
@@ -68,8 +68,8 @@ async def test_old_revision_is_not_primed(start: Starter) -> None:
         assert answer["data"]["result"] == {"slow": True}
 
 
-async def test_released_stream_is_resumed(start: Starter) -> None:
-    """SEP-1699: an id with no data and ``retry``, then the server hangs up; the result waits for Last-Event-ID."""
+async def test_stream_closed_by_the_server_is_resumed(start: Starter) -> None:
+    """SEP-1699: the server sends an id and ``retry``, closes the response, and keeps the result for Last-Event-ID."""
     server = await start()
     await server.client.initialize()
     async with server.client.stream("POST", call("release")) as events:
@@ -85,7 +85,7 @@ async def test_released_stream_is_resumed(start: Starter) -> None:
         assert answer["data"]["result"] == {"released": True}
 
 
-async def test_release_is_not_for_revisions_that_do_not_prime(start: Starter) -> None:
+async def test_server_closes_no_stream_in_revisions_without_priming_events(start: Starter) -> None:
     server = await start()
     await server.client.initialize("2025-03-26")
     server.engine.go.set()
@@ -109,7 +109,7 @@ async def test_lost_response_is_replayed(start: Starter) -> None:
         assert replayed[-1]["result"] == {"done": True}
 
 
-async def test_resuming_takes_the_stream_from_its_old_response(start: Starter) -> None:
+async def test_resumption_ends_the_old_response_of_the_stream(start: Starter) -> None:
     server = await start(limits=FAST)
     await server.client.initialize()
     async with server.client.stream("POST", call("slow")) as old:
@@ -121,7 +121,7 @@ async def test_resuming_takes_the_stream_from_its_old_response(start: Starter) -
             assert len(await new.rest()) == 1
 
 
-async def test_stream_is_resumed_in_its_own_session_only(start: Starter) -> None:
+async def test_stream_of_another_session_cannot_be_resumed(start: Starter) -> None:
     server = await start(limits=FAST)
     await server.client.initialize()
     async with server.client.stream("POST", call("slow")) as events:
@@ -153,14 +153,14 @@ async def test_get_stream_loses_nothing_between_two_connections(start: Starter) 
         assert live["data"]["method"] == "notifications/live"
 
 
-async def test_get_stream_stops_collecting_without_a_reader(start: Starter) -> None:
+async def test_get_stream_without_a_reader_stops_collecting_events(start: Starter) -> None:
     server = await start(limits=HTTPLimits(resume_timeout=0))
     await server.client.initialize()
     async with server.client.stream("GET") as events:
         priming = await events.next()
     assert priming is not None
     (session,) = server.engine.sessions
-    await swept(server, session)
+    await wait_removed(server, session)
     session.attached = trio.Event()
     async with server.client.stream("GET", last_event_id=priming["id"]) as events:
         # The old stream has ended; the response continues with a new one, which begins with its own id.
@@ -175,8 +175,8 @@ async def test_get_stream_stops_collecting_without_a_reader(start: Starter) -> N
         assert event["data"]["method"] == "notifications/new"
 
 
-async def test_resuming_an_earlier_stream_keeps_the_later_ones(start: Starter) -> None:
-    """The response that went on with them may not have reached the client."""
+async def test_resumption_of_an_earlier_stream_keeps_the_later_ones(start: Starter) -> None:
+    """The response that continued with the later ones may not have reached the client."""
     server = await start(limits=HTTPLimits(resume_timeout=0))
     await server.client.initialize()
     async with server.client.stream("GET") as events:
@@ -185,7 +185,7 @@ async def test_resuming_an_earlier_stream_keeps_the_later_ones(start: Starter) -
     (session,) = server.engine.sessions
     await session.outlets[0].send(Notification("notifications/first"))
     for _ in range(2):
-        await swept(server, session)
+        await wait_removed(server, session)
         session.attached = trio.Event()
         async with server.client.stream("GET", last_event_id=first["id"]):
             await session.attached.wait()
@@ -207,8 +207,8 @@ async def test_resuming_an_earlier_stream_keeps_the_later_ones(start: Starter) -
     assert came == [f"notifications/{name}" for name in ("first", "later", "later", "now")]
 
 
-async def test_reader_that_fell_behind_is_waited_for(start: Starter) -> None:
-    """Back-pressure: more events than the store keeps reach a reader that is slow but reads."""
+async def test_slow_reader_receives_more_events_than_the_store_keeps(start: Starter) -> None:
+    """Backpressure: the writer waits for a reader that is slow but reads."""
     server = await start(events=MemoryEventStore(stream_events=50), limits=HTTPLimits(stream_delay=0.02, window=20))
     await server.client.initialize("2025-03-26")
     async with server.client.stream("POST", call("progress", {"steps": 3000})) as events:
@@ -219,7 +219,7 @@ async def test_reader_that_fell_behind_is_waited_for(start: Starter) -> None:
 
 
 async def test_events_read_before_they_are_counted_do_not_block(start: Starter, tmp_path: Path) -> None:
-    """In a slow store, an event may be read before its append returns."""
+    """In a slow store, an event can be read before its append returns."""
     async with open_sqlite_stores(tmp_path / "kept.db") as stores:
         server = await start(events=stores.events, limits=HTTPLimits(stream_delay=0.02, window=20))
         await server.client.initialize("2025-03-26")
@@ -230,7 +230,7 @@ async def test_events_read_before_they_are_counted_do_not_block(start: Starter, 
     assert [d["params"]["progress"] for d in data[:-1]] == list(range(1000))
 
 
-async def test_reader_that_stopped_leaves_the_call_running(start: Starter) -> None:
+async def test_call_continues_when_its_reader_stops(start: Starter) -> None:
     server = await start(connection=ConnectionLimits(write_timeout=0.1))
     await server.client.initialize()
     async with server.client.stream("POST", call("flood")):
@@ -250,7 +250,7 @@ async def test_any_replica_serves_a_session(start: Starter) -> None:
     assert len(two.engine.sessions) == 1
 
 
-async def test_answer_and_cancellation_reach_the_replica_that_waits(start: Starter) -> None:
+async def test_answer_and_cancellation_reach_the_waiting_replica(start: Starter) -> None:
     one, _, other = await replicas(start)
     async with one.client.stream("POST", call("ask")) as events:
         question = await events.next()
@@ -287,7 +287,7 @@ async def test_stream_is_resumed_on_another_replica_while_it_runs(start: Starter
 
 
 async def test_changes_between_two_get_streams_are_reported(start: Starter) -> None:
-    """A replica that has ended cannot send them, and the next one does not know them."""
+    """A replica that has ended cannot send them, and the next replica does not know them."""
     _, two, other = await replicas(start)
     events: MemoryEventStore = two.app._sessions.events
     await events.append(other.session, "gone", b"{}", will=b"")
@@ -302,7 +302,7 @@ async def test_changes_between_two_get_streams_are_reported(start: Starter) -> N
         assert session.reports == 1
 
 
-async def test_the_first_get_stream_has_missed_no_changes(start: Starter) -> None:
+async def test_first_get_stream_reports_no_missed_changes(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
 
@@ -325,7 +325,7 @@ async def test_changed_record_reaches_the_other_replica(start: Starter) -> None:
 
 
 class StalledStore(MemorySessionStore):
-    """Fails while its engine is away."""
+    """A store that fails while its engine is unreachable."""
 
     is_away = False
 
@@ -335,7 +335,7 @@ class StalledStore(MemorySessionStore):
         return await super().load(id)
 
 
-async def test_a_record_that_cannot_be_read_is_read_later(start: Starter, caplog: pytest.LogCaptureFixture) -> None:
+async def test_record_that_cannot_be_read_is_read_later(start: Starter, caplog: pytest.LogCaptureFixture) -> None:
     store = StalledStore()
     _, two, other = await replicas(start, sessions=store)
     await other.post(call("echo"))
@@ -351,7 +351,7 @@ async def test_a_record_that_cannot_be_read_is_read_later(start: Starter, caplog
     assert "Traceback" not in caplog.text
 
 
-async def test_end_reaches_every_replica(start: Starter) -> None:
+async def test_end_of_a_session_reaches_every_replica(start: Starter) -> None:
     one, two, other = await replicas(start)
     await other.post(call("echo"))
     ends: list[Any] = []

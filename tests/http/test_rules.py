@@ -1,4 +1,4 @@
-"""The decision about a request, check by check, without a socket."""
+"""The decision about an HTTP request, check by check, without a socket."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def headers(values: dict[str, str]) -> Headers:
     return Headers.of([(k.encode(), v.encode()) for k, v in values.items()])
 
 
-def judge(body: Any, **sent: str) -> Decision:
+def decide(body: Any, **sent: str) -> Decision:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     values = {k.replace("_", "-"): v for k, v in sent.items()}
     return check_post(headers(values), decode(data), lambda tool: {"region": ("region",)} if tool == "t" else {})
@@ -55,11 +55,11 @@ def refused(decision: Decision) -> tuple[int, int | None, Any]:
 
 NAME = (b"mcp-name", b"t")
 ENCODED = "=?base64?dA==?="
-RIGHT = {"mcp_protocol_version": MODERN, "mcp_method": "tools/call", "mcp_name": "t"}
+MATCHING = {"mcp_protocol_version": MODERN, "mcp_method": "tools/call", "mcp_name": "t"}
 
 
-def test_modern_request_is_answered_by_itself() -> None:
-    decision = judge(request(name="t", arguments={}, _meta=META), **RIGHT, mcp_session_id="ignored")
+def test_modern_request_needs_no_session() -> None:
+    decision = decide(request(name="t", arguments={}, _meta=META), **MATCHING, mcp_session_id="ignored")
 
     assert isinstance(decision, AnswerMessage)
     assert isinstance(decision.message, Request)
@@ -69,42 +69,44 @@ def test_modern_request_is_answered_by_itself() -> None:
     ("body", "sent", "expected"),
     [
         # 1. parse
-        (b"{", RIGHT, (400, -32700, None)),
-        (b"5", RIGHT, (400, -32600, None)),
-        ({"jsonrpc": "2.0", "id": 7, "method": 5}, RIGHT, (400, -32600, 7)),
-        # 2. the envelope, even if the headers are right
-        (request(name="t"), RIGHT, (400, -32602, 7)),
-        (request(name="t", _meta={PROTOCOL_VERSION: MODERN}), RIGHT, (400, -32602, 7)),
-        (request(name="t", _meta={CLIENT_CAPABILITIES: {}}), RIGHT, (400, -32602, 7)),
-        (request(name="t", _meta={**META, PROTOCOL_VERSION: 5}), RIGHT, (400, -32602, 7)),
-        (request(name="t", _meta={**META, CLIENT_CAPABILITIES: []}), RIGHT, (400, -32602, 7)),
+        (b"{", MATCHING, (400, -32700, None)),
+        (b"5", MATCHING, (400, -32600, None)),
+        ({"jsonrpc": "2.0", "id": 7, "method": 5}, MATCHING, (400, -32600, 7)),
+        # 2. the envelope, even if the headers are valid
+        (request(name="t"), MATCHING, (400, -32602, 7)),
+        (request(name="t", _meta={PROTOCOL_VERSION: MODERN}), MATCHING, (400, -32602, 7)),
+        (request(name="t", _meta={CLIENT_CAPABILITIES: {}}), MATCHING, (400, -32602, 7)),
+        (request(name="t", _meta={**META, PROTOCOL_VERSION: 5}), MATCHING, (400, -32602, 7)),
+        (request(name="t", _meta={**META, CLIENT_CAPABILITIES: []}), MATCHING, (400, -32602, 7)),
         (request(name="t", _meta={PROTOCOL_VERSION: MODERN}), {}, (400, -32602, 7)),
-        (request(name="t", _meta={**META, CLIENT_INFO: None}), RIGHT, (400, -32602, 7)),
-        (request(name="t", _meta={**META, LOG_LEVEL: 5}), RIGHT, (400, -32602, 7)),
+        (request(name="t", _meta={**META, CLIENT_INFO: None}), MATCHING, (400, -32602, 7)),
+        (request(name="t", _meta={**META, LOG_LEVEL: 5}), MATCHING, (400, -32602, 7)),
         # 3. headers against body
         (request(name="t", _meta=META), {}, (400, -32020, 7)),
-        (request(name="t", _meta=META), {**RIGHT, "mcp_protocol_version": "x"}, (400, -32020, 7)),
-        (request(name="t", _meta={**META, PROTOCOL_VERSION: "x"}), RIGHT, (400, -32020, 7)),
-        (request(name="t", _meta=META), {**RIGHT, "mcp_method": "x"}, (400, -32020, 7)),
-        (request(name="t", _meta=META), {**RIGHT, "mcp_name": "x"}, (400, -32020, 7)),
-        # literally equal, but the header's value is another one, or not legal
-        (request(name=ENCODED, _meta=META), {**RIGHT, "mcp_name": ENCODED}, (400, -32020, 7)),
-        (request(name="Ã©", _meta=META), {**RIGHT, "mcp_name": "é"}, (400, -32020, 7)),
-        (request(name="a, a", _meta=META), {**RIGHT, "mcp_name": "a, b"}, (400, -32020, 7)),
+        (request(name="t", _meta=META), {**MATCHING, "mcp_protocol_version": "x"}, (400, -32020, 7)),
+        (request(name="t", _meta={**META, PROTOCOL_VERSION: "x"}), MATCHING, (400, -32020, 7)),
+        (request(name="t", _meta=META), {**MATCHING, "mcp_method": "x"}, (400, -32020, 7)),
+        (request(name="t", _meta=META), {**MATCHING, "mcp_name": "x"}, (400, -32020, 7)),
+        # equal as text, but the decoded header value differs or is not legal
+        (request(name=ENCODED, _meta=META), {**MATCHING, "mcp_name": ENCODED}, (400, -32020, 7)),
+        (request(name="Ã©", _meta=META), {**MATCHING, "mcp_name": "é"}, (400, -32020, 7)),
+        (request(name="a, a", _meta=META), {**MATCHING, "mcp_name": "a, b"}, (400, -32020, 7)),
         # 6. parameters
-        (request(name="t", arguments={"region": "eu"}, _meta=META), RIGHT, (400, -32020, 7)),
+        (request(name="t", arguments={"region": "eu"}, _meta=META), MATCHING, (400, -32020, 7)),
         # not for a per-request revision
-        ([request(name="t", _meta=META)], RIGHT, (400, -32600, None)),
+        ([request(name="t", _meta=META)], MATCHING, (400, -32600, None)),
         ([request(name="t", _meta=META)], SESSION, (400, -32600, None)),
-        ({"jsonrpc": "2.0", "id": 7, "result": {}}, RIGHT, (400, -32600, None)),
+        ({"jsonrpc": "2.0", "id": 7, "result": {}}, MATCHING, (400, -32600, None)),
     ],
 )
-def test_ladder(body: Any, sent: dict[str, str], expected: tuple[int, int, Any]) -> None:
-    assert refused(judge(body, **sent)) == expected
+def test_first_failing_check_determines_the_refusal(
+    body: Any, sent: dict[str, str], expected: tuple[int, int, Any]
+) -> None:
+    assert refused(decide(body, **sent)) == expected
 
 
-def test_a_repeated_header_is_refused_although_its_values_joined_are_as_in_the_body() -> None:
-    sent = headers({name.replace("_", "-"): value for name, value in RIGHT.items()})
+def test_repeated_header_is_refused_even_if_its_joined_values_match_the_body() -> None:
+    sent = headers({name.replace("_", "-"): value for name, value in MATCHING.items()})
     twice = Headers.of([*((name.encode(), sent[name].encode()) for name in sent if name != "mcp-name"), *2 * [NAME]])
 
     decision = check_post(twice, decode(json.dumps(request(name="t, t", _meta=META)).encode()), lambda tool: {})
@@ -112,14 +114,14 @@ def test_a_repeated_header_is_refused_although_its_values_joined_are_as_in_the_b
     assert refused(decision) == (400, -32020, 7)
 
 
-def test_unsupported_version_is_the_engines_to_refuse_before_parameters() -> None:
+def test_unsupported_version_is_left_to_the_engine_before_parameters_are_checked() -> None:
     meta = {**META, PROTOCOL_VERSION: "v999"}
     body = request(name="t", arguments={"region": "eu"}, _meta=meta)
 
-    assert isinstance(judge(body, **{**RIGHT, "mcp_protocol_version": "v999"}), AnswerMessage)
+    assert isinstance(decide(body, **{**MATCHING, "mcp_protocol_version": "v999"}), AnswerMessage)
 
 
-def test_repeated_and_empty_headers_count_as_they_are_sent() -> None:
+def test_repeated_and_empty_headers_are_compared_as_sent() -> None:
     sent = Headers.of([(b"content-type", b"application/json"), *50 * [(b"x", b"")], *50 * [(b"y", b"1")]])
     size = sum(len(name) + len(value) + 4 for name, value in [("content-type", "application/json")])
     size += 50 * 5 + 50 * 6
@@ -130,24 +132,24 @@ def test_repeated_and_empty_headers_count_as_they_are_sent() -> None:
     assert refusal.status == 431
 
 
-def test_modern_notification_needs_no_more_than_the_version() -> None:
+def test_modern_notification_needs_only_the_version_header() -> None:
     body = {"jsonrpc": "2.0", "method": "notifications/x"}
 
-    decision = judge(body, mcp_protocol_version=MODERN)
+    decision = decide(body, mcp_protocol_version=MODERN)
     assert decision == AnswerMessage(Notification("notifications/x"))
 
 
-def test_handshake_messages_go_to_their_session() -> None:
-    decision = judge(request("tools/list"), mcp_session_id="s", mcp_protocol_version=HANDSHAKE_VERSIONS[-1])
+def test_handshake_messages_are_routed_to_their_session() -> None:
+    decision = decide(request("tools/list"), mcp_session_id="s", mcp_protocol_version=HANDSHAKE_VERSIONS[-1])
     assert isinstance(decision, Deliver)
     assert decision.session == "s"
-    batch = judge([request("tools/list")], mcp_session_id="s")
+    batch = decide([request("tools/list")], mcp_session_id="s")
     assert isinstance(batch, Deliver)
     assert isinstance(batch.incoming, Batch)
-    assert isinstance(judge({"jsonrpc": "2.0", "id": 1, "result": {}}, mcp_session_id="s"), Deliver)
-    assert isinstance(judge(request("initialize")), Initialize)
-    # A client may name a version we have never heard of here: that is what the handshake is for.
-    assert isinstance(judge(request("initialize"), mcp_protocol_version="2099-01-01"), Initialize)
+    assert isinstance(decide({"jsonrpc": "2.0", "id": 1, "result": {}}, mcp_session_id="s"), Deliver)
+    assert isinstance(decide(request("initialize")), Initialize)
+    # A client may name an unknown version here: the handshake negotiates it.
+    assert isinstance(decide(request("initialize"), mcp_protocol_version="2099-01-01"), Initialize)
 
 
 @pytest.mark.parametrize(
@@ -160,11 +162,11 @@ def test_handshake_messages_go_to_their_session() -> None:
         (request("initialize"), {"mcp_session_id": "s"}),
     ],
 )
-def test_handshake_refusals(body: Any, sent: dict[str, str]) -> None:
-    assert refused(judge(body, **sent)) == (400, -32600, 7)
+def test_handshake_message_with_wrong_headers_is_refused(body: Any, sent: dict[str, str]) -> None:
+    assert refused(decide(body, **sent)) == (400, -32600, 7)
 
 
-def test_get_and_delete() -> None:
+def test_get_and_delete_need_a_session_of_a_handshake_revision() -> None:
     assert check_bodiless("GET", headers(SESSION)) == Listen("s")
     assert check_bodiless("GET", headers({**SESSION, "last-event-id": "e"})) == Resume("s", "e")
     assert check_bodiless("DELETE", headers(SESSION)) == EndSession("s")
@@ -201,7 +203,7 @@ POST = {"content-type": "application/json", "accept": "application/json, text/ev
         ("X" * 1000, {}, 405),
     ],
 )
-def test_head(method: str, sent: dict[str, str], status: int | None) -> None:
+def test_request_head_is_checked(method: str, sent: dict[str, str], status: int | None) -> None:
     refusal = check_head(method, headers(sent), header_bytes=8192, body_bytes=100)
 
     assert (refusal.status if refusal else None) == status
@@ -221,10 +223,12 @@ JSON = st.recursive(
 )
 
 
-@given(JSON, st.dictionaries(st.sampled_from([*RIGHT, "mcp_session_id"]), st.sampled_from(["t", "tools/call", MODERN])))
+@given(
+    JSON, st.dictionaries(st.sampled_from([*MATCHING, "mcp_session_id"]), st.sampled_from(["t", "tools/call", MODERN]))
+)
 def test_every_body_gets_a_decision(body: Any, sent: dict[str, str]) -> None:
-    """Total: whatever comes, there is an answer, and refusals are 4xx."""
-    decision = judge(body, **sent)
+    """Every body leads to a decision, and refusals have a 4xx status."""
+    decision = decide(body, **sent)
     if isinstance(decision, HTTPRefusal):
         assert 400 <= decision.status < 500
         assert decision.error is not None

@@ -1,4 +1,4 @@
-"""The hardened server survives hostile input, and stops on request."""
+"""The HTTP server survives hostile input, and stops on request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
 
 class App:
-    """Answers ``/`` at once, ``/body`` after the body, ``/early`` before it, ``/flood`` without end."""
+    """An ASGI application with one behaviour per path.
+
+    It responds to ``/`` at once, to ``/body`` after the body, to ``/early`` before it, and to ``/flood`` without end.
+    """
 
     def __init__(self) -> None:
         self.cancelled = 0
@@ -144,7 +147,7 @@ HOSTILE = {
 
 
 async def test_hostile_input_ends_one_connection_only(caplog: pytest.LogCaptureFixture) -> None:
-    """A neighbour on an open connection is served all the while."""
+    """Another client on an open connection is served all the while."""
     caplog.set_level(logging.CRITICAL, "mcptrio.http.server")
     async with serving(App()) as port:
         neighbour = await trio.open_tcp_stream("127.0.0.1", port)
@@ -171,11 +174,11 @@ async def test_hostile_input_ends_one_connection_only(caplog: pytest.LogCaptureF
 async def test_http2_is_refused_on_a_plain_connection() -> None:
     async with serving(App()) as port:
         assert (await ask(port, HOSTILE["h2 preface only"])).startswith(b"HTTP/1.1 505 ")
-        # An upgrade that is not taken up is answered in HTTP/1.1 (RFC 9110 section 7.8).
+        # An upgrade that is not accepted is answered in HTTP/1.1 (RFC 9110 section 7.8).
         assert (await ask(port, HOSTILE["h2c upgrade"])).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_head_over_the_limit_is_refused_even_in_one_packet() -> None:
+async def test_head_over_the_size_limit_is_refused_even_in_one_packet() -> None:
     async with serving(App(), limits=ConnectionLimits(header_bytes=4096)) as port:
         big = b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 5000 + b"\r\n\r\n"
 
@@ -183,7 +186,7 @@ async def test_head_over_the_limit_is_refused_even_in_one_packet() -> None:
         assert (await ask(port)).startswith(b"HTTP/1.1 200 ")
 
 
-async def test_slow_head_and_idle_connection_are_closed() -> None:
+async def test_connection_with_a_slow_head_or_idle_is_closed() -> None:
     for first, expected, keep_alive in ((b"GET / HT", 0.1, 60), (b"", 0.3, 0.3)):
         async with serving(App(), limits=ConnectionLimits(header_timeout=0.1, keepalive_timeout=keep_alive)) as port:
             start = trio.current_time()
@@ -193,13 +196,13 @@ async def test_slow_head_and_idle_connection_are_closed() -> None:
                     await stream.send_all(first)
                 with trio.fail_after(30):
                     said = b"".join([chunk async for chunk in stream])
-                # One of the servers says why.
+                # One of the servers sends the reason.
                 assert said == b"" or said.startswith(b"HTTP/1.1 408 ")
                 assert expected <= trio.current_time() - start + 0.01
 
 
-async def test_refused_upload_still_reads_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Closing a socket with unread data resets it, and with it the response on its way."""
+async def test_client_of_a_refused_upload_can_read_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing a socket with unread data resets the connection, which would drop the response."""
     monkeypatch.setattr(connection, "_LINGER_TIMEOUT", 30.0)
     async with serving(App()) as port:
         request = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3000000\r\n\r\n"
@@ -229,7 +232,7 @@ async def test_stalled_body_times_out_and_a_slow_application_does_not() -> None:
         await app.disconnected.wait()
 
 
-async def test_peer_that_stops_reading_is_cut_off() -> None:
+async def test_peer_that_stops_reading_is_disconnected() -> None:
     app = App()
     async with serving(app, limits=ConnectionLimits(write_timeout=0.2)) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -238,11 +241,11 @@ async def test_peer_that_stops_reading_is_cut_off() -> None:
             await eventually(lambda: app.running == 1)
             assert (await ask(port)).endswith(b"ok")
             await trio.sleep(0.3)
-            # The writes of an ASGI application never fail; what shows is that they go nowhere, at once.
+            # The writes of an ASGI application never fail; after the disconnect they are dropped at once.
             assert await ask(port)
 
 
-async def test_stalled_reader_does_not_hold_up_the_shutdown() -> None:
+async def test_stalled_reader_does_not_delay_the_shutdown() -> None:
     shutdown = trio.Event()
     app = App()
     with trio.fail_after(30):
@@ -259,7 +262,7 @@ async def test_stalled_reader_does_not_hold_up_the_shutdown() -> None:
     assert app.running == 0
 
 
-async def test_stalled_reader_does_not_hold_up_a_cancellation() -> None:
+async def test_stalled_reader_does_not_delay_a_cancellation() -> None:
     start = 0.0
     app = App()
     async with trio.open_nursery() as nursery:
@@ -275,7 +278,7 @@ async def test_stalled_reader_does_not_hold_up_a_cancellation() -> None:
     assert trio.current_time() - start < 20
 
 
-async def test_idle_connections_do_not_hold_up_the_shutdown() -> None:
+async def test_idle_connections_do_not_delay_the_shutdown() -> None:
     shutdown = trio.Event()
     async with serving(App(), shutdown=shutdown, timeout=60) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -305,19 +308,19 @@ async def test_request_in_flight_finishes_during_the_shutdown() -> None:
     await stream.aclose()
 
 
-async def test_disconnect_is_reported_at_once() -> None:
+async def test_application_receives_a_disconnect_at_once() -> None:
     app = App()
     async with serving(app) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         await stream.send_all(b"GET /wait HTTP/1.1\r\nhost: a\r\n\r\n")
         await eventually(lambda: app.running == 1)
         await stream.aclose()
-        # Long before any deadline of an idle connection.
+        # Long before any timeout of an idle connection.
         with trio.fail_after(10):
             await app.disconnected.wait()
 
 
-async def test_connections_past_the_limit_are_turned_away() -> None:
+async def test_connections_over_the_limit_are_closed() -> None:
     app = App()
     async with serving(app, limits=ConnectionLimits(connections=1)) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -330,8 +333,8 @@ async def test_connections_past_the_limit_are_turned_away() -> None:
                 await trio.sleep(0.01)
 
 
-async def test_errors_of_accept_end_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """A listening socket that is shut down makes each accept fail with EINVAL, until it listens again."""
+async def test_accept_errors_do_not_end_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    """After ``shutdown`` of a listening socket each accept fails with EINVAL, until the socket listens again."""
     shutdown = trio.Event()
     with trio.fail_after(60), socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
@@ -345,14 +348,14 @@ async def test_errors_of_accept_end_nothing(caplog: pytest.LogCaptureFixture) ->
                 assert (await ask(other)).endswith(b"ok")
                 await trio.sleep(0.3)
             listening.listen()
-            # The system may have given it another port.
+            # The system may have assigned another port.
             assert (await ask(listening.getsockname()[1])).endswith(b"ok")
             shutdown.set()
 
     assert caplog.text.count("could not be accepted") == 1
 
 
-async def test_unix_socket_is_removed_at_the_end(tmp_path: Path) -> None:
+async def test_unix_socket_is_removed_after_the_shutdown(tmp_path: Path) -> None:
     path = tmp_path / "s"
     shutdown = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -367,8 +370,8 @@ async def test_unix_socket_is_removed_at_the_end(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-async def test_response_leaves_in_one_packet() -> None:
-    """Head and body in one write: the receiver's first read has both."""
+async def test_response_head_and_body_are_sent_in_one_write() -> None:
+    """The receiver's first read contains both."""
     async with serving(App()) as port:
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         async with stream:

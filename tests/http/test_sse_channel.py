@@ -1,4 +1,4 @@
-"""HTTP+SSE of 2024-11-05 as a channel, against a hand-written server of it."""
+"""HTTP+SSE of 2024-11-05 as a channel, with a server written by hand."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__: list[str] = []
 
 @define
 class Old:
-    """A server of 2024-11-05: one stream, and POSTs that are answered on it."""
+    """A server of 2024-11-05: one stream, on which POSTs are answered."""
 
     endpoint: str = "/messages?session=1"
     status: int = 202
     wire: Wire | None = None
     posted: list[Any] = field(factory=list)
     hold: trio.Event | None = None
-    """If set, POSTs are answered after this event."""
+    """If set, POSTs are answered after this event is set."""
 
     async def handle(self, seen: Seen, wire: Wire) -> None:
         if seen.method == "GET":
@@ -71,7 +71,7 @@ async def receive(channel: SSEChannel, many: int) -> list[Incoming]:
     return received
 
 
-async def test_messages_in_and_out() -> None:
+async def test_messages_are_sent_and_received() -> None:
     old = Old()
     async with opened(old.handle) as (channel, web):
         port: MessageChannel = channel
@@ -92,7 +92,7 @@ async def test_messages_in_and_out() -> None:
         assert web.connections == 2
 
 
-async def test_messages_that_come_with_the_endpoint() -> None:
+async def test_messages_in_the_chunk_of_the_endpoint_event_are_received() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         note = json.dumps({"jsonrpc": "2.0", "method": "notifications/x"}).encode()
@@ -109,7 +109,7 @@ async def test_messages_that_come_with_the_endpoint() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["messages", "http://127.0.0.1:{port}/a/messages", "/a/messages"])
-async def test_endpoint_relative_to_the_stream(endpoint: str) -> None:
+async def test_relative_endpoint_is_resolved_against_the_stream_url(endpoint: str) -> None:
     old = Old()
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -123,7 +123,7 @@ async def test_endpoint_relative_to_the_stream(endpoint: str) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["http://evil.example/m", "//evil.example/m", "https://127.0.0.1/m", "ftp:x"])
-async def test_endpoint_of_another_origin(endpoint: str) -> None:
+async def test_endpoint_of_another_origin_is_refused(endpoint: str) -> None:
     async with serving(Old(endpoint).handle) as web:
         with pytest.raises(RequestFailed, match=r"endpoint: (url: )?expected"):
             async with open_sse_channel(f"http://127.0.0.1:{web.port}/sse"):
@@ -141,7 +141,9 @@ async def test_endpoint_of_another_origin(endpoint: str) -> None:
         (200, {"content_type": "text/event-stream"}, b"data: x\n\n", "ended before its endpoint event"),
     ],
 )
-async def test_url_without_such_a_stream(status: int, headers: dict[str, str], body: Any, text: str) -> None:
+async def test_url_without_a_legacy_sse_stream_is_refused(
+    status: int, headers: dict[str, str], body: Any, text: str
+) -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.reply(body, status, **headers)
 
@@ -152,7 +154,7 @@ async def test_url_without_such_a_stream(status: int, headers: dict[str, str], b
     assert caught.value.status == status
 
 
-async def test_cancelled_while_it_waits_for_the_endpoint() -> None:
+async def test_waiting_for_the_endpoint_can_be_cancelled() -> None:
     async def handle(seen: Seen, wire: Wire) -> None:
         await wire.stream()
         await wire.wait_closed()
@@ -164,7 +166,7 @@ async def test_cancelled_while_it_waits_for_the_endpoint() -> None:
         await eventually(lambda: not web.open)
 
 
-async def test_end_of_the_stream() -> None:
+async def test_end_of_the_stream_ends_the_channel() -> None:
     old = Old()
     async with opened(old.handle) as (channel, _):
         await old.tell({"jsonrpc": "2.0", "method": "last"})
@@ -179,7 +181,7 @@ async def test_end_of_the_stream() -> None:
             await channel.send([Notification("a")])
 
 
-async def test_stream_that_breaks() -> None:
+async def test_broken_stream_raises_connection_closed() -> None:
     old = Old()
     async with opened(old.handle) as (channel, _):
         assert old.wire is not None
@@ -192,7 +194,7 @@ async def test_stream_that_breaks() -> None:
             await channel.send([Notification("a")])
 
 
-async def test_event_beyond_the_limit() -> None:
+async def test_event_over_the_size_limit_closes_the_channel() -> None:
     old = Old()
     async with opened(old.handle, limits=MessageLimits(bytes=1000)) as (channel, _):
         await old.tell({"jsonrpc": "2.0", "method": "x" * 2000})
@@ -201,8 +203,8 @@ async def test_event_beyond_the_limit() -> None:
             await channel.receive()
 
 
-async def test_refused_request_is_answered_in_the_servers_place(caplog: pytest.LogCaptureFixture) -> None:
-    """And nothing else notices."""
+async def test_refused_request_gets_an_error_response(caplog: pytest.LogCaptureFixture) -> None:
+    """Other requests are not affected."""
     old = Old(status=500)
     async with opened(old.handle) as (channel, _):
         await channel.send([Request(1, "echo", {}), Notification("n"), [Request(2, "a"), Notification("b")]])
@@ -217,7 +219,7 @@ async def test_refused_request_is_answered_in_the_servers_place(caplog: pytest.L
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
 
 
-async def test_error_of_the_refusal_is_passed_on() -> None:
+async def test_error_in_a_refusal_is_the_response() -> None:
     old = Old()
 
     async def handle(seen: Seen, wire: Wire) -> None:
@@ -232,7 +234,7 @@ async def test_error_of_the_refusal_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 410])
-async def test_session_that_the_server_lost(status: int) -> None:
+async def test_404_for_a_post_means_a_lost_session(status: int) -> None:
     old = Old(status=status)
     async with opened(old.handle) as (channel, _):
         await channel.send([Notification("n")])
@@ -243,7 +245,7 @@ async def test_session_that_the_server_lost(status: int) -> None:
 
 
 async def test_late_post_response_does_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some servers answer the POST when they have served the request; it can be cancelled all the same."""
+    """Some servers respond to the POST only when they have served the request; it can still be cancelled."""
     monkeypatch.setattr("mcptrio.http.client.legacy_sse.POST_ORDER_TIMEOUT", 0.05)
     old = Old(hold=trio.Event())
     async with opened(old.handle) as (channel, _):
@@ -270,8 +272,8 @@ async def test_messages_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> Non
         assert [each["method"] for each in old.posted] == [str(number) for number in range(30)]
 
 
-async def test_flood_waits_for_the_reader() -> None:
-    """The server cannot make us keep more than a few reads."""
+async def test_flood_of_messages_waits_for_the_reader() -> None:
+    """The client buffers no more than a few reads."""
     sent = 0
 
     async def flood(seen: Seen, wire: Wire) -> None:
@@ -293,7 +295,7 @@ async def test_flood_waits_for_the_reader() -> None:
         assert len(await receive(channel, 600)) == 600
 
 
-async def test_closed_channel() -> None:
+async def test_closed_channel_raises_connection_closed() -> None:
     old = Old()
     async with opened(old.handle) as (channel, web):
         await channel.aclose()
@@ -318,7 +320,7 @@ async def test_closing_wakes_the_receiver() -> None:
         await channel.aclose()
 
 
-async def test_credentials_go_with_stream_and_posts() -> None:
+async def test_credentials_are_sent_with_stream_and_posts() -> None:
     old = Old()
     async with serving(old.handle) as web:
         url = f"http://me:pw@127.0.0.1:{web.port}/sse"

@@ -60,7 +60,7 @@ async def test_initialize_in_a_session_is_refused(start: Starter) -> None:
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-async def test_quick_answer_is_plain_json_in_every_revision(start: Starter, version: str) -> None:
+async def test_quick_response_is_plain_json_in_every_revision(start: Starter, version: str) -> None:
     server = await start()
     await server.client.initialize(version)
     response = await server.client.post(call("echo", {"a": 1}))
@@ -69,7 +69,7 @@ async def test_quick_answer_is_plain_json_in_every_revision(start: Starter, vers
     assert response.json()["result"] == {"echo": {"a": 1}}
 
 
-async def test_session_is_needed_and_has_to_exist(start: Starter) -> None:
+async def test_request_without_an_existing_session_is_refused(start: Starter) -> None:
     server = await start()
     message = call("echo", id=4)
     missing = await server.client.post(message)
@@ -94,7 +94,7 @@ async def test_version_header_is_checked_if_present(start: Starter) -> None:
     assert refused.status_code == 400
 
 
-async def test_deleted_session_stays_404(start: Starter) -> None:
+async def test_deleted_session_gets_404(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
     headers = {"mcp-session-id": server.client.session or ""}
@@ -105,7 +105,7 @@ async def test_deleted_session_stays_404(start: Starter) -> None:
     assert server.engine.sessions == set()
 
 
-async def test_delete_ends_open_streams_and_cancels(start: Starter) -> None:
+async def test_delete_ends_open_streams_and_cancels_requests(start: Starter) -> None:
     server = await start(limits=HTTPLimits(stream_delay=0.01))
     await server.client.initialize()
     headers = {"mcp-session-id": server.client.session or ""}
@@ -135,7 +135,7 @@ async def test_delete_ends_open_streams_and_cancels(start: Starter) -> None:
 
 
 async def test_session_expires_when_idle(start: Starter) -> None:
-    """Expiry is the store's; the sweeper drops what belongs to it."""
+    """The store determines the expiry; the periodic check drops the local part of the session."""
     server = await start(sessions=MemorySessionStore(idle_timeout=0.1))
     await server.client.initialize()
     await trio.sleep(0.15)
@@ -144,23 +144,23 @@ async def test_session_expires_when_idle(start: Starter) -> None:
     assert server.engine.sessions == set()
 
 
-async def test_idle_parts_are_released_and_the_session_continues(start: Starter) -> None:
+async def test_local_part_of_an_idle_session_is_released_and_the_session_continues(start: Starter) -> None:
     server = await start(limits=HTTPLimits(idle_timeout=0))
     await server.client.initialize()
-    await server.app._sessions._sweep()
+    await server.app._sessions._expire_idle()
     assert server.engine.sessions == set()
 
     assert (await server.client.post(call("echo"))).status_code == 200
     assert len(server.engine.sessions) == 1
 
 
-async def test_busy_session_does_not_lose_its_part(start: Starter) -> None:
+async def test_local_part_of_a_busy_session_is_not_released(start: Starter) -> None:
     server = await start(limits=HTTPLimits(idle_timeout=0))
     await server.client.initialize()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.client.post, call("slow"))
         await server.engine.started.wait()
-        await server.app._sessions._sweep()
+        await server.app._sessions._expire_idle()
         assert len(server.engine.sessions) == 1
         server.engine.go.set()
 
@@ -176,7 +176,7 @@ async def test_changed_record_is_stored(start: Starter) -> None:
     assert record.log_level == "debug"
 
 
-async def test_disconnect_is_not_cancellation(start: Starter) -> None:
+async def test_disconnect_does_not_cancel_the_request(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
     async with trio.open_nursery() as nursery:
@@ -210,7 +210,7 @@ async def test_cancelled_request_gets_no_response(start: Starter) -> None:
     assert len(server.engine.cancelled) == 1
 
 
-async def test_question_travels_on_the_stream_of_its_call(start: Starter) -> None:
+async def test_server_request_is_sent_on_the_stream_of_its_call(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
     async with server.client.stream("POST", call("ask")) as events:
@@ -226,7 +226,7 @@ async def test_question_travels_on_the_stream_of_its_call(start: Starter) -> Non
         assert await events.next() is None
 
 
-async def test_question_to_a_client_without_event_streams_fails_at_once(start: Starter) -> None:
+async def test_server_request_to_a_client_without_event_streams_fails_at_once(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
     with trio.fail_after(60):
@@ -236,7 +236,7 @@ async def test_question_to_a_client_without_event_streams_fails_at_once(start: S
     assert "text/event-stream" in answer.json()["result"]["answer"]["error"]
 
 
-async def test_question_to_a_client_without_event_streams_goes_to_the_session_s_stream(start: Starter) -> None:
+async def test_server_request_to_a_client_without_event_streams_uses_the_session_stream(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
     answers = []
@@ -273,7 +273,7 @@ async def test_get_stream_carries_messages_unrelated_to_requests(start: Starter)
 
 
 async def test_each_message_goes_to_the_newest_get_stream(start: Starter) -> None:
-    """Several may be open, nothing is broadcast; when the newest leaves, the one before takes over."""
+    """Several may be open, and no message is broadcast; when the newest closes, the one before it is used again."""
     server = await start()
     await server.client.initialize("2025-03-26")
     async with server.client.stream("GET") as old:
@@ -303,7 +303,7 @@ async def test_batch_is_answered_as_an_array(start: Starter) -> None:
     assert (await server.client.post([INITIALIZED, INITIALIZED])).status_code == 202
 
 
-async def test_batch_where_it_is_not_legal_is_refused(start: Starter) -> None:
+async def test_batch_is_refused_in_revisions_without_batches(start: Starter) -> None:
     server = await start()
     await server.client.initialize("2025-11-25")
     for batch in ([call("echo")], [INITIALIZED], [call("echo", id=1), call("echo", id=2)]):
@@ -312,7 +312,7 @@ async def test_batch_where_it_is_not_legal_is_refused(start: Starter) -> None:
         assert response.json()["error"]["code"] == -32600
 
 
-async def test_session_belongs_to_its_principal(start: Starter) -> None:
+async def test_session_is_available_to_its_own_principal_only(start: Starter) -> None:
     def authenticate(headers: Any) -> Principal:
         name = headers.get("authorization", "")
         if not name:
@@ -332,7 +332,7 @@ async def test_session_belongs_to_its_principal(start: Starter) -> None:
     assert (await server.client.post(call("echo"), authorization="weak")).status_code == 403
 
 
-async def test_too_many_sessions_is_503(start: Starter) -> None:
+async def test_session_over_the_limit_gets_503(start: Starter) -> None:
     server = await start()
     server.engine.limit = 0
     response = await server.client.initialize()
@@ -350,7 +350,7 @@ async def test_client_without_event_streams_gets_json(start: Starter) -> None:
     assert json.loads(only_events.text.rpartition("data: ")[2])["result"] == {"echo": {}}
 
 
-async def test_modern_request_in_a_session_is_served_by_itself(start: Starter) -> None:
+async def test_modern_request_with_a_session_id_is_served_without_the_session(start: Starter) -> None:
     server = await start()
     await server.client.initialize()
     response = await server.client.modern("echo", mcp_session_id=server.client.session or "")

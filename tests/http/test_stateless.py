@@ -23,7 +23,7 @@ def raw(message: dict[str, Any], **headers: str) -> bytes:
     return b"POST /mcp HTTP/1.1\r\n" + head.encode() + b"\r\n" + body
 
 
-async def test_quick_answer_is_plain_json(start: Starter) -> None:
+async def test_quick_response_is_plain_json(start: Starter) -> None:
     server = await start()
     response = await server.client.modern("echo", {"text": "hi"}, id="seven")
 
@@ -33,7 +33,7 @@ async def test_quick_answer_is_plain_json(start: Starter) -> None:
     assert response.json() == {"jsonrpc": "2.0", "id": "seven", "result": {"echo": {"text": "hi"}}}
 
 
-async def test_notification_before_the_answer_makes_a_stream(start: Starter) -> None:
+async def test_notification_before_the_response_starts_a_stream(start: Starter) -> None:
     server = await start()
     response = await server.client.modern("progress", {"steps": 2})
 
@@ -46,7 +46,7 @@ async def test_notification_before_the_answer_makes_a_stream(start: Starter) -> 
     assert "id: " not in response.text
 
 
-async def test_offered_notification_makes_a_stream(start: Starter) -> None:
+async def test_coalesced_notification_starts_a_stream(start: Starter) -> None:
     server = await start()
     response = await server.client.modern("offer")
 
@@ -70,7 +70,7 @@ async def test_client_without_json_gets_an_event(start: Starter) -> None:
     assert response.text.startswith("data: {")
 
 
-async def test_silence_becomes_a_stream_with_comments(start: Starter) -> None:
+async def test_slow_response_becomes_a_stream_with_keepalive_comments(start: Starter) -> None:
     server = await start(limits=HTTPLimits(keepalive_interval=0.05))
     message = call("slow", version=MODERN)
     async with server.client.stream("POST", message, **modern_headers(message)) as events:
@@ -103,7 +103,10 @@ async def test_listen_stays_open_until_the_engine_ends_it(start: Starter) -> Non
 
 @pytest.mark.parametrize("tool", ["slow", "progress", "flood"])
 async def test_disconnect_cancels_the_handler(start: Starter, tool: str) -> None:
-    """Within 10 ms as a rule. A server that notices it by what it writes would need the 15 s of a keep-alive."""
+    """The handler is usually cancelled within 10 ms.
+
+    A server that noticed the disconnect only when it writes would need the 15 s of a keepalive.
+    """
     server = await start()
     stream = await trio.open_tcp_stream("127.0.0.1", server.port)
     await stream.send_all(raw(call(tool, {"wait": True}, version=MODERN)))
@@ -122,7 +125,7 @@ async def test_disconnect_cancels_the_handler(start: Starter, tool: str) -> None
         ("ping", {}, 404, -32601),
     ],
 )
-async def test_lone_error_has_its_own_status(
+async def test_error_response_has_its_own_status(
     start: Starter, method: str, params: dict[str, Any], status: int, code: int
 ) -> None:
     server = await start()
@@ -136,7 +139,7 @@ async def test_lone_error_has_its_own_status(
     assert response.json()["id"] == 5
 
 
-async def test_unsupported_version_names_the_supported(start: Starter) -> None:
+async def test_error_for_an_unsupported_version_lists_the_supported_ones(start: Starter) -> None:
     server = await start()
     message = call("echo", version="v999.0.0")
     headers = modern_headers(message, mcp_protocol_version="v999.0.0")
@@ -147,7 +150,7 @@ async def test_unsupported_version_names_the_supported(start: Starter) -> None:
     assert MODERN in response.json()["error"]["data"]["supported"]
 
 
-async def test_overload_is_503(start: Starter) -> None:
+async def test_overload_gets_503(start: Starter) -> None:
     server = await start()
     server.engine.limit = 0
     response = await server.client.modern("echo", id=9)
@@ -157,7 +160,7 @@ async def test_overload_is_503(start: Starter) -> None:
     assert response.json()["id"] == 9
 
 
-async def test_notification_is_accepted(start: Starter) -> None:
+async def test_notification_gets_202(start: Starter) -> None:
     server = await start()
     message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     headers = {"accept": ACCEPT, "mcp-protocol-version": MODERN}
@@ -167,8 +170,8 @@ async def test_notification_is_accepted(start: Starter) -> None:
     assert server.engine.notified == ["notifications/initialized"]
 
 
-async def test_reader_that_stops_reading_harms_only_itself(start: Starter) -> None:
-    """The handler waits when the outbox is full, and is cancelled when the write has waited too long."""
+async def test_client_that_stops_reading_cancels_only_its_own_handler(start: Starter) -> None:
+    """The handler waits when the outbox is full, and is cancelled when the write times out."""
     server = await start(connection=ConnectionLimits(write_timeout=0.3))
     stream = await trio.open_tcp_stream("127.0.0.1", server.port)
     async with stream:
@@ -181,7 +184,7 @@ async def test_reader_that_stops_reading_harms_only_itself(start: Starter) -> No
     assert server.engine.sent * 10_000 < 50_000_000
 
 
-async def test_many_at_once(start: Starter) -> None:
+async def test_concurrent_requests_get_their_own_responses(start: Starter) -> None:
     server = await start()
     server.client.http = httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", timeout=60)
     got: set[int] = set()

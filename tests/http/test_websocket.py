@@ -37,7 +37,7 @@ from tests.server_options import server_options
 __all__: list[str] = []
 
 SERVE = partial(serve_asgi, limits=ConnectionLimits(write_timeout=0.5))
-"""Serves the ASGI application. It closes a connection that reads nothing for half a second."""
+"""Serves the ASGI application, and closes a connection that reads nothing for half a second."""
 
 MODERN = {PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {}}
 
@@ -50,7 +50,7 @@ class Tools:
 
     @tool
     async def echo(self, text: str) -> str:
-        """The same."""
+        """Return the text."""
         return text
 
     @tool
@@ -70,12 +70,12 @@ class Tools:
 
     @tool
     async def much(self, size: int) -> str:
-        """A long text."""
+        """Return a long text."""
         return "x" * size
 
 
 def calling(name: str, *, id: int = 1, **arguments: Any) -> dict[str, Any]:
-    """A self-contained call."""
+    """A call with its own envelope."""
     params = {"name": name, "arguments": arguments, "_meta": MODERN}
     return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
 
@@ -106,7 +106,7 @@ class Served:
         return caught.value
 
     async def post(self, *headers: str, host: str | None = None) -> int:
-        """The status of a POST to the endpoint with the same headers."""
+        """Return the status of a POST to the endpoint with the same headers."""
         lines = [
             "POST /mcp HTTP/1.1",
             f"host: {host or f'127.0.0.1:{self.port}'}",
@@ -145,7 +145,7 @@ class Start:
         connection: ConnectionLimits | None = None,
         **more: Any,
     ) -> Served:
-        """A server on a free port. The rest is what :class:`Server` takes."""
+        """Run a server on a free port. The other parameters are those of :class:`Server`."""
         server = Server("tested", plugins=plugins, **server_options(more))
         options = options or HTTPOptions()
         shutdown, closed = trio.Event(), trio.Event()
@@ -191,10 +191,10 @@ async def start() -> AsyncIterator[Start]:
                 await served.closed.wait()
 
 
-# A session
+# Sessions
 
 
-async def test_a_session_of_a_handshake_revision(start: Start) -> None:
+async def test_handshake_revision_is_served_in_a_session(start: Start) -> None:
     served = await start()
 
     async with served.connected() as socket:
@@ -208,7 +208,7 @@ async def test_a_session_of_a_handshake_revision(start: Start) -> None:
     await served.until_empty()
 
 
-async def test_after_a_large_message_that_took_its_share_of_the_time_the_next_waits(start: Start) -> None:
+async def test_message_after_a_large_one_waits_for_its_time_share(start: Start) -> None:
     served = await start(options=HTTPOptions(parse_share=1e-6))
 
     async with served.connected() as socket:
@@ -220,7 +220,7 @@ async def test_after_a_large_message_that_took_its_share_of_the_time_the_next_wa
         await socket.close()
 
 
-async def test_self_contained_requests(start: Start) -> None:
+async def test_requests_with_an_envelope_are_served_without_a_handshake(start: Start) -> None:
     served = await start(Tools())
 
     async with served.connected() as socket:
@@ -228,7 +228,7 @@ async def test_self_contained_requests(start: Start) -> None:
         assert text_of(await socket.receive()) == "größer"
 
 
-async def test_a_batch_is_one_message_both_ways(start: Start) -> None:
+async def test_batch_and_its_answer_are_one_message_each(start: Start) -> None:
     served = await start()
 
     async with served.connected() as socket:
@@ -248,7 +248,7 @@ async def test_malformed_websocket_message_is_answered_and_the_connection_stays_
         assert (await socket.ask("ping"))["result"] == {}
 
 
-async def test_a_message_in_fragments_with_a_ping_between(start: Start) -> None:
+async def test_fragmented_message_with_a_ping_between_is_received(start: Start) -> None:
     served = await start(Tools())
     data = json.dumps(calling("echo", text="ä" * 100)).encode()
 
@@ -294,7 +294,7 @@ def authenticate(headers: Mapping[str, str]) -> Principal | None:
     raise AuthorizationError("expected a token", challenge="Bearer", status=403 if "authorization" in headers else 401)
 
 
-async def test_hosts_and_origins_are_looked_at_as_in_a_post(start: Start) -> None:
+async def test_host_and_origin_are_checked_as_for_a_post(start: Start) -> None:
     served = await start(
         options=HTTPOptions(allow_hosts=["mcp.example.com"], allow_origins=["https://app.example.com"])
     )
@@ -316,7 +316,7 @@ async def test_hosts_and_origins_are_looked_at_as_in_a_post(start: Start) -> Non
         socket.cut()
 
 
-async def test_heads_are_looked_at_as_in_a_post(start: Start) -> None:
+async def test_request_head_is_checked_as_for_a_post(start: Start) -> None:
     served = await start(options=HTTPOptions(header_bytes=4000))
 
     for headers, status in (
@@ -340,7 +340,7 @@ async def test_refusal_is_sent_before_the_upgrade(start: Start) -> None:
 
 
 @pytest.mark.parametrize("offers", [None, "mqtt", "MCP", "mcp2, mqtt", '"mcp"'])
-async def test_the_subprotocol_has_to_be_offered(start: Start, offers: str | None) -> None:
+async def test_upgrade_without_the_subprotocol_is_refused(start: Start, offers: str | None) -> None:
     served = await start()
 
     refused = await served.refused(offers=offers)
@@ -349,7 +349,7 @@ async def test_the_subprotocol_has_to_be_offered(start: Start, offers: str | Non
     assert "Sec-WebSocket-Protocol: expected mcp" in json.loads(refused.body)["error"]["message"]
 
 
-async def test_the_subprotocol_is_chosen_among_several(start: Start) -> None:
+async def test_subprotocol_is_chosen_among_several(start: Start) -> None:
     served = await start()
 
     socket = await Socket.open(served.port, upgrade(served.port, offers="mqtt, mcp"))
@@ -357,7 +357,7 @@ async def test_the_subprotocol_is_chosen_among_several(start: Start) -> None:
     assert socket.accepted["sec-websocket-protocol"] == "mcp"
 
 
-async def test_paths(start: Start) -> None:
+async def test_upgrade_at_other_paths_gets_404(start: Start) -> None:
     served = await start()
     nowhere = await start(options=HTTPOptions(websocket=False))
 
@@ -365,7 +365,7 @@ async def test_paths(start: Start) -> None:
     assert (await nowhere.refused(path="/ws")).status == 404
 
 
-async def test_a_plain_request_gets_upgrade_required(start: Start) -> None:
+async def test_request_without_an_upgrade_gets_426(start: Start) -> None:
     served = await start()
 
     async with await trio.open_tcp_stream("127.0.0.1", served.port) as stream:
@@ -377,7 +377,7 @@ async def test_a_plain_request_gets_upgrade_required(start: Start) -> None:
     assert b"upgrade: websocket\r\n" in answer.lower()
 
 
-async def test_too_many_are_refused_with_503(start: Start) -> None:
+async def test_connections_over_the_limit_get_503(start: Start) -> None:
     exchanges = await start(options=HTTPOptions(streams=1))
     sessions = await start(limits=ServerLimits(sessions=1))
 
@@ -397,7 +397,7 @@ async def test_too_many_are_refused_with_503(start: Start) -> None:
 # Close codes
 
 
-async def test_a_binary_message_is_1003(start: Start) -> None:
+async def test_binary_message_is_closed_with_1003(start: Start) -> None:
     served = await start()
 
     async with served.connected() as socket:
@@ -407,7 +407,7 @@ async def test_a_binary_message_is_1003(start: Start) -> None:
     await served.until_empty()
 
 
-async def test_a_message_that_is_too_large_is_1009(start: Start) -> None:
+async def test_message_over_the_size_limit_is_closed_with_1009(start: Start) -> None:
     served = await start(Tools(), options=HTTPOptions(message=MessageLimits(bytes=1000)))
     fits = json.dumps(calling("echo", text=""))
 
@@ -417,7 +417,7 @@ async def test_a_message_that_is_too_large_is_1009(start: Start) -> None:
         await socket.message(calling("echo", text="x" * (1001 - len(fits))))
         assert await socket.receive() == 1009
     async with served.connected() as socket:
-        # Bytes count, not characters.
+        # The limit counts bytes, not characters.
         await socket.text("ä" * 501)
         assert await socket.receive() == 1009
     await served.until_empty()
@@ -438,7 +438,7 @@ async def test_a_message_that_is_too_large_is_1009(start: Start) -> None:
     ],
     ids=["utf-8", "utf-8-split", "unmasked", "continuation", "opcode", "long-ping", "close", "rubbish", "interleaved"],
 )
-async def test_frames_that_are_wrong_end_their_connection_only(start: Start, data: bytes, code: int) -> None:
+async def test_invalid_frames_end_their_connection_only(start: Start, data: bytes, code: int) -> None:
     served = await start()
 
     async with served.connected() as other, served.connected() as socket:
@@ -450,7 +450,7 @@ async def test_frames_that_are_wrong_end_their_connection_only(start: Start, dat
         assert (await other.ask("ping"))["result"] == {}
 
 
-async def test_a_client_that_answers_no_pings_is_1008(start: Start) -> None:
+async def test_client_that_answers_no_pings_is_closed_with_1008(start: Start) -> None:
     served = await start(ping_interval=0.05, timeouts=Timeouts(ping=0.05))
 
     async with served.connected() as socket:
@@ -461,7 +461,7 @@ async def test_a_client_that_answers_no_pings_is_1008(start: Start) -> None:
         assert (methods.count("ping"), message) == (2, 1008)
 
 
-async def test_a_client_that_says_nothing_is_1008(start: Start) -> None:
+async def test_client_that_sends_no_first_message_is_closed_with_1008(start: Start) -> None:
     served = await start(options=HTTPOptions(body_timeout=1.0))
 
     async with served.connected() as heard:
@@ -471,7 +471,7 @@ async def test_a_client_that_says_nothing_is_1008(start: Start) -> None:
         assert (await heard.ask("ping"))["result"] == {}
 
 
-async def test_the_end_of_the_server_is_1001(start: Start) -> None:
+async def test_shutdown_closes_connections_with_1001(start: Start) -> None:
     tools = Tools()
     served = await start(tools)
 
@@ -492,7 +492,7 @@ async def test_the_end_of_the_server_is_1001(start: Start) -> None:
             await served.closed.wait()
 
 
-async def test_the_end_is_bounded_whatever_clients_do(start: Start) -> None:
+async def test_shutdown_is_bounded_whatever_clients_do(start: Start) -> None:
     tools = Tools()
     served = await start(tools, timeouts=Timeouts(shutdown=0.2))
 
@@ -511,8 +511,8 @@ async def test_the_end_is_bounded_whatever_clients_do(start: Start) -> None:
         assert await mute.receive() == 1001
 
 
-async def test_a_stopping_server_refuses_with_503(start: Start) -> None:
-    """Where the listener is still open: behind another socket of the same application."""
+async def test_upgrade_during_the_shutdown_gets_503(start: Start) -> None:
+    """The listener may still be open: behind another socket of the same application."""
     tools = Tools()
     served = await start(tools)
     async with served.connected() as busy:
@@ -529,7 +529,7 @@ async def test_a_stopping_server_refuses_with_503(start: Start) -> None:
 # Clients that do not read
 
 
-async def test_a_peer_that_does_not_read_is_disconnected_and_others_are_served(start: Start) -> None:
+async def test_client_that_does_not_read_is_disconnected_and_others_are_served(start: Start) -> None:
     tools = Tools()
     served = await start(tools, options=HTTPOptions(write_timeout=0.5))
 
@@ -543,13 +543,13 @@ async def test_a_peer_that_does_not_read_is_disconnected_and_others_are_served(s
         with trio.fail_after(30):
             await tools.cancelled.wait()
         await served.until(lambda: len(served.server.status.sessions) == 1)
-        # It still gets what had left, and no close frame in the middle of a message.
+        # The client still receives what was sent, and no close frame in the middle of a message.
         while isinstance(message := await slow.receive(), dict):
             assert message["id"] != 0
         assert message is None
 
 
-async def test_while_a_session_is_full_nothing_is_read(start: Start) -> None:
+async def test_server_stops_reading_while_a_session_is_full(start: Start) -> None:
     served = await start(
         Tools(),
         options=HTTPOptions(write_timeout=60.0),
@@ -573,9 +573,9 @@ async def test_while_a_session_is_full_nothing_is_read(start: Start) -> None:
             while before != sent or not sent:
                 before = sent
                 await trio.sleep(0.1)
-            # The kernel's buffers take a few dozen, the server's queues a few more.
+            # The kernel's buffers hold a few dozen messages, the server's queues a few more.
             assert 0 < sent < requests
             assert served.server.status.in_flight < 100
-            # Now it reads, and nothing has been lost.
+            # The session reads again, and no message was lost.
             assert {(await socket.receive())["id"] for _ in range(requests)} == set(range(1, requests + 1))
         assert sent == requests

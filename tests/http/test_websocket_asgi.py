@@ -1,4 +1,4 @@
-"""MCP over WebSocket below other ASGI servers: those that can do less, notice less, and fail in other ways."""
+"""MCP over WebSocket on other ASGI servers, with fewer features, less detection and other errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
 class OneChannel(EchoEngine):
-    """Does with the channel what a test says."""
+    """An engine whose channel the test handles."""
 
     def __init__(self, serve: Serve) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class OneChannel(EchoEngine):
 
 @define(eq=False)
 class Connection:
-    """What an ASGI server keeps of one WebSocket."""
+    """The state of one WebSocket in an ASGI server."""
 
     engine: Any
     respondable: bool = True
@@ -50,7 +50,7 @@ class Connection:
     limits: HTTPLimits = field(factory=HTTPLimits)
     connects: bool = True
     stuck: bool = False
-    """The next send is not over until it is cancelled."""
+    """The next send blocks until it is cancelled."""
     gone: bool = False
     path: str = "/ws"
     root_path: str = ""
@@ -112,7 +112,7 @@ async def a_server() -> AsyncIterator[Any]:
         yield server.supervisor
 
 
-async def test_a_server_without_words_for_a_refusal_closes_instead() -> None:
+async def test_refusal_closes_the_websocket_if_the_server_cannot_send_a_response() -> None:
     connection = Connection(OneChannel(echo), respondable=False, subprotocols=[])
 
     await connection.run()
@@ -120,7 +120,7 @@ async def test_a_server_without_words_for_a_refusal_closes_instead() -> None:
     assert connection.sent == [{"type": "websocket.close", "code": 1008}]
 
 
-async def test_a_mount_point_is_no_part_of_the_path() -> None:
+async def test_mount_point_is_not_part_of_the_path() -> None:
     async with a_server() as engine:
         for path in ("/ws", "/mounted/ws"):
             connection = Connection(engine, path=path, root_path="/mounted")
@@ -150,8 +150,8 @@ async def test_nothing_is_sent_after_the_close(code: int | None) -> None:
         assert "websocket.close" not in connection.types
 
 
-async def test_text_that_is_no_utf_8_is_1007() -> None:
-    """A server that hands over what cannot have been UTF-8."""
+async def test_text_that_is_not_utf_8_is_closed_with_1007() -> None:
+    """The ASGI server delivers text that cannot have been UTF-8."""
     async with a_server() as engine:
         connection = Connection(engine)
         connection.text("\ud800")
@@ -161,7 +161,7 @@ async def test_text_that_is_no_utf_8_is_1007() -> None:
         assert connection.sent[-1] == {"type": "websocket.close", "code": 1007, "reason": "expected UTF-8"}
 
 
-async def test_an_engine_that_fails_is_1011_and_says_nothing_of_it() -> None:
+async def test_engine_error_closes_with_1011_and_no_details() -> None:
     async def fail(channel: MessageChannel) -> None:
         await channel.receive()
         raise RuntimeError("secret")
@@ -176,7 +176,7 @@ async def test_an_engine_that_fails_is_1011_and_says_nothing_of_it() -> None:
     assert connection.sent[-1] == {"type": "websocket.close", "code": 1011, "reason": "internal error"}
 
 
-async def test_an_engine_that_has_enough_is_503_before_the_upgrade_and_1013_after_it() -> None:
+async def test_overloaded_engine_gets_503_before_the_upgrade_and_1013_after_it() -> None:
     async def refuse(channel: MessageChannel) -> None:
         raise Overloaded("too many", retry_after=7)
 
@@ -192,11 +192,11 @@ async def test_an_engine_that_has_enough_is_503_before_the_upgrade_and_1013_afte
 
     assert before.sent[0]["status"] == 503
     assert (b"retry-after", b"7") in before.sent[0]["headers"]
-    # A close frame has room for 123 bytes.
+    # A close frame has room for a reason of 123 bytes.
     assert after.sent[-1] == {"type": "websocket.close", "code": 1013, "reason": "ä" * 61}
 
 
-async def test_cancelled_it_still_says_1001_and_waits_for_nothing(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancellation_closes_with_1001_without_waiting(autojump_clock: trio.testing.MockClock) -> None:
     async with a_server() as engine, trio.open_nursery() as nursery:
         connection = Connection(engine)
         nursery.start_soon(connection.run)
@@ -209,7 +209,7 @@ async def test_cancelled_it_still_says_1001_and_waits_for_nothing(autojump_clock
     assert trio.current_time() == began
 
 
-async def test_a_client_that_answers_no_close_is_waited_for_half_a_second(
+async def test_close_answer_of_the_client_is_awaited_for_half_a_second(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def leave(channel: MessageChannel) -> None:
@@ -227,8 +227,8 @@ async def test_a_client_that_answers_no_close_is_waited_for_half_a_second(
     assert trio.current_time() - began == 0.5
 
 
-async def test_a_blocked_send_times_out(autojump_clock: trio.testing.MockClock) -> None:
-    """And nothing follows the message that may have been begun."""
+async def test_blocked_send_times_out(autojump_clock: trio.testing.MockClock) -> None:
+    """No other message follows one that may have been sent in part."""
     async with a_server() as engine, trio.open_nursery() as nursery:
         connection = Connection(engine, limits=HTTPLimits(write_timeout=7))
         nursery.start_soon(connection.run)
@@ -242,7 +242,7 @@ async def test_a_blocked_send_times_out(autojump_clock: trio.testing.MockClock) 
     assert connection.types == ["websocket.accept"]
 
 
-async def test_a_stuck_client_does_not_hold_up_the_end(autojump_clock: trio.testing.MockClock) -> None:
+async def test_stuck_client_does_not_delay_the_end_of_the_session(autojump_clock: trio.testing.MockClock) -> None:
     server = Server("tested")
     async with server.open(), trio.open_nursery() as nursery:
         connection = Connection(server.supervisor, limits=HTTPLimits(write_timeout=30))
@@ -270,7 +270,7 @@ async def test_failed_asgi_send_ends_the_session() -> None:
     assert connection.types == ["websocket.accept"]
 
 
-async def test_a_client_disconnects_while_the_reason_is_sent() -> None:
+async def test_disconnect_while_the_close_is_sent_is_handled() -> None:
     async with a_server() as engine, trio.open_nursery() as nursery:
         connection = Connection(engine)
         nursery.start_soon(connection.run)

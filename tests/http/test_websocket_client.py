@@ -1,4 +1,4 @@
-"""The client over WebSocket: against our server, and against servers that do what no server should."""
+"""The client over WebSocket: with our server, and with servers that violate the protocol."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PING_REQUEST = Request(1, "ping")
 
 @asynccontextmanager
 async def serving(*plugins: object, **options: Any) -> AsyncIterator[str]:
-    """The WebSocket URL of our own server."""
+    """Yield the WebSocket URL of our own server."""
     shutdown = trio.Event()
     async with trio.open_nursery() as nursery:
         server = Server("tested", plugins=plugins, **server_options(options))
@@ -62,7 +62,7 @@ class Tools:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_every_revision(revision: str) -> None:
+async def test_every_revision_is_spoken_with_our_server(revision: str) -> None:
     async with serving(Tools()) as url, connect(url, revision=revision) as client:
         assert client.revision == revision
         assert [each.name async for each in client.tools()] == ["shout"]
@@ -76,7 +76,7 @@ async def shouted(client: Any, text: str) -> None:
     assert result.content[0].text == text.upper()
 
 
-async def test_the_end_of_the_server_is_sent_without_waiting() -> None:
+async def test_shutdown_of_the_server_ends_the_client_at_once() -> None:
     async with serving(Tools()) as url:
         async with connect(url) as client:
             await shouted(client, "a")
@@ -85,7 +85,7 @@ async def test_the_end_of_the_server_is_sent_without_waiting() -> None:
             await shouted(client, "c")
 
 
-async def test_a_lost_connection_is_opened_again() -> None:
+async def test_lost_connection_is_reopened() -> None:
     connections: list[Socket] = []
 
     async def serve(accepted: Accepted) -> None:
@@ -111,7 +111,7 @@ async def test_a_lost_connection_is_opened_again() -> None:
                 await client.ping()
 
 
-async def test_a_command_of_the_command_line(tmp_path: Path) -> None:
+async def test_command_line_accepts_a_websocket_url(tmp_path: Path) -> None:
     async with serving(Tools()) as url:
         done = await trio.to_thread.run_sync(partial(run, "list", url, "tools", cwd=tmp_path))
 
@@ -121,7 +121,7 @@ async def test_a_command_of_the_command_line(tmp_path: Path) -> None:
 # The channel
 
 
-async def test_the_request_that_opens_it() -> None:
+async def test_upgrade_request_has_the_required_headers() -> None:
     heads: list[Accepted] = []
 
     async def note(accepted: Accepted) -> None:
@@ -140,7 +140,7 @@ async def test_the_request_that_opens_it() -> None:
     assert "sec-websocket-extensions" not in heads[0].headers
 
 
-async def test_credentials_of_the_url_are_sent_and_not_shown() -> None:
+async def test_credentials_in_the_url_are_sent_and_not_shown() -> None:
     heads: list[Accepted] = []
 
     async def note(accepted: Accepted) -> None:
@@ -166,12 +166,12 @@ async def test_credentials_of_the_url_are_sent_and_not_shown() -> None:
         ({"type": "sse", "url": "ws://a/ws"}, "expected an http or https URL beside the type sse"),
     ],
 )
-def test_targets_that_make_no_sense(target: Any, problem: str) -> None:
+def test_invalid_target_is_refused(target: Any, problem: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(problem)):
         openers(target)
 
 
-def test_an_entry_of_a_file() -> None:
+def test_configuration_entry_with_a_websocket_url_is_accepted() -> None:
     for entry in (
         {"url": "wss://a/ws"},
         {"type": "websocket", "url": "wss://a/ws"},
@@ -183,7 +183,7 @@ def test_an_entry_of_a_file() -> None:
 
 @define
 class Auth:
-    """Has a second token, once the first has been refused."""
+    """Credentials with a second token, available once the first has been refused."""
 
     tokens: list[str]
     challenges: list[tuple[str, int, Mapping[str, str]]] = field(factory=list)
@@ -209,7 +209,7 @@ async def guarded(accepted: Accepted) -> None:
         await (await accepted.open()).wait_closed()
 
 
-async def test_other_credentials_are_tried_a_few_times() -> None:
+async def test_refused_credentials_are_renewed_a_few_times() -> None:
     auth = Auth(["old", "good"])
     async with opened(guarded, auth=auth):
         pass
@@ -224,7 +224,7 @@ async def test_other_credentials_are_tried_a_few_times() -> None:
     assert str(await failure(guarded, AuthorizationError, auth=Auth(["old", ""]))) == "the person said no"
 
 
-async def test_tls(certificate: Path, server_tls: ssl.SSLContext) -> None:
+async def test_websocket_over_tls_is_opened(certificate: Path, server_tls: ssl.SSLContext) -> None:
     async def serve(accepted: Accepted) -> None:
         socket = await accepted.open()
         request = await socket.receive()
@@ -238,7 +238,7 @@ async def test_tls(certificate: Path, server_tls: ssl.SSLContext) -> None:
             assert await channel.receive() == [Response(1, {})]
 
 
-async def test_a_proxy_sees_a_tunnel(environment: pytest.MonkeyPatch) -> None:
+async def test_websocket_through_a_proxy_uses_a_tunnel(environment: pytest.MonkeyPatch) -> None:
     async def serve(accepted: Accepted) -> None:
         assert accepted.headers["host"] == HOST
         assert "proxy-authorization" not in accepted.headers
@@ -251,7 +251,7 @@ async def test_a_proxy_sees_a_tunnel(environment: pytest.MonkeyPatch) -> None:
         assert proxy.heads[0].startswith(b"CONNECT mcp.test:80 HTTP/1.1\r\n")
 
 
-# Handshakes that fail
+# Failed handshakes
 
 
 def answers(*lines: str, body: bytes = b"") -> Handle:
@@ -261,7 +261,7 @@ def answers(*lines: str, body: bytes = b"") -> Handle:
     return handle
 
 
-async def test_no_server_is_listening() -> None:
+async def test_refused_connection_fails_the_handshake() -> None:
     async with accepting(answers()) as port:
         pass
 
@@ -323,13 +323,13 @@ async def test_no_server_is_listening() -> None:
     ],
     ids=lambda value: None,
 )
-async def test_a_handshake_that_fails(handle: Handle, status: int | None, message: str) -> None:
+async def test_failed_handshake_reports_status_and_reason(handle: Handle, status: int | None, message: str) -> None:
     refused = await failure(handle)
 
     assert (refused.status, str(refused)[: len(message)]) == (status, message)
 
 
-async def test_a_server_that_closes_without_an_answer() -> None:
+async def test_connection_closed_without_a_response_fails_the_handshake() -> None:
     async def leave(accepted: Accepted) -> None:
         pass
 
@@ -337,14 +337,14 @@ async def test_a_server_that_closes_without_an_answer() -> None:
 
 
 @pytest.mark.parametrize("protocol", [None, "mqtt"])
-async def test_a_websocket_that_is_not_ours(protocol: str | None) -> None:
+async def test_websocket_without_the_subprotocol_fails_the_handshake(protocol: str | None) -> None:
     async def serve(accepted: Accepted) -> None:
         await (await accepted.open(protocol)).receive()
 
     assert "mcp" in str(await failure(serve)) or "handshake is wrong" in str(await failure(serve))
 
 
-async def test_a_server_that_never_answers() -> None:
+async def test_handshake_times_out() -> None:
     refused = await failure(never, dialing=Dialing(connect_timeout=0.1))
 
     assert (str(refused), refused.delivered) == ("no WebSocket within 0.1 seconds", False)

@@ -1,4 +1,4 @@
-"""How a client's WebSocket ends: by close codes, by silence, by what no server should do, and by leaving."""
+"""How a client's WebSocket ends: by close codes, timeouts, protocol errors, and disconnects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["patient"]
 
 PING_REQUEST = Request(1, "ping")
 
-# The end
+# Ends
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_close_codes_are_reported(code: int, reason: str, said: str) -> No
     assert await ending(close) == said
 
 
-async def test_a_close_without_a_code_is_an_end() -> None:
+async def test_close_without_a_code_ends_the_channel() -> None:
     async def close(socket: Socket) -> None:
         await socket.send(CLOSE)
         await socket.wait_closed()
@@ -70,7 +70,7 @@ async def test_a_close_without_a_code_is_an_end() -> None:
 
 
 @pytest.mark.parametrize("how", ["cut", "reset"])
-async def test_a_connection_that_breaks(how: str) -> None:
+async def test_broken_connection_is_reported(how: str) -> None:
     async def leave(socket: Socket) -> None:
         getattr(socket, how)()
 
@@ -114,7 +114,7 @@ async def test_unacceptable_websocket_frame_is_closed_with_its_code() -> None:
     assert closed == [1003, 1009, 1009]
 
 
-async def test_random_bytes_end_the_channel_and_nothing_else() -> None:
+async def test_random_bytes_end_the_channel_only() -> None:
     for _ in range(50):
         data = os.urandom(60)
 
@@ -125,7 +125,7 @@ async def test_random_bytes_end_the_channel_and_nothing_else() -> None:
         await ending(wrong)
 
 
-async def test_a_message_behind_the_handshake_and_before_the_end_is_not_lost() -> None:
+async def test_message_between_the_handshake_and_the_end_is_not_lost() -> None:
     async def serve(accepted: Accepted) -> None:
         note = b'{"jsonrpc":"2.0","method":"a"}'
         await accepted.open(body=b"".join([*[frame(TEXT, note, masked=False)] * 3, frame(CLOSE, b"", masked=False)]))
@@ -137,7 +137,7 @@ async def test_a_message_behind_the_handshake_and_before_the_end_is_not_lost() -
                 await channel.receive()
 
 
-async def test_leaving_says_goodbye_even_when_cancelled() -> None:
+async def test_close_frame_is_sent_even_when_cancelled() -> None:
     codes: list[Any] = []
 
     async def note(accepted: Accepted) -> None:
@@ -156,11 +156,11 @@ async def test_leaving_says_goodbye_even_when_cancelled() -> None:
                         scope.cancel()
             lasted[-1] += trio.current_time()
     assert codes == [1000] * 4
-    # The server's answer is still read, so there is nothing to wait for.
+    # The server's close frame has already been read, so closing does not wait.
     assert max(lasted) < websocket.CLOSE_TIMEOUT - 1
 
 
-async def test_a_server_that_answers_no_close_is_waited_for_half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_close_answer_of_the_server_is_awaited_for_half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "CLOSE_TIMEOUT", CLOSE_TIMEOUT)
 
     async def ignore(accepted: Accepted) -> None:
@@ -175,7 +175,7 @@ async def test_a_server_that_answers_no_close_is_waited_for_half_a_second(monkey
     assert CLOSE_TIMEOUT == 0.5
 
 
-async def test_sending_after_the_end() -> None:
+async def test_sending_after_the_end_raises() -> None:
     async def close(accepted: Accepted) -> None:
         socket = await accepted.open()
         await socket.close(1001)
@@ -198,7 +198,7 @@ async def test_sending_after_the_end() -> None:
 async def in_memory(
     handle: Callable[[Socket], Awaitable[object]], monkeypatch: pytest.MonkeyPatch, pings: Pings
 ) -> AsyncIterator[WebSocketChannel]:
-    """A channel to a server made by hand, for tests by a clock that jumps: nothing is on its way outside of Trio."""
+    """A channel to a server written by hand, for tests with the autojump clock: no data is outside of Trio."""
     ours, theirs = trio.testing.memory_stream_pair()
 
     def close() -> None:
@@ -223,14 +223,14 @@ async def in_memory(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_server_that_is_silent_is_found_out(
+async def test_server_that_answers_no_pings_is_disconnected(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pinged: list[bytes] = []
 
     async def say_nothing(socket: Socket) -> None:
         socket.answers_pings = False
-        socket.patience = inf
+        socket.timeout = inf
         socket.pings = pinged
         await socket.wait_closed()
 
@@ -242,13 +242,13 @@ async def test_a_server_that_is_silent_is_found_out(
     assert len(pinged) == 1
 
 
-async def test_a_server_that_answers_pings_is_kept(
+async def test_server_that_answers_pings_stays_connected(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pinged: list[bytes] = []
 
     async def answer(socket: Socket) -> None:
-        socket.patience = inf
+        socket.timeout = inf
         socket.pings = pinged
         await socket.wait_closed()
 
@@ -259,7 +259,7 @@ async def test_a_server_that_answers_pings_is_kept(
     assert len(pinged) == 5
 
 
-async def test_a_long_message_is_a_sign_of_life(
+async def test_slow_long_message_counts_as_activity(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = frame(TEXT, b'{"jsonrpc":"2.0","method":"%b"}' % (b"x" * 15_000), masked=False)
@@ -282,7 +282,7 @@ async def test_pings_of_the_server_are_answered_while_nothing_is_received() -> N
         await socket.send(PING, b"1")
         await socket.send(PING, b"2")
         await socket.message({"jsonrpc": "2.0", "method": "done"})
-        # Read on until both have come; nothing else does.
+        # Read until both have arrived; nothing else does.
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(socket.receive)
@@ -300,18 +300,18 @@ async def test_pings_of_the_server_are_answered_while_nothing_is_received() -> N
             assert await channel.receive() == [Notification("done")]
 
 
-# The line below
+# The stream below the WebSocket
 
 
-def a_line() -> tuple[Line, trio.StapledStream[Any, Any]]:
-    """A line whose other end takes nothing that is not read at the same moment."""
+def lockstep_stream() -> tuple[Line, trio.StapledStream[Any, Any]]:
+    """A stream whose other end accepts only what is read at the same moment."""
     ours, theirs = trio.testing.lockstep_stream_pair()
     bottom: Any = SimpleNamespace(socket=SimpleNamespace(close=lambda: None))
     return Line(ours, bottom), theirs
 
 
 async def test_a_server_that_reads_nothing_times_out(autojump_clock: trio.testing.MockClock) -> None:
-    line, theirs = a_line()
+    line, theirs = lockstep_stream()
 
     async def read_late() -> None:
         await trio.sleep(WRITE_TIMEOUT - 1)
@@ -323,13 +323,13 @@ async def test_a_server_that_reads_nothing_times_out(autojump_clock: trio.testin
         with pytest.raises(trio.BrokenResourceError, match="has read nothing for 30 s"):
             await line.send_all(b"x" * 200_000)
 
-    # If a chunk is not taken as a whole, it is unknown whether a part was.
+    # If a chunk is not accepted as a whole, it is unknown whether a part was.
     assert trio.current_time() - began == WRITE_TIMEOUT
     assert line.problem is not None
 
 
 async def test_a_server_that_reads_slowly_does_not_time_out(autojump_clock: trio.testing.MockClock) -> None:
-    line, theirs = a_line()
+    line, theirs = lockstep_stream()
 
     async def read_slowly() -> None:
         for _ in range(3):
@@ -345,8 +345,8 @@ async def test_a_server_that_reads_slowly_does_not_time_out(autojump_clock: trio
     assert trio.current_time() - began > 2 * WRITE_TIMEOUT
 
 
-async def test_nothing_follows_half_a_message() -> None:
-    line, theirs = a_line()
+async def test_no_message_follows_a_partly_sent_one() -> None:
+    line, theirs = lockstep_stream()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(line.send_all, b"a whole message")

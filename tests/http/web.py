@@ -46,15 +46,15 @@ SESSION = "session-1"
 
 @define
 class Seen:
-    """A request as it came."""
+    """A received request."""
 
     method: str
     target: str
     headers: dict[str, str]
-    """By name in lower case; of a repeated one the last."""
+    """Headers by name in lower case; the last value of a repeated one."""
     body: bytes
     connection: int
-    """Counts from 1."""
+    """The number of the connection, counted from 1."""
     time: float = field(factory=trio.current_time)
 
     @property
@@ -64,7 +64,7 @@ class Seen:
 
 @define
 class Wire:
-    """The server's end of one connection, while one request is answered."""
+    """The server's end of one connection, while it answers one request."""
 
     socket: trio.SocketStream
     closed: bool = False
@@ -79,7 +79,7 @@ class Wire:
         await self.send("\r\n".join([*lines, "", ""]).encode())
 
     async def reply(self, value: Any = None, status: int = 200, **headers: str) -> None:
-        """A whole response: JSON, text, bytes or nothing."""
+        """Send a complete response: JSON, text, bytes or no body."""
         data = value if isinstance(value, bytes) else b"" if value is None else json.dumps(value).encode()
         if value is not None:
             headers.setdefault("content_type", "application/json")
@@ -87,7 +87,7 @@ class Wire:
         await self.send(data)
 
     async def stream(self, **headers: str) -> None:
-        """The head of an event stream."""
+        """Send the head of an event stream."""
         await self.head(content_type="text/event-stream", transfer_encoding="chunked", **headers)
 
     async def chunk(self, data: bytes) -> None:
@@ -97,7 +97,7 @@ class Wire:
         await self.chunk(encode(json.dumps(value).encode() if value != "" else b"", **fields))
 
     async def end(self) -> None:
-        """The end of an event stream, in an orderly way."""
+        """End an event stream properly."""
         await self.send(b"0\r\n\r\n")
 
     def hang_up(self) -> None:
@@ -105,7 +105,7 @@ class Wire:
         self.closed = True
 
     async def wait_closed(self) -> None:
-        """Wait until the client has hung up."""
+        """Wait until the client has closed the connection."""
         with trio.fail_after(30):
             try:
                 while await self.socket.receive_some():
@@ -135,7 +135,7 @@ class Web:
 
 @asynccontextmanager
 async def serving(handler: Handler, *, ssl: Any = None) -> AsyncIterator[Web]:
-    """Every request is given to ``handler``; the connection stays open unless it hangs up."""
+    """Pass every request to ``handler``; the connection stays open unless the handler closes it."""
 
     async def connected(stream: Any) -> None:
         web.connections += 1
@@ -182,14 +182,14 @@ def answer(seen: Seen, **result: Any) -> dict[str, Any]:
 
 
 async def eventually(claim: Callable[[], object]) -> None:
-    """Wait until this is true of the server; for what no message tells."""
+    """Wait until this is true of the server, if no message reports it."""
     with trio.fail_after(30):
         while not claim():  # noqa: ASYNC110 - told by nothing
             await trio.sleep(0.005)
 
 
 async def begin(link: HTTPLink, *, settle: bool = False) -> None:
-    """The handshake of a link whose server answers ``initialize``."""
+    """Run the handshake of a link whose server answers ``initialize``."""
     params = {"protocolVersion": HANDSHAKE.version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     await link.exchange(Request(0, "initialize", params), HANDSHAKE)
     if settle:
@@ -197,7 +197,7 @@ async def begin(link: HTTPLink, *, settle: bool = False) -> None:
 
 
 def with_session(handler: Handler) -> Handler:
-    """A server that answers ``initialize`` and DELETE itself, and begins a session."""
+    """Return a handler that answers ``initialize`` and DELETE itself, and starts a session."""
 
     async def handle(seen: Seen, wire: Wire) -> None:
         if seen.method == "DELETE":

@@ -1,4 +1,4 @@
-"""Channels to WebSocket servers made by hand.
+"""Channels to WebSocket servers written by hand.
 
 Used by the tests of the client over WebSocket.
 """
@@ -28,21 +28,21 @@ Handle = Callable[[Accepted], Awaitable[object]]
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Raise the timeouts, for slow machines."""
+    """Raise the timeouts for slow machines."""
     monkeypatch.setattr(websocket, "CLOSE_TIMEOUT", 20.0)
     monkeypatch.setattr(websocket_line, "_CLOSE_REASON_TIMEOUT", 20.0)
 
 
 @asynccontextmanager
 async def opened(handle: Handle, **options: Any) -> AsyncIterator[WebSocketChannel]:
-    """A channel to a server made by hand."""
+    """A channel to a server written by hand."""
     async with accepting(handle) as port:
         async with open_websocket_channel(f"ws://127.0.0.1:{port}/ws?x=1", **options) as channel:
             yield channel
 
 
 async def failure(handle: Handle, kind: type[Exception] = RequestFailed, **options: Any) -> Any:
-    """Why there is no channel. It comes alone, in no group."""
+    """Return the error of a failed handshake, which is raised alone and not in a group."""
     with trio.fail_after(WAIT_TIMEOUT):
         async with accepting(handle) as port:
             with pytest.raises(kind) as caught:
@@ -52,7 +52,7 @@ async def failure(handle: Handle, kind: type[Exception] = RequestFailed, **optio
 
 
 async def ending(handle: Callable[[Socket], Awaitable[object]], **options: Any) -> str:
-    """Why an open channel ends, in its own words; empty for a server that has no more to say."""
+    """Return the message with which an open channel ends; empty if the server sends no reason."""
 
     async def open_and_handle(accepted: Accepted) -> None:
         await handle(await accepted.open())

@@ -1,4 +1,4 @@
-"""A machine of each platform, in a folder of the test."""
+"""Machines of each platform, in a folder of the test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__: list[str] = []
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """One with Linux, on which nothing is installed."""
+    """A Linux machine without any host application."""
     for name in ("home", "project"):
         (tmp_path / name).mkdir()
     return Machine(platform="linux", home=tmp_path / "home", project=tmp_path / "project")

@@ -20,8 +20,8 @@ TOML_KEYS = ("mcp_servers", "mcptrio")
 YAML_KEYS = ("extensions", "mcptrio")
 
 
-def lacks_nothing(before: str, after: str) -> bool:
-    """Whether every character is still there, in the same order: something was put in, and nothing taken away."""
+def contains_all_characters(before: str, after: str) -> bool:
+    """Return whether all characters are still there, in the same order: text was only added."""
     left = iter(after)
     return all(character in left for character in before)
 
@@ -43,11 +43,11 @@ def is_readable(name: FormatName, text: str) -> bool:
 @example('{\r\n\t"a": 1 // one\r\n}\r\n', ENTRY)
 @example('{"mcpServers": {/* none */}}', ENTRY)
 @example('{"mcpServers": {"x": {} // }\n}}', ENTRY)
-def test_json_stays_but_for_our_entry(text: str, entry: dict[str, Any]) -> None:
+def test_json_changes_only_in_our_entry(text: str, entry: dict[str, Any]) -> None:
     after = put("json", text, JSON_KEYS, entry)
 
     assert entry_at(parse("json", after), JSON_KEYS) == entry
-    assert lacks_nothing(text, after)
+    assert contains_all_characters(text, after)
     changed = put("json", after, JSON_KEYS, {"command": "other"})
     assert entry_at(parse("json", changed), JSON_KEYS) == {"command": "other"}
     assert put("json", changed, JSON_KEYS, entry) == after
@@ -61,7 +61,7 @@ def test_json_stays_but_for_our_entry(text: str, entry: dict[str, Any]) -> None:
 @example("", ENTRY)
 @example("mcp_servers.fs.command = 'x'", ENTRY)
 @example("[mcp_servers]\nfs = { command = 'x' }\n", ENTRY)
-def test_toml_stays_but_for_our_entry(text: str, entry: dict[str, Any]) -> None:
+def test_toml_changes_only_in_our_entry(text: str, entry: dict[str, Any]) -> None:
     assume(is_readable("toml", text))
     after = put("toml", text, TOML_KEYS, entry)
 
@@ -78,7 +78,7 @@ def test_toml_stays_but_for_our_entry(text: str, entry: dict[str, Any]) -> None:
 @example("", ENTRY)
 @example("# only words\n", ENTRY)
 @example("extensions:", ENTRY)
-def test_yaml_stays_but_for_our_entry(text: str, entry: dict[str, Any]) -> None:
+def test_yaml_changes_only_in_our_entry(text: str, entry: dict[str, Any]) -> None:
     assume(is_readable("yaml", text))
     try:
         after = put("yaml", text, YAML_KEYS, entry)
@@ -86,7 +86,7 @@ def test_yaml_stays_but_for_our_entry(text: str, entry: dict[str, Any]) -> None:
         assume(False)  # a text whose last line is in a block scalar without a line end
         raise
     assert entry_at(parse("yaml", after), YAML_KEYS) == entry
-    assert lacks_nothing(text, after)
+    assert contains_all_characters(text, after)
     changed = put("yaml", after, YAML_KEYS, {"cmd": "other"})
     assert put("yaml", changed, YAML_KEYS, entry) == after
     there = parse("yaml", text).get("extensions")
@@ -99,7 +99,7 @@ def test_yaml_stays_but_for_our_entry(text: str, entry: dict[str, Any]) -> None:
     st.sampled_from(["json", "toml", "yaml"]), st.text(alphabet="{}[]\"'\\:,#/*- \n\r\tab1.=|>&!~\ufeff", max_size=30)
 )
 def test_any_text_is_edited_or_refused(name: FormatName, text: str) -> None:
-    """Never an entry that is not there afterwards, never an exception of a parser."""
+    """The entry is written, or the editor raises its own error."""
     try:
         after = put(name, text, ("a", "mcptrio"), ENTRY)
     except (Unreadable, Uneditable):
@@ -126,7 +126,7 @@ def test_any_text_is_edited_or_refused(name: FormatName, text: str) -> None:
         ('{\n  "s": {\n  }\n}', '{\n  "s": {\n    "m": {\n      "command": "x"\n    }\n  }\n}'),
     ],
 )
-def test_json_is_written_as_the_rest_is(before: str, after: str) -> None:
+def test_json_entry_has_the_style_of_the_file(before: str, after: str) -> None:
     assert put("json", before, ("s", "m"), {"command": "x"}) == after
 
 
@@ -146,8 +146,7 @@ def test_json_is_written_as_the_rest_is(before: str, after: str) -> None:
         ("yaml", "s: {b: 1, m: {a: 1}}\n", "s: {b: 1}\n"),
     ],
 )
-def test_entries_of_others_are_taken_out_too(name: FormatName, text: str, after: str) -> None:
-    """However they were written."""
+def test_entry_in_any_notation_is_removed(name: FormatName, text: str, after: str) -> None:
     assert remove(name, text, ("s", "m")) == after
 
 
@@ -185,7 +184,7 @@ def test_unreadable_file_error_has_line_and_column(name: FormatName, text: str, 
         ("a:\t'x\t# y'\t#z\n", "a:\t'x\t# y'\t#z\ns:\n  m:\n    cmd: \"x\"\n"),
     ],
 )
-def test_yaml_with_aliases_and_tabs(text: str, after: str) -> None:
+def test_yaml_with_aliases_and_tabs_is_edited(text: str, after: str) -> None:
     assert put("yaml", text, ("s", "m"), {"cmd": "x"}) == after
     assert entry_at(parse("yaml", remove("yaml", after, ("s", "m"))), ("s", "m")) is None
 
@@ -207,7 +206,7 @@ def test_aliases_that_expand_too_much_are_refused() -> None:
         ("yaml", "a: &x {m: {b: 1}}\ns: *x\n", "got one in which more would change"),
     ],
 )
-def test_an_entry_that_cannot_be_taken_out_is_refused(name: FormatName, text: str, told: str) -> None:
+def test_entry_that_cannot_be_removed_is_refused(name: FormatName, text: str, told: str) -> None:
     with pytest.raises(Uneditable, match=told):
         remove(name, text, ("s", "m"))
 
@@ -231,13 +230,13 @@ def test_uneditable_file_is_refused(name: FormatName, text: str) -> None:
         put(name, text, ("s", "m"), ENTRY)
 
 
-def test_a_deep_file_is_refused_and_not_a_crash() -> None:
+def test_deeply_nested_file_is_refused() -> None:
     for name, text in (("json", "[" * 100_000), ("toml", "a = " + "[" * 100_000), ("yaml", "[" * 100_000)):
         with pytest.raises(Unreadable):
             put(name, text, ("s", "m"), ENTRY)  # type: ignore[arg-type]
 
 
-def test_a_large_file_takes_time_in_proportion() -> None:
+def test_large_file_takes_linear_time() -> None:
     servers = {f"s{number}": {"command": "x", "args": ["y"] * 20} for number in range(2000)}
     text = json.dumps({"mcpServers": servers}, indent=2)
 

@@ -1,4 +1,4 @@
-"""Where each host's configuration lies, on each platform; and whether a host is found."""
+"""The location of each host's configuration, on each platform; and whether a host is found."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_every_host_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2], ids=["linux", "darwin", "win32"])
 @pytest.mark.parametrize("host", PLACES)
-def test_the_users_file(host: str, number: int) -> None:
+def test_user_file_of_each_host_and_platform(host: str, number: int) -> None:
     platforms: tuple[Literal["linux", "darwin", "win32"], ...] = ("linux", "darwin", "win32")
     machine = Machine(platform=platforms[number], home=HOME, project=Path("/p"))
 
@@ -78,14 +78,14 @@ def test_the_users_file(host: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("host", PROJECT)
-def test_the_projects_file(host: str) -> None:
+def test_project_file_of_each_host(host: str) -> None:
     assert HOSTS[host].file(Machine(platform="darwin", home=HOME, project=Path("/p")), "project") == Path(
         "/p", PROJECT[host]
     )
 
 
 @pytest.mark.parametrize(("platform", "variable", "host", "place"), MOVED)
-def test_a_variable_moves_the_file(
+def test_environment_variable_moves_the_file(
     platform: Literal["linux", "darwin", "win32"], variable: str, host: str, place: str
 ) -> None:
     def file(value: str) -> Path:
@@ -106,25 +106,25 @@ def test_host_is_detected_by_its_files(host: str, machine: Machine) -> None:
     assert HOSTS[host].is_found(machine)
 
 
-def test_a_host_is_found_in_a_project(machine: Machine) -> None:
+def test_host_is_detected_in_a_project(machine: Machine) -> None:
     (machine.project / ".mcp.json").write_text("{}")
 
     assert [host.id for host in HOSTS.values() if host.is_found(machine)] == ["claude-code"]
 
 
-def test_in_the_home_folder_a_file_counts_once() -> None:
+def test_file_of_a_project_in_the_home_folder_is_not_listed_twice() -> None:
     at_home = Machine(platform="linux", home=HOME, project=HOME)
 
     assert find_host("cursor").files(at_home) == {"user": HOME / ".cursor/mcp.json"}
     assert set(find_host("claude-code").files(at_home)) == {"user", "project"}
 
 
-def test_a_host_without_the_scope_is_refused(machine: Machine) -> None:
+def test_host_without_the_scope_is_refused(machine: Machine) -> None:
     with pytest.raises(ConfigError, match="windsurf: expected --scope user"):
         HOSTS["windsurf"].file(machine, "project")
 
 
-def test_an_unknown_host_is_refused_with_a_guess() -> None:
+def test_unknown_host_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match=re.escape("got 'claude-dekstop'; did you mean claude-desktop?")):
         find_host("claude-dekstop")
 
@@ -139,7 +139,7 @@ def test_an_unknown_host_is_refused_with_a_guess() -> None:
         ("{", "mcpServers"),
     ],
 )
-def test_a_dedicated_file_keeps_its_structure(machine: Machine, text: str, key: str) -> None:
+def test_dedicated_file_keeps_its_structure(machine: Machine, text: str, key: str) -> None:
     path = machine.project / "mcp.json"
     path.write_text(text)
     host = find_host(str(path))
@@ -147,7 +147,7 @@ def test_a_dedicated_file_keeps_its_structure(machine: Machine, text: str, key: 
     assert (host.key, host.file(machine, "user")) == (key, path)
 
 
-def test_a_file_with_the_servers_elsewhere_is_refused(machine: Machine) -> None:
+def test_file_with_the_servers_elsewhere_is_refused(machine: Machine) -> None:
     path = machine.project / "settings.json"
     path.write_text('{"mcp": {"servers": {}}}')
 

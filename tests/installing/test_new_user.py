@@ -28,7 +28,7 @@ __all__: list[str] = []
 
 
 @frozen
-class Told:
+class Instructions:
     """The instructions of the README."""
 
     venv: str
@@ -39,7 +39,7 @@ class Told:
 
 
 @frozen
-class Installed:
+class Installation:
     """The result of the instructions."""
 
     there: Elsewhere
@@ -47,7 +47,7 @@ class Installed:
     said: tuple[str, ...]
 
 
-def told() -> Told:
+def told() -> Instructions:
     text = (ROOT / "README.md").read_text("utf-8").partition("## Plugins that ship")[2].partition("\n## ")[0]
     install, hosts = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     [configuration] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
@@ -58,11 +58,11 @@ def told() -> Told:
     assert pip == f"{venv}/bin/pip"
     commands = tuple(tuple(shlex.split(line)) for line in hosts.splitlines())
     assert all(command[0] == f"{venv}/bin/mcptrio" for command in commands)
-    return Told(venv, tuple(word for word in words if word.startswith(".")), configuration, path, commands)
+    return Instructions(venv, tuple(word for word in words if word.startswith(".")), configuration, path, commands)
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     folder = tmp_path_factory.mktemp("new-user")
     home, says = folder / "home", told()
 
@@ -91,7 +91,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         said.append(done.stdout)
-    return Installed(there, home, tuple(said))
+    return Installation(there, home, tuple(said))
 
 
 def _bare(**more: str) -> Mapping[str, str]:
@@ -99,7 +99,7 @@ def _bare(**more: str) -> Mapping[str, str]:
     return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", **more}
 
 
-def test_the_readme_names_three_plugins() -> None:
+def test_readme_names_three_plugins() -> None:
     first, *plugins = told().projects
 
     assert first == "."
@@ -107,7 +107,7 @@ def test_the_readme_names_three_plugins() -> None:
     assert all((ROOT / project / "pyproject.toml").is_file() for project in plugins)
 
 
-def test_install_and_status_report_the_result(installed: Installed) -> None:
+def test_install_and_status_report_the_result(installed: Installation) -> None:
     install, status = installed.said
 
     assert f"Cursor: mcptrio added: {installed.home}/.cursor/mcp.json" in install
@@ -115,10 +115,10 @@ def test_install_and_status_report_the_result(installed: Installed) -> None:
     assert re.search(r"answers: mcptrio \S+, \S+, \d+ tools", status)
 
 
-async def test_the_host_starts_a_server_that_works(installed: Installed, tmp_path: Path) -> None:
+async def test_host_starts_a_working_server(installed: Installation, tmp_path: Path) -> None:
     entry = json.loads((installed.home / ".cursor/mcp.json").read_text())["mcpServers"]["mcptrio"]
     assert Path(entry["command"]).is_relative_to(installed.there.venv)
-    # A folder of its own, as hosts start servers in theirs.
+    # Hosts start servers in the host's folder, so this one has its own.
     parameters = StdioServerParameters(
         command=entry["command"],
         args=entry["args"],
@@ -146,5 +146,5 @@ async def test_the_host_starts_a_server_that_works(installed: Installed, tmp_pat
     assert (status["branch"], status["clean"]) == ("main", True)
     assert [entity["name"] for entity in graph["entities"]] == ["Ann"]
     assert time["timezone"] == "Europe/Berlin"
-    # Whatever it keeps is in the home of its user.
+    # The server's files are in the home of its user.
     assert os.listdir(tmp_path) == []

@@ -55,7 +55,7 @@ FILES = {
 
 
 def written(host: HostKind, machine: Machine) -> Path:
-    """The host's file, as people may have it."""
+    """Write the host's file, as users may have it."""
     path = host.file(machine, "user")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(FILES[host.format].replace("KEY", host.key).encode())
@@ -67,7 +67,7 @@ def everything_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("host", SHAPES)
-def test_each_host_in_its_own_words(host: str) -> None:
+def test_entry_has_the_format_of_each_host(host: str) -> None:
     kind = HOSTS[host]
     keys = (kind.key, "trio")
     started, reached = SHAPES[host]
@@ -93,7 +93,7 @@ def test_written_entry_is_read_by_the_client(host: str, machine: Machine) -> Non
         plan_uninstall(HOSTS[host], path, "mcptrio").carry_out()
 
 
-def test_every_host_has_its_words() -> None:
+def test_every_host_has_an_expected_entry() -> None:
     assert SHAPES.keys() == HOSTS.keys()
 
 
@@ -168,11 +168,11 @@ OTHERS = [{"command": "npx", "args": ["-y", "x"]}, {"url": "https://other.exampl
 
 
 @pytest.mark.parametrize("other", OTHERS[:4], ids=["a command", "a URL", "a number", "a text"])
-def test_a_foreign_entry_is_unchanged(machine: Machine, other: object) -> None:
+def test_foreign_entry_is_unchanged_without_force(machine: Machine, other: object) -> None:
     kind = HOSTS["cursor"]
     path = kind.file(machine, "user")
     path.parent.mkdir()
-    text = json.dumps({"mcpServers": {"mcptrio": other}}, indent=2) + "\n"  # as we would have written it
+    text = json.dumps({"mcpServers": {"mcptrio": other}}, indent=2) + "\n"  # in the installer's own style
     path.write_text(text)
 
     for target in (STARTED, REACHED):
@@ -191,7 +191,7 @@ def test_a_foreign_entry_is_unchanged(machine: Machine, other: object) -> None:
     assert not path.exists() or parse("json", path.read_text()) == {"mcpServers": {}}
 
 
-def test_a_url_among_others_is_not_taken_out_unasked(machine: Machine) -> None:
+def test_url_next_to_other_entries_is_removed_only_with_force(machine: Machine) -> None:
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     path.write_text('{"mcpServers": {"mcptrio": {"url": "https://other.example/mcp"}, "fs": {}}}')
 
@@ -201,8 +201,8 @@ def test_a_url_among_others_is_not_taken_out_unasked(machine: Machine) -> None:
     assert path.read_text() == '{"mcpServers": {"fs": {}}}'
 
 
-def test_a_url_in_a_new_file_goes_with_the_file_and_is_kept(machine: Machine) -> None:
-    """Nothing tells that it is ours."""
+def test_url_alone_in_its_file_is_removed_with_a_backup(machine: Machine) -> None:
+    """No copy of a file before it shows that the entry is ours."""
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     plan_install(kind, path, "mcptrio", REACHED).carry_out()
     kept = plan_uninstall(kind, path, "mcptrio").carry_out()
@@ -212,8 +212,8 @@ def test_a_url_in_a_new_file_goes_with_the_file_and_is_kept(machine: Machine) ->
     assert REACHED.url in kept.read_text()
 
 
-def test_a_url_of_ours_is_known_again(machine: Machine) -> None:
-    """By the copy of the file before it; or because it is the same."""
+def test_url_of_an_earlier_installation_is_recognized(machine: Machine) -> None:
+    """By the backup of the file before it, or because it is equal."""
     kind = HOSTS["windsurf"]
     path = written(kind, machine)
     plan_install(kind, path, "mcptrio", REACHED).carry_out()
@@ -235,7 +235,7 @@ def test_a_url_of_ours_is_known_again(machine: Machine) -> None:
         ("codex", "mcp_servers = {}\n", ": line 1: expected mcp_servers as a table with a header"),
     ],
 )
-def test_a_file_that_is_wrong_is_refused_and_left(machine: Machine, host: str, text: str, place: str) -> None:
+def test_invalid_file_is_refused_and_unchanged(machine: Machine, host: str, text: str, place: str) -> None:
     path = HOSTS[host].file(machine, "user")
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -246,7 +246,7 @@ def test_a_file_that_is_wrong_is_refused_and_left(machine: Machine, host: str, t
     assert everything_in(machine.home) == {str(path): text.encode()}
 
 
-def test_bytes_that_are_no_text_are_refused(machine: Machine) -> None:
+def test_file_that_is_not_text_is_refused(machine: Machine) -> None:
     path = machine.home / "mcp.json"
     path.write_bytes('{"a": "é"}'.encode("utf-16"))
 
@@ -255,13 +255,13 @@ def test_bytes_that_are_no_text_are_refused(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "a/b", "x" * 65, "ü", "a\n"])
-def test_a_name_that_hosts_refuse_is_refused(machine: Machine, name: str) -> None:
+def test_name_that_hosts_refuse_is_refused(machine: Machine, name: str) -> None:
     with pytest.raises(ConfigError, match="--name: expected at most 64 letters"):
         plan_install(HOSTS["cursor"], machine.home / "mcp.json", name, STARTED)
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\udc80"])
-def test_a_text_that_no_file_can_hold_is_refused(machine: Machine, text: str) -> None:
+def test_text_that_no_file_can_contain_is_refused(machine: Machine, text: str) -> None:
     with pytest.raises(ConfigError, match="cursor: expected texts in UTF-8 without NUL"):
         plan_install(HOSTS["cursor"], machine.home / "mcp.json", "mcptrio", Command(args=(*STARTED.args, text)))
 
@@ -270,7 +270,7 @@ def test_a_text_that_no_file_can_hold_is_refused(machine: Machine, text: str) ->
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions")
-def test_permissions_are_kept_and_new_files_are_the_users_own(machine: Machine) -> None:
+def test_permissions_are_kept_and_new_files_are_private(machine: Machine) -> None:
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     plan_install(kind, path, "mcptrio", STARTED).carry_out()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -283,7 +283,7 @@ def test_permissions_are_kept_and_new_files_are_the_users_own(machine: Machine) 
 
 if sys.platform != "win32" and os.geteuid() == 0:  # only root can give a file away
 
-    def test_a_file_of_another_user_stays_theirs(machine: Machine) -> None:
+    def test_owner_of_the_file_is_kept(machine: Machine) -> None:
         path = machine.home / "mcp.json"
         path.write_text("{}")
         os.chown(path, 12345, 23456)
@@ -292,8 +292,8 @@ if sys.platform != "win32" and os.geteuid() == 0:  # only root can give a file a
         assert (path.stat().st_uid, path.stat().st_gid) == (12345, 23456)
 
 
-def test_links_are_followed_and_stay(machine: Machine) -> None:
-    """Dotfiles: the link is what the host reads, the file lies somewhere else."""
+def test_symbolic_links_are_followed_and_kept(machine: Machine) -> None:
+    """Dotfiles: the host reads the link, and the file is elsewhere."""
     dotfiles = machine.home / "dotfiles"
     dotfiles.mkdir()
     (dotfiles / "cursor.json").write_text("{}")
@@ -310,7 +310,7 @@ def test_links_are_followed_and_stay(machine: Machine) -> None:
     assert path.is_symlink()
 
 
-def test_a_link_to_a_missing_file(machine: Machine) -> None:
+def test_link_to_a_missing_file_is_followed(machine: Machine) -> None:
     path = machine.home / "mcp.json"
     path.symlink_to(machine.home / "dotfiles" / "cursor.json")
 
@@ -335,7 +335,7 @@ def test_path_that_is_not_a_file_is_refused(machine: Machine, kind: str) -> None
         plan_install(HOSTS["cursor"], path, "mcptrio", STARTED).carry_out()
 
 
-def test_no_more_than_a_few_copies_are_kept(machine: Machine) -> None:
+def test_number_of_backups_is_limited(machine: Machine) -> None:
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     path.write_text("{}")
     for number in range(MAX_BACKUPS + 3):
@@ -346,7 +346,7 @@ def test_no_more_than_a_few_copies_are_kept(machine: Machine) -> None:
     assert kept[0].read_text().count("mcptrio") < path.read_text().count("mcptrio")
 
 
-def test_a_concurrent_change_is_not_lost(machine: Machine) -> None:
+def test_concurrent_change_is_not_lost(machine: Machine) -> None:
     kind, path = HOSTS["cursor"], machine.home / "mcp.json"
     path.write_text("{}")
     plan = plan_install(kind, path, "mcptrio", STARTED)
@@ -359,7 +359,7 @@ def test_a_concurrent_change_is_not_lost(machine: Machine) -> None:
 
 if sys.platform != "win32" and os.geteuid() != 0:  # root may write anything
 
-    def test_a_file_that_is_read_only_is_left(machine: Machine) -> None:
+    def test_read_only_file_is_unchanged(machine: Machine) -> None:
         path = machine.home / "mcp.json"
         path.write_text("{}")
         path.chmod(0o444)
@@ -369,7 +369,7 @@ if sys.platform != "win32" and os.geteuid() != 0:  # root may write anything
         assert everything_in(machine.home) == {str(path): b"{}"}
 
 
-def test_a_file_that_is_too_large_is_refused(machine: Machine) -> None:
+def test_oversized_file_is_refused(machine: Machine) -> None:
     path = machine.home / "mcp.json"
     path.write_bytes(b" " * (4 * 1024 * 1024 + 1))
 
@@ -393,7 +393,7 @@ def test_diff_shows_the_planned_change(machine: Machine) -> None:
 # Started commands
 
 
-def test_everything_that_is_started_is_absolute(machine: Machine) -> None:
+def test_launch_command_has_absolute_paths(machine: Machine) -> None:
     (machine.project / "own.py").write_text("")
     (machine.project / "mcptrio.toml").write_text("")
     given: dict[str, Any] = {"plugins": ("own.py", "git"), "no_plugins": ("fs",), "arguments": ("--log-level", "debug")}
@@ -423,7 +423,7 @@ def test_command_with_invalid_configuration_is_not_installed(
         launch_command(machine.project, **given)
 
 
-def test_a_temporary_interpreter_is_reported() -> None:
+def test_temporary_interpreter_is_reported() -> None:
     assert "uv tool install" in (launch_warning("/home/a/.cache/uv/archive-v0/xyz/bin/python") or "")
     assert launch_warning("/usr/bin/python3") is None
     with pytest.raises(ConfigError, match="absolute path, got 'python'"):

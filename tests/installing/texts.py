@@ -1,4 +1,4 @@
-"""Files as people write them: the same values with any spaces, comments, line ends and commas.
+"""Files as users write them: the same values with any spaces, comments, line ends and commas.
 
 Used by the tests of the editors.
 """

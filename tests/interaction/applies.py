@@ -43,9 +43,9 @@ SINCE_2025_06: Final = REVISIONS[2:]
 SINCE_2025_11: Final = REVISIONS[3:]
 BATCHES: Final = ("2025-03-26",)
 CHANNELS: Final = ("stdio", "sse", "websocket", "stream")
-"""Carriers that are one channel of messages each, as memory is. A test that applies to stdio runs over all of them."""
+"""Transports with one message channel each, as memory has. A test that applies to stdio runs over all of them."""
 BYTES: Final = ("stdio", "http")
-"""Transports on which a client can write what is no message."""
+"""Transports on which a client can write bytes that are not a message."""
 
 _RULES = "__applies__"
 _REAL_TIME = "__real_time__"
@@ -102,12 +102,12 @@ def needs_real_time(function: object) -> bool:
 
 
 def combinations(function: object) -> Iterator[tuple[str, str]]:
-    """The pairs of revision and transport that a test runs over.
+    """Return the pairs of revision and transport that a test runs over.
 
-    In memory, each revision that applies. Over HTTP, the newest revision with a handshake and the one without, because
-    each has its own rules for headers, sessions and streams. The channels carry the messages of every revision alike,
-    so over each of them a test runs in one revision, and the two revisions take turns: a pair of channels has one, the
-    other pair the other, and the next test has them swapped.
+    In memory, a test runs in each revision that applies. Over HTTP, it runs in the newest revision with a handshake
+    and in the one without, because each has its own rules for headers, sessions and streams. The channels carry the
+    messages of every revision alike, so a test runs in one revision over each of them, and the two revisions
+    alternate: one pair of channels has the one, the other pair has the other, and the next test swaps them.
     """
     rules = getattr(function, _RULES, ())
 
@@ -117,7 +117,7 @@ def combinations(function: object) -> Iterator[tuple[str, str]]:
     in_memory = allowed("memory")
     yield from ((revision, "memory") for revision in in_memory)
     if not in_memory:
-        # The older revisions have no other place.
+        # The older revisions are tested on this transport only.
         yield from ((revision, transport) for transport in BYTES for revision in allowed(transport))
         return
     yield from ((revision, "http") for revision in _newest(allowed("http")))
@@ -130,7 +130,7 @@ def combinations(function: object) -> Iterator[tuple[str, str]]:
 
 
 def _newest(revisions: Collection[str]) -> list[str]:
-    """The newest one with a handshake, and the one without."""
+    """Return the newest revision with a handshake, and the one without."""
     return [each for each in revisions if each in HANDSHAKE][-1:] + [each for each in revisions if each in MODERN]
 
 

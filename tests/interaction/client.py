@@ -1,8 +1,8 @@
-"""A raw client: it sends and receives JSON-RPC messages as dicts, in any revision, over any wire.
+"""A raw client: it sends and receives JSON-RPC messages as dicts, in any revision, over any transport.
 
-The ``serve`` fixture makes it, and every test of this directory uses it. A test states the client's intention, and this
-file the form in the revision and transport: a handshake or an envelope and headers, an answer or a retry, a
-notification or a closed socket.
+The ``serve`` fixture creates it, and every test of this directory uses it. A test states the client's intention, and
+this file sends it in the form of the revision and transport: a handshake or an envelope and headers, a response or a
+retry, a notification or a disconnect.
 
 Source: MCP 2025-11-25, basic/lifecycle and basic/transports; MCP 2026-07-28, basic/index, basic/transports.
 """
@@ -29,17 +29,17 @@ LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
 INFO: Final = {"name": "raw", "version": "1"}
-MOST_ROUNDS = 20
+MAX_ROUNDS = 20
 
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""What ``Mcp-Name`` repeats, by method."""
+"""The member of the params that ``Mcp-Name`` repeats, by method."""
 
 Answerer = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @define(eq=False)
 class Call:
-    """A request under way."""
+    """A request in flight."""
 
     id: Any
     peer: Peer
@@ -50,8 +50,8 @@ class Call:
     arrived: trio.Event = field(factory=trio.Event)
 
     async def wait(self) -> dict[str, Any]:
-        """The whole response."""
-        with self.peer.patience():
+        """Return the complete response."""
+        with self.peer.deadline():
             if self.exchange is None:
                 await self.arrived.wait()
             else:
@@ -72,7 +72,7 @@ class Call:
         return error
 
     async def cancel(self, reason: str | None = None) -> None:
-        """Take the request back, as the revision and the transport have it."""
+        """Cancel the request in the form of the revision and the transport."""
         if self.exchange is not None and not self.peer.handshake:
             self.exchange.disconnect()
             return
@@ -92,10 +92,10 @@ class Peer:
     """One client.
 
     Attributes:
-        answers: its answers to the server's questions, by method.
-        asked: the server's questions in wire form: method and params.
+        answers: its responses to the server's requests, by method.
+        asked: the server's requests in wire form: method and params.
         received: all received messages, in order.
-        unread: the messages that :meth:`until` has not seen.
+        unread: the messages that :meth:`until` has not returned.
     """
 
     revision: str
@@ -103,7 +103,7 @@ class Peer:
     nursery: trio.Nursery
     capabilities: dict[str, Any] = field(factory=dict)
     seconds: float = 5.0
-    """Patience, by the clock of the test."""
+    """Timeout of a wait, in seconds of the test's clock."""
     answers: dict[str, Answerer] = field(factory=dict)
     asked: list[tuple[str, dict[str, Any]]] = field(factory=list)
     received: list[Any] = field(factory=list)
@@ -114,9 +114,9 @@ class Peer:
     """The id of the HTTP session."""
     log_level: str | None = None
     ended: trio.Event = field(factory=trio.Event)
-    """The channel has ended."""
+    """Set when the channel has ended."""
     refusals: list[Exchange] = field(factory=list)
-    """Of notifications and answers (HTTP)."""
+    """Tasks that send notifications and responses (HTTP)."""
     _last_id: int = 0
     _calls: dict[Any, list[Call]] = field(factory=dict)
     _came: trio.Event = field(factory=trio.Event)
@@ -132,13 +132,13 @@ class Peer:
     def http(self) -> bool:
         return isinstance(self.wire, HTTPWire)
 
-    def patience(self) -> Any:
+    def deadline(self) -> Any:
         return trio.fail_after(self.seconds)
 
-    # The conversation
+    # Messages
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Read the channel until it ends; nothing to do over HTTP."""
+        """Read the channel until it ends. Returns at once over HTTP."""
         task_status.started()
         if isinstance(self.wire, HTTPWire):
             return
@@ -151,7 +151,7 @@ class Peer:
         self._wake()
 
     async def begin(self) -> None:
-        """Make the handshake, if the revision has one."""
+        """Run the handshake, if the revision has one."""
         if self.handshake:
             await self.initialize()
             await self.notify("notifications/initialized")
@@ -177,7 +177,7 @@ class Peer:
         meta: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Call:
-        """Send a request; the answer can be waited for."""
+        """Send a request, and return the call, whose response can be awaited."""
         if id is None:
             self._last_id += 1
             id = self._last_id
@@ -188,7 +188,7 @@ class Peer:
         return await self.send(message, headers=headers)
 
     def params(self, params: Mapping[str, Any] | None, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The params with this revision's ``_meta``."""
+        """Return the params with this revision's ``_meta``."""
         params = dict(params or {})
         added = dict(meta or {})
         if not self.handshake:
@@ -217,7 +217,7 @@ class Peer:
     async def send_bytes(
         self, data: bytes, *, call: Call | None = None, headers: Mapping[str, str] | None = None
     ) -> Call:
-        """Send what may be no message at all."""
+        """Send bytes that may not be a message."""
         call = call or Call(None, self)
         if not isinstance(self.wire, HTTPWire):
             await self.wire.send(data)
@@ -233,26 +233,26 @@ class Peer:
         return call
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> Call:
-        """Send a notification. Over HTTP, returns when it has been taken in."""
+        """Send a notification. Over HTTP, return when the server has accepted it."""
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
         if params is not None or not self.handshake:
             message["params"] = self.params(params)
         call = await self.send(message)
         if call.exchange is not None:
-            with self.patience():
+            with self.deadline():
                 await call.exchange.ended.wait()
             if call.exchange.status != 202:
                 self.refusals.append(call.exchange)
         return call
 
-    # The usual questions
+    # Common requests
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-        """The result; questions are answered on the way, in the revision's own fashion."""
+        """Return the result of a request; server requests are answered meanwhile, in the revision's form."""
         call = await self.start(method, params, **options)
         result = await call.result()
         options.pop("id", None)
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             if result.get("resultType") != "input_required" or not self.answers:
                 return result
             result = await (await self.retry(method, params, result, **options)).result()
@@ -261,7 +261,7 @@ class Peer:
     async def retry(
         self, method: str, params: Mapping[str, Any] | None, result: Mapping[str, Any], **options: Any
     ) -> Call:
-        """The next round of a request that needs input."""
+        """Send the next round of a request that needs input."""
         responses = {
             key: self._answer(question["method"], question.get("params") or {})
             for key, question in result.get("inputRequests", {}).items()
@@ -272,21 +272,21 @@ class Peer:
         return await self.start(method, {**(params or {}), **more}, **options)
 
     async def error(self, method: str, params: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-        """The error of a request that must fail."""
+        """Return the error of a request that must fail."""
         return await (await self.start(method, params, **options)).error()
 
     async def call(self, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-        """The result of a tool."""
+        """Return the result of a tool."""
         return await self.request("tools/call", {"name": tool, "arguments": dict(arguments or {})}, **options)
 
     async def text(self, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> str:
-        """The text of a tool that succeeds."""
+        """Return the text of a tool that succeeds."""
         result = await self.call(tool, arguments, **options)
         assert not result.get("isError"), result
         return "\n".join(block["text"] for block in result["content"])
 
     async def failure(self, tool: str, arguments: Mapping[str, Any] | None = None, **options: Any) -> str:
-        """The text of a tool that fails with ``isError``."""
+        """Return the text of a tool that fails with ``isError``."""
         result = await self.call(tool, arguments, **options)
         assert result.get("isError") is True, result
         return "\n".join(block["text"] for block in result["content"])
@@ -302,13 +302,13 @@ class Peer:
             self.log_level = level
 
     async def open_stream(self) -> None:
-        """Where the session's own messages come, if that is not the channel itself."""
+        """Open the stream of the session's own messages, if the channel does not carry them."""
         if self._stream is None and isinstance(self.wire, HTTPWire) and self.handshake:
             self._stream = await self.get()
             assert self._stream.status == 200
 
     async def get(self, **headers: str) -> Exchange:
-        """A GET; returns when its response has begun."""
+        """Send a GET; return when its response has begun."""
         return await self._bodiless("GET", **headers)
 
     async def _bodiless(self, method: str, **headers: str) -> Exchange:
@@ -320,7 +320,7 @@ class Peer:
             self._deliver(value, None)
 
         self.nursery.start_soon(self.wire.run, exchange, method, sent, b"", deliver)
-        with self.patience():
+        with self.deadline():
             await exchange.began.wait()
         return exchange
 
@@ -334,12 +334,12 @@ class Peer:
         return await self._bodiless("DELETE")
 
     async def watch(self, *kinds: Literal["tools", "prompts", "resources"], uris: Sequence[str] = ()) -> Call | None:
-        """Subscribe to changes in the revision's form. Returns the listening request, if there is one."""
+        """Subscribe to changes in the revision's form. Return the listening request, if there is one."""
         if self.handshake:
             await self.open_stream()
             for uri in uris:
                 await self.request("resources/subscribe", {"uri": uri})
-            # Answered, it has read `initialized` too, before which it may tell nothing.
+            # The response shows that the server has also read `initialized`, before which it may send nothing.
             await self.request("ping")
             return None
         wanted: dict[str, Any] = {f"{kind}ListChanged": True for kind in kinds}
@@ -352,17 +352,17 @@ class Peer:
     # Received messages
 
     async def eventually(self, claim: Callable[[], bool]) -> None:
-        """Wait until this is true of the server; for what no message tells."""
+        """Wait until this is true of the server, if no message reports it."""
         for _ in range(6000):
             if claim():
                 return
-            # Short on either clock: a clock that jumps must not jump over the server's deadlines.
+            # Short on either clock: a clock that jumps must not pass the server's deadlines.
             await trio.sleep(0.005)
         raise AssertionError("what was waited for did not happen")
 
     async def until(self, wanted: str | Callable[[Any], bool]) -> Any:
-        """The next message that has this method, or of which this is true; those before it are passed over."""
-        with self.patience():
+        """Return the next message with this method, or for which the predicate is true; skip the messages before it."""
+        with self.deadline():
             while True:
                 while self.unread:
                     message = self.unread.popleft()
@@ -375,7 +375,7 @@ class Peer:
                 await self._came.wait()
 
     def notes(self, method: str) -> list[dict[str, Any]]:
-        """The params of every notification of this kind so far."""
+        """Return the params of every notification of this method so far."""
         return [
             message.get("params", {})
             for message in self.received
@@ -409,7 +409,7 @@ class Peer:
         for message in value if isinstance(value, list) else [value]:
             if "method" in message:
                 if "id" in message:
-                    self._be_asked(message)
+                    self._handle_request(message)
             elif call is not None and call.answer is None and message.get("id") in (call.id, None):
                 self._settle(call, message)
             elif message.get("id") in self._calls:
@@ -425,7 +425,7 @@ class Peer:
         call.answer = message
         call.arrived.set()
 
-    def _be_asked(self, message: dict[str, Any]) -> None:
+    def _handle_request(self, message: dict[str, Any]) -> None:
         if message["method"] == "ping" and "ping" not in self.answers:
             self.nursery.start_soon(self.respond, message["id"], {})
         elif message["method"] in self.answers:
@@ -434,7 +434,7 @@ class Peer:
             )
 
     async def respond(self, id: Any, result: dict[str, Any]) -> None:
-        """Answer a request of the server; a result with the member ``error`` is one."""
+        """Respond to a request of the server; a result with the member ``error`` is an error."""
         await self.send({"jsonrpc": "2.0", "id": id, **(result if "error" in result else {"result": result})})
 
     def _answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

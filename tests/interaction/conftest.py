@@ -20,7 +20,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     cases = []
     for revision, transport in combinations(metafunc.function):
-        # In memory nothing but the clock can hold anything up, so it may jump.
+        # In memory only the clock delays a test, so the clock may jump.
         jumps = transport == "memory" and not needs_real_time(metafunc.function)
         marks = [pytest.mark.trio(run=_run_jumping)] if jumps else []
         cases.append(pytest.param(revision, transport, jumps, marks=marks, id=f"{transport}-{revision}"))
@@ -33,7 +33,7 @@ def _run_jumping(function: Any, *, clock: trio.abc.Clock | None = None, instrume
 
 @pytest.fixture
 async def serve(revision: str, transport: str, jumps: bool) -> AsyncIterator[Serve]:
-    """At the end of the test nothing may be in flight, and no client may have been refused unasked."""
+    """Start servers; check at the end that no request is in flight and no client was refused unexpectedly."""
     async with trio.open_nursery() as nursery:
         async with AsyncExitStack() as stack:
             serve = Serve(revision, transport, jumps, nursery, stack)

@@ -1,6 +1,6 @@
 """A server and its raw clients, on one transport.
 
-The ``serve`` fixture makes it; tests call it with the contents of their server, which is the public
+The ``serve`` fixture creates it; tests call it with the contents of their server, which is the public
 :class:`mcptrio.Server`.
 """
 
@@ -33,14 +33,14 @@ from tests.server_options import server_options
 __all__ = ["Serve"]
 
 WAIT_TIMEOUT = 30.0
-"""Real seconds a client waits for anything."""
+"""Timeout of a client's wait, in seconds."""
 VIRTUAL_WAIT_TIMEOUT = 1e6
-"""The same where the clock jumps: longer than any deadline of the server's."""
+"""The timeout with the autojump clock: longer than every deadline of the server."""
 
 
 @define(eq=False)
 class Serve:
-    """Starts a server with these functions (or plugins), and a client that has begun to talk to it.
+    """Starts a server with these functions (or plugins), and a client that has begun the handshake.
 
     Attributes:
         server: the last one started.
@@ -55,9 +55,9 @@ class Serve:
     runnings: list[RunningServer] = field(factory=list)
     peers: list[Peer] = field(factory=list)
     shutdown: trio.Event = field(factory=trio.Event)
-    """Ends the server in an orderly way."""
+    """Set to shut the server down."""
     closed: trio.Event = field(factory=trio.Event)
-    """The last server has ended."""
+    """Set when the last server has ended."""
     _ports: dict[Server, int] = field(factory=dict)
 
     async def __call__(
@@ -72,7 +72,7 @@ class Serve:
         return await self.connect(capabilities=capabilities, answers=answers)
 
     async def start(self, *functions: Callable[..., Any], plugins: Any = (), **options: Any) -> Server:
-        """The server alone. Takes what :class:`Server` takes."""
+        """Start the server alone. Accepts the arguments of :class:`Server`."""
         marked = SimpleNamespace(**{function.__name__: function for function in functions})
         if not isinstance(plugins, list | tuple):
             options["plugins"] = plugins
@@ -100,10 +100,10 @@ class Serve:
         principal: Principal | None = None,
         begin: bool = True,
     ) -> Peer:
-        """One more client.
+        """Connect another client.
 
         Args:
-            principal: who it is; not over HTTP, SSE and WebSocket, where headers say so.
+            principal: the caller; not over HTTP, SSE and WebSocket, where headers identify the caller.
         """
         peer = Peer(
             revision=revision or self.revision,
@@ -137,7 +137,7 @@ class Serve:
             ours, theirs = memory_channel_pair()
             self.nursery.start_soon(partial(self.runnings[-1].serve, theirs, principal=principal))
             return MemoryWire(ours)
-        # The server's ends are closed here, and the client's by its streams.
+        # The server's ends are closed here, and the client's ends by its streams.
         (reads, sends), (receives, writes) = os.pipe(), os.pipe()
         for end in (reads, writes):
             self.stack.callback(os.close, end)

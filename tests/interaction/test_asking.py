@@ -1,4 +1,4 @@
-"""Asking the client: the same code in every revision, whether the answer is a message or a retry."""
+"""Requests to the client: the same code in every revision, whether the answer is a message or a retry."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def _peer(serve: Serve, *functions: Any, capabilities: Any = ELICITATION, 
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_an_accepted_form_brings_its_content(serve: Serve) -> None:
+async def test_accepted_form_returns_its_content(serve: Serve) -> None:
     peer = await _peer(serve, name)
 
     assert await peer.text("name") == "accept 'Ann'"
@@ -154,7 +154,7 @@ async def test_an_accepted_form_brings_its_content(serve: Serve) -> None:
 
 
 @only(revisions=["2025-06-18"], because="later revisions have a choice of several")
-async def test_a_choice_of_several_is_refused_with_a_reason(serve: Serve) -> None:
+async def test_multi_select_field_is_refused_in_revisions_without_it(serve: Serve) -> None:
     @tool
     async def choose(ctx: Context) -> str:
         """Choose."""
@@ -166,7 +166,7 @@ async def test_a_choice_of_several_is_refused_with_a_reason(serve: Serve) -> Non
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_a_declined_or_cancelled_form_brings_nothing(serve: Serve) -> None:
+async def test_declined_or_cancelled_form_returns_no_content(serve: Serve) -> None:
     for action in ("decline", "cancel"):
         peer = await _peer(serve, name, elicit=lambda params, action=action: {"action": action})
 
@@ -184,14 +184,14 @@ async def test_a_form_returns_an_instance_of_its_class(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_a_refused_form_ends_a_tool_that_needs_it(serve: Serve) -> None:
+async def test_declined_form_fails_a_tool_that_requires_it(serve: Serve) -> None:
     peer = await _peer(serve, order, elicit=lambda params: {"action": "decline"})
 
     assert "decline" in await peer.failure("order")
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_choices_return_their_values(serve: Serve) -> None:
+async def test_choice_fields_return_their_values(serve: Serve) -> None:
     answers = iter(["large", "blue", "tuesday"])
     peer = await _peer(serve, choose, elicit=lambda params: {"action": "accept", "content": {"value": next(answers)}})
 
@@ -199,7 +199,7 @@ async def test_choices_return_their_values(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_one_question_after_the_other(serve: Serve) -> None:
+async def test_sequential_forms_get_their_own_answers(serve: Serve) -> None:
     answers = iter([1, 20, 300])
     peer = await _peer(serve, numbers, elicit=lambda params: {"action": "accept", "content": {"value": next(answers)}})
 
@@ -208,7 +208,7 @@ async def test_one_question_after_the_other(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_the_same_question_twice_gets_two_answers(serve: Serve) -> None:
+async def test_repeated_form_gets_two_answers(serve: Serve) -> None:
     answers = iter([1, 2])
     peer = await _peer(serve, again, elicit=lambda params: {"action": "accept", "content": {"value": next(answers)}})
 
@@ -216,7 +216,7 @@ async def test_the_same_question_twice_gets_two_answers(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_resources_and_prompts_can_ask_too(serve: Serve) -> None:
+async def test_resources_and_prompts_can_send_forms(serve: Serve) -> None:
     peer = await _peer(serve, asked_resource, asked_prompt)
 
     read = await peer.request("resources/read", {"uri": "asked://name"})
@@ -226,7 +226,7 @@ async def test_resources_and_prompts_can_ask_too(serve: Serve) -> None:
     assert filled["messages"][0]["content"]["text"] == "Ann"
 
 
-async def test_the_clients_model_says_something(serve: Serve) -> None:
+async def test_sampling_returns_the_answer_of_the_clients_model(serve: Serve) -> None:
     peer = await _peer(serve, sample, capabilities={"sampling": {}})
 
     assert await peer.text("sample") == "tiny: hello"
@@ -239,7 +239,7 @@ async def test_the_clients_model_says_something(serve: Serve) -> None:
 
 @only(transports=["memory"], because="nothing of it depends on the transport")
 @pytest.mark.parametrize("declared", [False, True])
-async def test_context_of_servers_is_asked_of_clients_that_declare_it(serve: Serve, declared: bool) -> None:
+async def test_include_context_is_sent_to_clients_that_declare_it(serve: Serve, declared: bool) -> None:
     @tool
     async def summarize(ctx: Context) -> str:
         """Ask the model, with what this server has said."""
@@ -253,14 +253,14 @@ async def test_context_of_servers_is_asked_of_clients_that_declare_it(serve: Ser
     assert params.get("includeContext") == ("thisServer" if declared or not has_to_be_declared else None)
 
 
-async def test_the_client_says_where_to_work(serve: Serve) -> None:
+async def test_roots_of_the_client_are_returned(serve: Serve) -> None:
     peer = await _peer(serve, roots, capabilities={"roots": {}})
 
     assert await peer.text("roots") == "file:///a, file:///b"
 
 
 @only(revisions=SINCE_2025_11, because=NO_PAGES)
-async def test_a_page_is_opened(serve: Serve) -> None:
+async def test_url_form_opens_the_page(serve: Serve) -> None:
     peer = await _peer(serve, page, capabilities=EVERYTHING, elicit=lambda params: {"action": "accept"})
 
     assert await peer.text("page") == "accept"
@@ -270,7 +270,7 @@ async def test_a_page_is_opened(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_several_questions_at_once(serve: Serve) -> None:
+async def test_concurrent_requests_get_their_own_answers(serve: Serve) -> None:
     peer = await _peer(serve, several, capabilities=EVERYTHING)
 
     assert await peer.text("several") == "Ann tiny 2"
@@ -278,7 +278,7 @@ async def test_several_questions_at_once(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="only a round trip has several questions in one message")
-async def test_several_questions_take_one_round(serve: Serve) -> None:
+async def test_concurrent_requests_are_sent_in_one_round(serve: Serve) -> None:
     peer = await _peer(serve, several, capabilities=EVERYTHING)
 
     result = await (await peer.start_call("several")).result()
@@ -299,7 +299,7 @@ async def test_handler_sees_client_capabilities(serve: Serve) -> None:
     assert "com.example/x" not in found
 
 
-async def test_nothing_is_asked_that_was_not_declared(serve: Serve) -> None:
+async def test_requests_the_client_has_not_declared_are_not_sent(serve: Serve) -> None:
     peer = await _peer(serve, name, sample, roots, page, capabilities={})
 
     for tool_name in ("name", "sample", "roots", "page"):
@@ -311,7 +311,7 @@ async def test_nothing_is_asked_that_was_not_declared(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_11, because=NO_PAGES)
-async def test_a_client_with_pages_only_is_not_asked_to_fill_in_a_form(serve: Serve) -> None:
+async def test_client_with_url_forms_only_gets_no_other_form(serve: Serve) -> None:
     peer = await _peer(
         serve, name, page, capabilities={"elicitation": {"url": {}}}, elicit=lambda p: {"action": "accept"}
     )
@@ -321,7 +321,7 @@ async def test_a_client_with_pages_only_is_not_asked_to_fill_in_a_form(serve: Se
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_an_answer_that_does_not_fit_is_a_protocol_error(serve: Serve) -> None:
+async def test_answer_that_does_not_match_the_form_is_a_protocol_error(serve: Serve) -> None:
     for answer in (
         {"action": "accept", "content": {"dish": 3}},
         {"action": "accept", "content": {}},
@@ -341,7 +341,7 @@ async def test_an_answer_that_does_not_fit_is_a_protocol_error(serve: Serve) -> 
 
 
 @only(revisions=HANDSHAKE, because="a retry cannot carry an error")
-async def test_a_client_that_answers_with_an_error_is_heard(serve: Serve) -> None:
+async def test_error_of_the_client_fails_the_tool(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}})
     peer.answers["sampling/createMessage"] = lambda params: {"error": {"code": -1, "message": "User rejected sampling"}}
 
@@ -351,7 +351,7 @@ async def test_a_client_that_answers_with_an_error_is_heard(serve: Serve) -> Non
 
 
 @only(revisions=HANDSHAKE, because="in 2026-07-28 nothing has to come back")
-async def test_a_silent_client_times_out_and_is_notified(serve: Serve) -> None:
+async def test_client_that_does_not_answer_times_out_and_is_notified(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(input=0.05))
 
     text = await peer.failure("sample")
@@ -362,7 +362,7 @@ async def test_a_silent_client_times_out_and_is_notified(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, because="in 2026-07-28 nothing has to come back")
-async def test_questions_are_taken_back_with_their_call(serve: Serve) -> None:
+async def test_requests_are_cancelled_with_their_call(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}})
     call = await peer.start_call("sample")
     question = await peer.until("sampling/createMessage")
@@ -375,7 +375,7 @@ async def test_questions_are_taken_back_with_their_call(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, because="in 2026-07-28 an answer is a request")
-async def test_answer_to_a_cancelled_question_is_ignored(serve: Serve) -> None:
+async def test_answer_to_a_cancelled_request_is_ignored(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}})
     call = await peer.start_call("sample")
     question = await peer.until("sampling/createMessage")
@@ -388,7 +388,7 @@ async def test_answer_to_a_cancelled_question_is_ignored(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE[1:], transports=["http"], because="only a session over HTTP outlives its streams")
-async def test_a_question_outlives_the_stream_it_came_on(serve: Serve) -> None:
+async def test_request_stays_open_after_its_stream_has_closed(serve: Serve) -> None:
     said: list[str] = []
 
     @tool
@@ -408,7 +408,7 @@ async def test_a_question_outlives_the_stream_it_came_on(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_child_tasks_may_ask_at_the_same_time(serve: Serve) -> None:
+async def test_child_tasks_can_send_requests_concurrently(serve: Serve) -> None:
     @tool
     async def crowd(ctx: Context) -> str:
         """Ask from several tasks."""
@@ -431,7 +431,7 @@ async def test_child_tasks_may_ask_at_the_same_time(serve: Serve) -> None:
 
 
 @only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
-async def test_waiting_for_an_answer_is_not_being_idle(serve: Serve) -> None:
+async def test_waiting_for_an_answer_pauses_the_idle_timeout(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}}, timeouts=Timeouts(idle=10, input=100))
     call = await peer.start_call("sample")
     if not peer.handshake:

@@ -1,4 +1,4 @@
-"""JSON-RPC arrays: legal in 2025-03-26, nowhere else."""
+"""JSON-RPC batches: legal in 2025-03-26 only."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_a_batch_of_notifications_is_not_answered(serve: Serve) -> None:
     call = await peer.send([{"jsonrpc": "2.0", "method": "notifications/nobody"}] * 2)
 
     if call.exchange is not None:
-        with peer.patience():
+        with peer.deadline():
             await call.exchange.ended.wait()
         assert call.exchange.status == 202
     assert await peer.text("echo", {"text": "a"}) == "a"

@@ -1,4 +1,4 @@
-"""Cancelled requests: by notification, by closing the stream, and never by accident."""
+"""Cancelled requests: by notification or by closing the stream, and not by other events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.interaction.serving import Serve
 
 @define
 class Watch:
-    """A plugin that notes what becomes of its calls."""
+    """A plugin that records how its calls end."""
 
     begun: int = 0
     ended: list[str] = field(factory=list)
@@ -108,7 +108,7 @@ def _ended(watch: Watch, count: int) -> bool:
     return len(watch.ended) == count
 
 
-async def test_a_cancelled_request_stops_and_is_not_answered(serve: Serve) -> None:
+async def test_cancelled_request_stops_and_is_not_answered(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
 
@@ -124,7 +124,7 @@ async def test_a_cancelled_request_stops_and_is_not_answered(serve: Serve) -> No
     assert serve.server.status.in_flight == 0
 
 
-async def test_the_handler_can_see_why(serve: Serve) -> None:
+async def test_handler_can_read_the_cancellation_reason(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
     call = await peer.start_call("wait")
@@ -139,7 +139,7 @@ async def test_the_handler_can_see_why(serve: Serve) -> None:
         assert reason == "changed my mind"
 
 
-async def test_without_a_reason_there_is_still_one_to_read(serve: Serve) -> None:
+async def test_cancellation_without_a_reason_has_a_default_one(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
     call = await peer.start_call("wait")
@@ -182,7 +182,7 @@ async def test_result_of_a_shielded_handler_after_cancellation_is_dropped(serve:
         assert call.answer is None
 
 
-async def test_a_handler_that_ends_slowly_delays_no_other(serve: Serve) -> None:
+async def test_handler_that_ends_slowly_does_not_delay_others(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
     call = await peer.start_call("stubborn")
@@ -195,7 +195,7 @@ async def test_a_handler_that_ends_slowly_delays_no_other(serve: Serve) -> None:
     assert call.answer is None
 
 
-async def test_a_cancellation_of_something_unknown_is_ignored(serve: Serve) -> None:
+async def test_cancellation_of_an_unknown_request_is_ignored(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
 
@@ -224,7 +224,7 @@ async def test_a_cancellation_after_the_answer_is_ignored(serve: Serve) -> None:
 
 
 @only(transports=["memory", "stdio"], because="over HTTP the ids of 2026-07-28 are not shared")
-async def test_a_number_does_not_cancel_its_text(serve: Serve) -> None:
+async def test_numeric_id_does_not_cancel_the_same_id_as_a_string(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
     call = await peer.start_call("wait", id="1")
@@ -252,7 +252,7 @@ async def test_initialize_cannot_be_cancelled(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, transports=["http"], because="only there a closed stream is a cancellation")
-async def test_a_closed_stream_is_a_cancellation(serve: Serve) -> None:
+async def test_closed_stream_cancels_a_request_without_a_session(serve: Serve) -> None:
     for token in ({}, {"progressToken": 1}):
         watch = Watch()
         peer = await serve(plugins=[watch])
@@ -267,7 +267,7 @@ async def test_a_closed_stream_is_a_cancellation(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, transports=["http"], because="only HTTP has a stream to close")
-async def test_a_closed_stream_is_no_cancellation_in_a_session(serve: Serve) -> None:
+async def test_closed_stream_does_not_cancel_a_request_of_a_session(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
 
@@ -284,7 +284,7 @@ async def test_a_closed_stream_is_no_cancellation_in_a_session(serve: Serve) -> 
 
 
 @only(revisions=MODERN, transports=["http"], because="elsewhere ids are shared, and the notification counts")
-async def test_a_notification_cancels_nothing_that_came_in_another_post(serve: Serve) -> None:
+async def test_cancellation_without_a_session_does_not_reach_other_posts(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
     call = await peer.start_call("wait")
@@ -311,7 +311,7 @@ async def test_deleting_a_session_cancels_its_requests(serve: Serve) -> None:
 
 
 @only(transports=["memory", "stdio"], because="an HTTP client has no channel to close")
-async def test_a_client_that_leaves_may_still_have_its_work_done_for_a_while(serve: Serve) -> None:
+async def test_handlers_may_continue_briefly_after_a_disconnect(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch], timeouts=Timeouts(shutdown=0.1))
     await peer.start_call("wait")
@@ -323,7 +323,7 @@ async def test_a_client_that_leaves_may_still_have_its_work_done_for_a_while(ser
     assert watch.ended == ["cancelled"]
 
 
-async def test_many_cancellations_race_with_their_answers(serve: Serve) -> None:
+async def test_cancellations_that_race_with_answers_leave_each_request_ended(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
 

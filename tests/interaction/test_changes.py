@@ -1,4 +1,4 @@
-"""Changes are reported, in the form of every revision."""
+"""Changes are notified in the form of every revision."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ async def test_added_or_removed_prompts_and_resources_are_notified(serve: Serve)
 
 @real_time(because="the autojump clock does not see threads")
 @only(transports=["memory", "http"], because="nothing of it depends on how messages are framed")
-async def test_a_sync_tool_may_add_another(serve: Serve) -> None:
+async def test_sync_tool_can_add_a_tool(serve: Serve) -> None:
     peer = await serve(grow_in_thread)
     await peer.watch("tools")
     assert await peer.text("grow_in_thread", {"called": "grown"}) == "grown"
     assert peer.notes("notifications/tools/list_changed") or await peer.until("notifications/tools/list_changed")
 
 
-async def test_a_tool_may_add_another(serve: Serve) -> None:
+async def test_async_tool_can_add_a_tool(serve: Serve) -> None:
     peer = await serve(grow)
     await peer.watch("tools")
 
@@ -112,7 +112,7 @@ async def test_every_client_is_notified(serve: Serve) -> None:
         await peer.until("notifications/tools/list_changed")
 
 
-async def test_a_subscriber_is_notified_of_its_resource_only(serve: Serve) -> None:
+async def test_subscriber_is_notified_of_its_own_resources_only(serve: Serve) -> None:
     peer = await serve(memo, touch)
     await peer.watch(uris=["memo://a"])
 
@@ -175,7 +175,7 @@ async def test_each_message_goes_to_one_stream_only(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE[1:], transports=["http"], because="only there the stream is opened later than the change")
-async def test_the_list_a_client_reads_is_always_the_newest(serve: Serve) -> None:
+async def test_list_after_a_notification_contains_the_change(serve: Serve) -> None:
     peer = await serve(echo)
 
     serve.server.add_tool(_another, name="another")

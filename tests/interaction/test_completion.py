@@ -1,4 +1,4 @@
-"""Completion: functions, lists, choices; ranked, and cut to a hundred."""
+"""Completion by functions, lists and choices: ranked, and limited to a hundred values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def _complete(peer: Peer, ref: str, argument: str, value: str, **more: Any
     return found
 
 
-async def test_candidates_are_ranked(serve: Serve) -> None:
+async def test_completion_candidates_are_ranked(serve: Serve) -> None:
     peer = await serve(travel, cities)
 
     assert (await _complete(peer, "travel", "city", "Po"))["values"][:1] == ["Porto"]
@@ -73,7 +73,7 @@ async def test_candidates_are_ranked(serve: Serve) -> None:
     assert (await _complete(peer, "travel", "city", "xyz"))["values"] == []
 
 
-async def test_nothing_typed_matches_everything(serve: Serve) -> None:
+async def test_empty_value_matches_every_candidate(serve: Serve) -> None:
     peer = await serve(travel, cities)
 
     found = await _complete(peer, "travel", "city", "")
@@ -83,7 +83,7 @@ async def test_nothing_typed_matches_everything(serve: Serve) -> None:
     assert not found.get("hasMore")
 
 
-async def test_at_most_a_hundred_are_sent(serve: Serve) -> None:
+async def test_at_most_a_hundred_candidates_are_sent(serve: Serve) -> None:
     peer = await serve(note, names)
 
     found = await _complete(peer, "notes://{name}", "name", "note")
@@ -93,14 +93,14 @@ async def test_at_most_a_hundred_are_sent(serve: Serve) -> None:
     assert found["hasMore"] is True
 
 
-async def test_a_list_completes_as_well_as_a_function(serve: Serve) -> None:
+async def test_list_of_candidates_completes_an_argument(serve: Serve) -> None:
     peer = await serve(travel)
     serve.server.add_completion(CITIES, "prompt", "travel", "city")
 
     assert (await _complete(peer, "travel", "city", "Ber"))["values"] == ["Berlin"]
 
 
-async def test_choices_complete_themselves(serve: Serve) -> None:
+async def test_choice_arguments_are_completed_without_a_function(serve: Serve) -> None:
     peer = await serve(travel)
 
     assert (await _complete(peer, "travel", "kind", "tr"))["values"] == ["train"]
@@ -111,7 +111,7 @@ async def test_choices_complete_themselves(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_06, because="the context came with 2025-06-18")
-async def test_the_arguments_that_are_settled_are_known(serve: Serve) -> None:
+async def test_completion_function_receives_the_other_arguments(serve: Serve) -> None:
     peer = await serve(travel, streets)
 
     found = await _complete(peer, "travel", "street", "", context={"arguments": {"city": "Porto"}})
@@ -119,7 +119,7 @@ async def test_the_arguments_that_are_settled_are_known(serve: Serve) -> None:
     assert found["values"] == ["Porto north", "Porto south"]
 
 
-async def test_without_a_context_nothing_is_settled(serve: Serve) -> None:
+async def test_completion_function_without_context_gets_no_other_arguments(serve: Serve) -> None:
     peer = await serve(travel, streets)
 
     assert (await _complete(peer, "travel", "street", "n"))["values"][0] == "nowhere north"
@@ -139,7 +139,7 @@ async def test_unknown_reference_or_argument_is_invalid_params(serve: Serve) -> 
         assert error["code"] == -32602, ref
 
 
-async def test_a_value_that_is_too_long_is_refused(serve: Serve) -> None:
+async def test_completion_value_over_the_length_limit_is_refused(serve: Serve) -> None:
     peer = await serve(travel)
 
     params = {"ref": {"type": "ref/prompt", "name": "travel"}, "argument": {"name": "city", "value": "a" * 5000}}
@@ -149,7 +149,7 @@ async def test_a_value_that_is_too_long_is_refused(serve: Serve) -> None:
 
 
 @only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
-async def test_completions_are_limited_in_rate(serve: Serve) -> None:
+async def test_completions_over_the_rate_are_refused(serve: Serve) -> None:
     peer = await serve(travel)
     params = {"ref": {"type": "ref/prompt", "name": "travel"}, "argument": {"name": "city", "value": ""}}
 
@@ -161,7 +161,7 @@ async def test_completions_are_limited_in_rate(serve: Serve) -> None:
     assert "too many" in refused[0]["error"]["message"]
 
 
-async def test_a_completion_that_fails_gives_nothing_away(serve: Serve) -> None:
+async def test_error_of_a_completion_function_is_not_disclosed(serve: Serve) -> None:
     @completion("prompt", "travel", "city")
     async def broken(value: str) -> list[str]:
         """Fail."""
@@ -176,7 +176,7 @@ async def test_a_completion_that_fails_gives_nothing_away(serve: Serve) -> None:
     assert "secret" not in str(error)
 
 
-def test_completion_of_something_else_is_refused() -> None:
+def test_completion_of_an_unknown_kind_is_refused() -> None:
     of: Any = "template"
     with pytest.raises(ValueError, match=r"'of' must be in \('prompt', 'resource'\)"):
         completion(of, "notes://{name}", "name")

@@ -1,4 +1,4 @@
-"""How long a call may take: per server, plugin, tool and call; idle time, progress; how many at a time."""
+"""How long a call may take: limits per server, plugin, tool and call; idle time, progress; concurrency."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def slow_prompt() -> str:
 
 
 class Narrow:
-    """A plugin with a tool that few may use at a time."""
+    """A plugin with a tool of limited concurrency."""
 
     def __init__(self) -> None:
         self.inside = 0
@@ -88,7 +88,7 @@ class Narrow:
 
 
 class Slow:
-    """A plugin of its own name."""
+    """A plugin with a timeout of its own name."""
 
     @tool
     async def dawdle(self) -> str:
@@ -108,7 +108,7 @@ async def _timed_out(call: Any, seconds: float) -> None:
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_the_servers_bound_holds_for_every_request(serve: Serve) -> None:
+async def test_server_timeout_applies_to_every_request(serve: Serve) -> None:
     peer = await serve(sleep, timeouts=Timeouts(request=20, idle=20))
 
     await _timed_out(await peer.start_call("sleep", {"seconds": 30}), 20)
@@ -116,7 +116,7 @@ async def test_the_servers_bound_holds_for_every_request(serve: Serve) -> None:
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_a_handler_with_a_context_is_bound_as_well_and_ends(serve: Serve) -> None:
+async def test_server_timeout_cancels_a_handler_with_a_context(serve: Serve) -> None:
     ended: list[float] = []
 
     @tool
@@ -137,28 +137,28 @@ async def test_a_handler_with_a_context_is_bound_as_well_and_ends(serve: Serve) 
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_a_tool_may_have_a_timeout(serve: Serve) -> None:
+async def test_timeout_of_a_tool_is_applied(serve: Serve) -> None:
     peer = await serve(hasty)
 
     await _timed_out(await peer.start_call("hasty"), 5)
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_a_tool_may_have_no_bound_at_all(serve: Serve) -> None:
+async def test_tool_without_a_timeout_is_not_limited(serve: Serve) -> None:
     peer = await serve(patient)
 
     assert await peer.text("patient", {"seconds": 100_000}) == "slept"
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_a_plugin_may_have_a_timeout(serve: Serve) -> None:
+async def test_timeout_of_a_plugin_is_applied(serve: Serve) -> None:
     peer = await serve(plugins=[Slow()], config={"Slow": {"timeout": 7}})
 
     await _timed_out(await peer.start_call("dawdle"), 7)
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_a_caller_may_give_up_earlier(serve: Serve) -> None:
+async def test_caller_can_shorten_the_timeout(serve: Serve) -> None:
     peer = await serve(sleep, hasty)
 
     await _timed_out(await peer.start_call("sleep", {"seconds": 30}, meta={CALL_TIMEOUT: 2}), 2)
@@ -166,7 +166,7 @@ async def test_a_caller_may_give_up_earlier(serve: Serve) -> None:
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_a_caller_cannot_prolong_anything(serve: Serve) -> None:
+async def test_caller_cannot_extend_the_timeout(serve: Serve) -> None:
     peer = await serve(sleep, hasty, timeouts=Timeouts(request=20, idle=20))
 
     await _timed_out(await peer.start_call("hasty", meta={CALL_TIMEOUT: 1000}), 5)
@@ -175,14 +175,14 @@ async def test_a_caller_cannot_prolong_anything(serve: Serve) -> None:
 
 @pytest.mark.parametrize("value", ["1", -1, 0, True, None, {}])
 @only(transports=["memory"], because=JUMPS)
-async def test_a_callers_bound_that_is_no_number_of_seconds_is_ignored(serve: Serve, value: object) -> None:
+async def test_invalid_timeout_of_a_caller_is_ignored(serve: Serve, value: object) -> None:
     peer = await serve(sleep)
 
     assert await peer.text("sleep", {"seconds": 10}, meta={CALL_TIMEOUT: value}) == "slept"
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_resources_and_prompts_have_bounds_too(serve: Serve) -> None:
+async def test_timeouts_apply_to_resources_and_prompts(serve: Serve) -> None:
     peer = await serve(slow_resource, slow_prompt)
 
     await _timed_out(await peer.start("resources/read", {"uri": "slow://one"}), 5)
@@ -190,27 +190,27 @@ async def test_resources_and_prompts_have_bounds_too(serve: Serve) -> None:
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_silence_ends_a_request_before_its_time(serve: Serve) -> None:
+async def test_idle_request_ends_before_its_request_timeout(serve: Serve) -> None:
     peer = await serve(sleep_with_context, timeouts=Timeouts(request=100, idle=10))
 
     await _timed_out(await peer.start_call("sleep_with_context", {"seconds": 30}), 10)
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_progress_restarts_the_idle_timeout_without_a_token(serve: Serve) -> None:
+async def test_progress_without_a_token_restarts_the_idle_timeout(serve: Serve) -> None:
     peer = await serve(steps, timeouts=Timeouts(request=100, idle=10))
 
     assert await peer.text("steps", {"count": 10, "pause": 9}) == "done"
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_progress_does_not_push_the_whole(serve: Serve) -> None:
+async def test_progress_does_not_extend_the_request_timeout(serve: Serve) -> None:
     peer = await serve(steps, timeouts=Timeouts(request=100, idle=10))
 
     await _timed_out(await peer.start_call("steps", {"count": 100, "pause": 9}), 100)
 
 
-async def test_a_short_bound_ends_a_call_on_every_transport(serve: Serve) -> None:
+async def test_timeout_ends_a_call_on_every_transport(serve: Serve) -> None:
     peer = await serve(sleep)
 
     error = await (await peer.start_call("sleep", {"seconds": 30}, meta={CALL_TIMEOUT: 0.05})).error()
@@ -220,7 +220,7 @@ async def test_a_short_bound_ends_a_call_on_every_transport(serve: Serve) -> Non
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_no_more_calls_of_a_tool_run_at_a_time_than_it_allows(serve: Serve) -> None:
+async def test_concurrency_of_a_tool_is_limited(serve: Serve) -> None:
     narrow = Narrow()
     peer = await serve(plugins=[narrow])
     start = trio.current_time()
@@ -234,7 +234,7 @@ async def test_no_more_calls_of_a_tool_run_at_a_time_than_it_allows(serve: Serve
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_a_call_that_waits_its_turn_can_be_cancelled(serve: Serve) -> None:
+async def test_queued_call_can_be_cancelled(serve: Serve) -> None:
     narrow = Narrow()
     peer = await serve(plugins=[narrow])
     calls = [await peer.start_call("narrow") for _ in range(2)]
@@ -252,7 +252,7 @@ async def test_a_call_that_waits_its_turn_can_be_cancelled(serve: Serve) -> None
 
 
 @only(transports=["memory"], because=JUMPS)
-async def test_threads_are_bounded(serve: Serve) -> None:
+async def test_number_of_threads_is_limited(serve: Serve) -> None:
     assert ServerLimits(threads=3).threads == 3
     peer = await serve(sleep, limits=ServerLimits(threads=3))
 
@@ -260,6 +260,6 @@ async def test_threads_are_bounded(serve: Serve) -> None:
     assert await peer.text("sleep", {"seconds": 1}) == "slept"
 
 
-def test_a_bound_of_zero_seconds_is_refused() -> None:
+def test_timeout_of_zero_seconds_is_refused() -> None:
     with pytest.raises(ValueError, match="request"):
         Timeouts(request=0)

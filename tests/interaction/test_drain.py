@@ -1,4 +1,4 @@
-"""A proper shutdown: running requests finish in time or are cancelled, and every connection ends."""
+"""Graceful shutdown: running requests finish in time or are cancelled, and every connection ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.interaction.serving import Serve
 
 @define
 class Work:
-    """A plugin that notes what happens, in order."""
+    """A plugin that records events in order."""
 
     notes: list[str] = field(factory=list)
     begun: int = 0
@@ -64,7 +64,7 @@ async def test_shutdown_waits_for_requests_that_finish_in_time(serve: Serve) -> 
     serve.shutdown.set()
 
     assert (await call.result())["content"][0]["text"] == "finished"
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
     assert work.notes == ["opened", "finished", "closed"]
 
@@ -77,7 +77,7 @@ async def test_shutdown_cancels_requests_after_the_timeout(serve: Serve) -> None
     start = trio.current_time()
 
     serve.shutdown.set()
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
 
     assert 0.1 <= trio.current_time() - start < 30
@@ -85,7 +85,7 @@ async def test_shutdown_cancels_requests_after_the_timeout(serve: Serve) -> None
     assert call.answer is None or "error" in call.answer
 
 
-async def test_nothing_new_is_begun_while_the_server_stops(serve: Serve) -> None:
+async def test_new_requests_are_refused_during_the_shutdown(serve: Serve) -> None:
     work = Work()
     peer = await serve(plugins=[work], timeouts=Timeouts(shutdown=60))
     call = await peer.start_call("hold")
@@ -105,29 +105,29 @@ async def test_nothing_new_is_begun_while_the_server_stops(serve: Serve) -> None
 
 
 @only(transports=["memory"], because="over HTTP the connections end one by one, and the pipes are the test's")
-async def test_the_channel_ends_with_the_server(serve: Serve) -> None:
+async def test_shutdown_ends_the_channel(serve: Serve) -> None:
     peer = await serve(plugins=[Work()])
 
     serve.shutdown.set()
 
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
         await peer.ended.wait()
 
 
 @only(revisions=HANDSHAKE[1:], transports=["http"], because="only sessions over HTTP have a stream of their own")
-async def test_the_stream_of_a_session_ends_with_the_server(serve: Serve) -> None:
+async def test_shutdown_ends_the_session_stream(serve: Serve) -> None:
     peer = await serve(plugins=[Work()])
     stream = await peer.get()
 
     serve.shutdown.set()
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
         await stream.ended.wait()
 
 
 @only(revisions=MODERN, transports=["memory"], because="nothing of it depends on revision or transport")
-async def test_lifespans_are_left_in_the_reverse_order(serve: Serve) -> None:
+async def test_lifespans_exit_in_reverse_order(serve: Serve) -> None:
     notes: list[str] = []
 
     class First:

@@ -1,6 +1,6 @@
-"""A request leaves no garbage that only the garbage collector could free.
+"""A request leaves no objects that only the garbage collector could free.
 
-Requests with reference cycles would stay until it runs, and it would run all the time.
+Requests with reference cycles would stay in memory until it runs, and it would run very often.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def plan() -> str:
 
 
 @only(revisions=NEWEST, because="the newest of each era: who holds whom is the same in the others")
-async def test_requests_leave_none(serve: Serve) -> None:
+async def test_requests_leave_no_garbage(serve: Serve) -> None:
     peer = await serve(echo, report, ask, memo, plan, capabilities={"elicitation": {}}, answers={ELICIT: _answer})
     ways: dict[str, Callable[[], Awaitable[object]]] = {
         "call": lambda: peer.text("echo", {"text": "hello"}),
@@ -76,8 +76,8 @@ def _answer(params: dict[str, Any]) -> dict[str, Any]:
 
 
 async def garbage_of(request: Callable[[], Awaitable[object]]) -> Counter[str]:
-    """How many objects of which of our types are left, beyond one for several requests."""
-    # The first ones are read, compiled and remembered.
+    """Count the objects of our types that are left, without those that exist once for several requests."""
+    # The first requests are parsed, compiled and cached.
     for _ in range(3):
         await request()
     await wait_all_tasks_blocked()

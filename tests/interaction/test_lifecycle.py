@@ -15,7 +15,7 @@ async def echo(text: str) -> str:
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no handshake")
-async def test_the_revision_asked_for_is_the_one_spoken(serve: Serve) -> None:
+async def test_requested_revision_is_negotiated(serve: Serve) -> None:
     peer = await serve(echo)
 
     assert peer.initialized is not None
@@ -24,7 +24,7 @@ async def test_the_revision_asked_for_is_the_one_spoken(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE[-1:], because="the answer does not depend on what the test's parameter says")
-async def test_an_unknown_revision_is_answered_with_the_newest_that_has_a_handshake(serve: Serve) -> None:
+async def test_unknown_revision_is_answered_with_the_newest_handshake_revision(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
 
@@ -32,7 +32,7 @@ async def test_an_unknown_revision_is_answered_with_the_newest_that_has_a_handsh
 
 
 @only(revisions=HANDSHAKE[-1:], because="the answer does not depend on what the test's parameter says")
-async def test_initialize_never_gives_a_revision_without_a_handshake(serve: Serve) -> None:
+async def test_initialize_never_negotiates_a_revision_without_a_handshake(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
 
@@ -90,7 +90,7 @@ async def test_a_request_between_initialize_and_initialized_is_served(serve: Ser
 
 
 @only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request is one of its own")
-async def test_requests_pipelined_behind_initialize_are_served_in_the_revision_it_settles(serve: Serve) -> None:
+async def test_requests_pipelined_after_initialize_use_the_negotiated_revision(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
 
@@ -131,16 +131,16 @@ async def test_an_unsolicited_answer_is_ignored(serve: Serve) -> None:
 
     call = await peer.send({"jsonrpc": "2.0", "id": 99, "result": {}})
     if call.exchange is not None:
-        with peer.patience():
+        with peer.deadline():
             await call.exchange.ended.wait()
-        # 2026-07-28 has no answers from clients; before, one that comes too late is nothing bad.
+        # 2026-07-28 has no responses from clients; in earlier revisions, a late response is ignored.
         assert call.exchange.status == (202 if peer.handshake else 400)
 
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
 @only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request stands alone")
-async def test_both_eras_are_spoken_on_one_channel(serve: Serve) -> None:
+async def test_both_eras_are_served_on_one_channel(serve: Serve) -> None:
     peer = await serve(echo)
     envelope = {VERSION: "2026-07-28", CAPABILITIES: {}}
 
@@ -152,7 +152,7 @@ async def test_both_eras_are_spoken_on_one_channel(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request stands alone")
-async def test_discover_may_come_before_initialize(serve: Serve) -> None:
+async def test_discover_before_initialize_is_answered(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
 
@@ -164,7 +164,7 @@ async def test_discover_may_come_before_initialize(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="handshake revisions have no envelope")
-async def test_an_unsupported_version_in_the_envelope_names_the_supported_ones(serve: Serve) -> None:
+async def test_error_for_an_unsupported_version_in_the_envelope_lists_the_supported_ones(serve: Serve) -> None:
     peer = await serve(echo)
 
     call = await peer.start("tools/list", meta={VERSION: "2031-01-01"}, headers={"mcp-protocol-version": "2031-01-01"})
@@ -208,7 +208,7 @@ async def test_an_envelope_without_client_info_is_served(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="handshake revisions have no envelope")
-async def test_nothing_is_remembered_between_requests(serve: Serve) -> None:
+async def test_envelope_of_one_request_does_not_apply_to_the_next(serve: Serve) -> None:
     peer = await serve(echo, capabilities={"sampling": {}})
     await peer.request("tools/list")
 
@@ -228,7 +228,7 @@ async def test_every_result_contains_the_server_info(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="the method is gone there")
-async def test_initialize_does_not_exist_in_an_envelope(serve: Serve) -> None:
+async def test_initialize_with_an_envelope_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
 
     call = await peer.start("initialize", {"protocolVersion": "2026-07-28", "capabilities": {}, "clientInfo": INFO})
@@ -237,7 +237,7 @@ async def test_initialize_does_not_exist_in_an_envelope(serve: Serve) -> None:
 
 
 @only(transports=["memory", "stdio"], because="an HTTP client has no channel to close")
-async def test_a_client_that_leaves_leaves_nothing_behind(serve: Serve) -> None:
+async def test_disconnect_leaves_no_session_and_no_request(serve: Serve) -> None:
     peer = await serve(echo)
     await peer.text("echo", {"text": "a"})
 
@@ -253,7 +253,7 @@ async def test_request_in_a_deleted_session_gets_404(serve: Serve) -> None:
 
     ended = await peer.delete()
     call = await peer.start("tools/list")
-    with peer.patience():
+    with peer.deadline():
         assert call.exchange is not None
         await call.exchange.ended.wait()
 

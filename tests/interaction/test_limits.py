@@ -1,4 +1,4 @@
-"""Limits: requests beyond them get clear errors, and the others continue."""
+"""Limits: requests over a limit get clear errors, and the others continue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.interaction.serving import Serve
 
 @define
 class Hold:
-    """Tools that wait until they are let go."""
+    """Tools that wait until they are released."""
 
     release: trio.Event = field(factory=trio.Event)
 
@@ -39,7 +39,7 @@ async def _refused(call: Call, limit: str) -> None:
         assert int(call.exchange.headers["retry-after"]) >= 1
 
 
-async def test_too_many_requests_of_one_session(serve: Serve) -> None:
+async def test_requests_over_the_session_limit_are_refused(serve: Serve) -> None:
     hold = Hold()
     peer = await serve(plugins=[hold], limits=ServerLimits(requests_per_session=2))
     calls = [await peer.start_call("hold") for _ in range(2)]
@@ -54,7 +54,7 @@ async def test_too_many_requests_of_one_session(serve: Serve) -> None:
     assert (await peer.request("tools/list"))["tools"]
 
 
-async def test_too_many_requests_of_all_sessions(serve: Serve) -> None:
+async def test_requests_over_the_server_limit_are_refused(serve: Serve) -> None:
     hold = Hold()
     peer = await serve(plugins=[hold], limits=ServerLimits(requests=2))
     other = await serve.connect()
@@ -69,7 +69,7 @@ async def test_too_many_requests_of_all_sessions(serve: Serve) -> None:
     assert (await peer.request("tools/list"))["tools"]
 
 
-async def test_a_rate_limit_differs_from_a_busy_server(serve: Serve) -> None:
+async def test_rate_limit_error_differs_from_a_busy_server(serve: Serve) -> None:
     peer = await serve(plugins=[Hold()], config={"Hold": {"rate": 0.01}})
     first = await peer.start_call("hold")
     await peer.eventually(lambda: serve.server.status.in_flight == 1)
@@ -85,11 +85,11 @@ async def test_a_rate_limit_differs_from_a_busy_server(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, transports=["http"], because="elsewhere the session is the channel itself")
-async def test_too_many_sessions_over_http(serve: Serve) -> None:
+async def test_sessions_over_the_limit_are_refused_over_http(serve: Serve) -> None:
     hold = Hold()
     await serve.start(plugins=[hold], limits=ServerLimits(sessions=1))
     first = await serve.connect()
-    # A session that does nothing would make room for another one.
+    # An idle session would be released for another one.
     call = await first.start_call("hold")
     await first.eventually(lambda: serve.server.status.in_flight == 1)
     second = await serve.connect(begin=False)
@@ -104,7 +104,7 @@ async def test_too_many_sessions_over_http(serve: Serve) -> None:
 
 
 @only(transports=["memory"], because="over HTTP the session is refused; over a channel, the channel")
-async def test_too_many_channels(serve: Serve) -> None:
+async def test_channels_over_the_limit_are_refused(serve: Serve) -> None:
     peer = await serve(plugins=[Hold()], limits=ServerLimits(sessions=1))
     _, theirs = memory_channel_pair()
 
@@ -115,7 +115,7 @@ async def test_too_many_channels(serve: Serve) -> None:
 
 
 @only(transports=["memory", "stdio"], because="over HTTP each answer has a stream of its own")
-async def test_a_client_that_floods_without_reading_waits(serve: Serve) -> None:
+async def test_client_that_floods_without_reading_is_blocked(serve: Serve) -> None:
     peer = await serve(plugins=[Hold()], limits=ServerLimits(outbox=10, requests_per_session=5000))
 
     calls = [await peer.start("tools/list") for _ in range(500)]
@@ -124,14 +124,14 @@ async def test_a_client_that_floods_without_reading_waits(serve: Serve) -> None:
         await call.result()
 
 
-def test_every_bound_has_a_default() -> None:
+def test_every_limit_has_a_default() -> None:
     bounds = asdict(ServerLimits())
 
     assert len(bounds) >= 10
     assert all(value > 0 for value in bounds.values())
 
 
-async def test_result_that_is_nested_too_deeply_fails_its_call_alone() -> None:
+async def test_result_nested_too_deeply_fails_its_call_only() -> None:
     class Deep:
         @tool
         async def nest(self, levels: int) -> CallToolResult:
@@ -143,7 +143,7 @@ async def test_result_that_is_nested_too_deeply_fails_its_call_alone() -> None:
     server = Server(plugins=[Deep()])
     async with server.open(), connect(server) as client:
         with trio.fail_after(30):
-            # More than a server takes, and a client does.
+            # Deeper than the server accepts, but not too deep for the client.
             result = await client.call_tool("nest", {"levels": 100})
             assert "in" in str(result.structured_content)
             with pytest.raises(RequestFailed, match="nested more than 128 levels deep"):
@@ -151,8 +151,8 @@ async def test_result_that_is_nested_too_deeply_fails_its_call_alone() -> None:
             await client.call_tool("nest", {"levels": 1})
 
 
-async def test_requests_at_work_hold_bounded_memory(serve: Serve) -> None:
-    """Ended requests return their share."""
+async def test_memory_of_requests_in_flight_is_bounded(serve: Serve) -> None:
+    """Ended requests release their share."""
     hold = Hold()
     peer = await serve(plugins=[hold], limits=ServerLimits(held_bytes=100_000))
     fat = {"name": "hold", "arguments": {}, "more": "x" * 60_000}

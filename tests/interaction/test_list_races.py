@@ -1,4 +1,4 @@
-"""Lists that are changed from threads and from other tasks while they are read page by page."""
+"""Lists that are changed from threads and other tasks while they are read page by page."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mcptrio.serving import ServerSettings
 __all__: list[str] = []
 
 FIXED = 12
-"""Entries of each list that nothing changes."""
+"""Entries of each list that are never changed."""
 CHANGERS = 3
 ROUNDS = 5
 
 
 @pytest.fixture
 def hasty() -> Iterator[None]:
-    """Switch threads every microsecond, so that races show."""
+    """Switch threads every microsecond, which provokes races."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -65,7 +65,7 @@ async def read(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_lists_are_whole_while_threads_change_them() -> None:
+async def test_lists_are_complete_while_threads_change_them() -> None:
     server = Server(settings=ServerSettings(page_size=5))
     fill(server)
     done = threading.Event()
@@ -74,7 +74,7 @@ async def test_lists_are_whole_while_threads_change_them() -> None:
         turn = 0
         while not done.is_set():
             turn += 1
-            # Some names are used again, others are new each time.
+            # Some names are reused, others are new each time.
             change(server, f"c{changer}-{turn if turn % 3 else 0}")
 
     with trio.fail_after(60):
@@ -93,7 +93,7 @@ async def test_lists_are_whole_while_threads_change_them() -> None:
                 assert len(await listing().all()) == FIXED
 
 
-async def test_lists_are_whole_while_tasks_change_them() -> None:
+async def test_lists_are_complete_while_tasks_change_them() -> None:
     server = Server(settings=ServerSettings(page_size=5))
     fill(server)
     with trio.fail_after(60):
@@ -131,7 +131,7 @@ async def test_name_freed_by_a_thread_wakes_the_waiting_task() -> None:
 
 
 class Restless:
-    """A plugin whose tool adds tools until that is refused."""
+    """A plugin whose tool adds tools until adding is refused."""
 
     @tool
     def restless(self, ctx: Context) -> str:
@@ -144,7 +144,7 @@ class Restless:
 
 
 @pytest.mark.usefixtures("hasty")
-async def test_thread_of_a_disabled_plugin_leaves_no_tool_behind() -> None:
+async def test_thread_of_a_disabled_plugin_leaves_no_tool() -> None:
     server = Server(plugins=[Restless()])
     with trio.fail_after(60):
         async with server.open(), connect(server) as client:

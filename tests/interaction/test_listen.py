@@ -1,4 +1,4 @@
-"""subscriptions/listen: acknowledged first, filtered, several at once, ended in three ways."""
+"""subscriptions/listen: acknowledged first, filtered, several streams at once, three ways to end."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_acknowledgement_lists_the_supported_subscriptions(serve: Serve) -
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_the_subscription_is_named_by_its_request_with_the_type_kept(serve: Serve) -> None:
+async def test_subscription_id_is_the_request_id_of_the_same_type(serve: Serve) -> None:
     peer = await serve(memo)
 
     for id in (5, "5", "x"):
@@ -92,7 +92,7 @@ async def test_only_requested_changes_are_notified(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_each_stream_has_its_own_copy(serve: Serve) -> None:
+async def test_each_stream_receives_every_change(serve: Serve) -> None:
     peer = await serve(echo, memo)
     first, _ = await _listen(peer, toolsListChanged=True)
     second, _ = await _listen(peer, toolsListChanged=True, resourceSubscriptions=["memo://a"])
@@ -109,7 +109,7 @@ async def test_each_stream_has_its_own_copy(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_a_cancelled_stream_gets_nothing_more(serve: Serve) -> None:
+async def test_cancelled_stream_receives_no_more_changes(serve: Serve) -> None:
     peer = await serve(echo)
     call, _ = await _listen(peer, toolsListChanged=True)
     other, _ = await _listen(peer, toolsListChanged=True)
@@ -124,13 +124,13 @@ async def test_a_cancelled_stream_gets_nothing_more(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_the_end_of_the_server_ends_the_stream_with_a_result(serve: Serve) -> None:
+async def test_shutdown_ends_the_stream_with_a_result(serve: Serve) -> None:
     peer = await serve(echo)
     call, _ = await _listen(peer, toolsListChanged=True)
 
     serve.shutdown.set()
     result = await call.result()
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
 
     assert result["resultType"] == "complete"
@@ -138,7 +138,7 @@ async def test_the_end_of_the_server_ends_the_stream_with_a_result(serve: Serve)
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_a_stream_stays_open_beyond_every_timeout(serve: Serve) -> None:
+async def test_timeouts_do_not_apply_to_a_stream(serve: Serve) -> None:
     peer = await serve(echo, timeouts=Timeouts(request=0.5, idle=0.5))
     call, _ = await _listen(peer, toolsListChanged=True)
 
@@ -158,7 +158,7 @@ async def test_other_requests_continue_during_a_stream(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_more_streams_than_the_limit_are_refused(serve: Serve) -> None:
+async def test_streams_over_the_limit_are_refused(serve: Serve) -> None:
     peer = await serve(echo, limits=ServerLimits(listen_streams=2))
     for _ in range(2):
         await _listen(peer, toolsListChanged=True)
@@ -175,7 +175,7 @@ async def test_more_streams_than_the_limit_are_refused(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_more_uris_than_the_limit_are_refused(serve: Serve) -> None:
+async def test_uris_over_the_limit_are_refused(serve: Serve) -> None:
     peer = await serve(memo, limits=ServerLimits(subscriptions=2))
 
     wanted = {"resourceSubscriptions": ["memo://a", "memo://b", "memo://c"]}

@@ -99,7 +99,7 @@ async def test_messages_below_the_level_are_not_sent(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="sessions of handshake revisions start with a level of the server's")
-async def test_nothing_is_sent_unless_the_request_asks(serve: Serve) -> None:
+async def test_nothing_is_logged_unless_the_request_sets_a_level(serve: Serve) -> None:
     peer = await serve(every_level, plain)
 
     await peer.call("every_level", meta={LOG_LEVEL: "error"})
@@ -112,7 +112,7 @@ async def test_nothing_is_sent_unless_the_request_asks(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 sends nothing that a request did not ask for")
-async def test_a_session_starts_with_the_servers_level(serve: Serve) -> None:
+async def test_session_starts_with_the_log_level_of_the_server(serve: Serve) -> None:
     peer = await serve(every_level, log_level="critical")
 
     await peer.call("every_level")
@@ -121,7 +121,7 @@ async def test_a_session_starts_with_the_servers_level(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 sends nothing that a request did not ask for")
-async def test_a_server_may_keep_silent_until_it_is_asked(serve: Serve) -> None:
+async def test_server_without_a_level_sends_no_log_messages(serve: Serve) -> None:
     peer = await serve(every_level, log_level=None)
 
     await peer.call("every_level")
@@ -141,7 +141,7 @@ async def test_an_unknown_level_is_refused(serve: Serve) -> None:
     assert "loud" in error["message"]
 
 
-async def test_pythons_logging_reaches_the_client_of_its_request(serve: Serve) -> None:
+async def test_python_log_records_are_sent_to_the_client_of_the_request(serve: Serve) -> None:
     peer = await serve(plain)
     await peer.set_log_level("info")
 
@@ -170,7 +170,7 @@ async def test_threads_log_for_their_request(serve: Serve) -> None:
     assert _texts(peer) == ["from a thread"]
 
 
-async def test_a_request_logs_to_its_own_client_only(serve: Serve) -> None:
+async def test_log_messages_are_sent_to_the_client_of_the_request_only(serve: Serve) -> None:
     peer = await serve(plain, children)
     other = await serve.connect()
     for each in (peer, other):
@@ -184,7 +184,7 @@ async def test_a_request_logs_to_its_own_client_only(serve: Serve) -> None:
     assert sorted(_texts(other)) == ["child 0", "child 1", "child 2"]
 
 
-async def test_the_servers_own_records_are_not_for_clients(serve: Serve) -> None:
+async def test_log_records_of_the_server_are_not_sent_to_clients(serve: Serve) -> None:
     @tool
     async def fails() -> str:
         """Fail."""
@@ -198,7 +198,7 @@ async def test_the_servers_own_records_are_not_for_clients(serve: Serve) -> None
     assert _texts(peer) == []
 
 
-async def test_secrets_are_taken_out(serve: Serve) -> None:
+async def test_secrets_are_redacted(serve: Serve) -> None:
     peer = await serve(secrets)
     await peer.set_log_level("debug")
 
@@ -210,9 +210,9 @@ async def test_secrets_are_taken_out(serve: Serve) -> None:
     assert _texts(peer)[1]["deep"][0]["name"] == "ann"
 
 
-async def test_a_plugin_may_take_out_more(serve: Serve) -> None:
+async def test_redaction_of_a_plugin_is_applied(serve: Serve) -> None:
     class Careful:
-        """A plugin that knows its own secrets."""
+        """A plugin that redacts its own secrets."""
 
         @hookimpl
         def setup(self, server: PluginSetup) -> None:
@@ -226,18 +226,18 @@ async def test_a_plugin_may_take_out_more(serve: Serve) -> None:
     assert _texts(peer) == ["[name] is here"]
 
 
-async def test_a_plugin_may_hear_everything_redacted(serve: Serve) -> None:
+async def test_log_sink_of_a_plugin_receives_redacted_messages(serve: Serve) -> None:
     heard: list[tuple[str, Any, str | None]] = []
 
-    class Ears:
-        """A plugin with a log sink, and one that fails."""
+    class Listener:
+        """A plugin with a log sink, and with one that fails."""
 
         @hookimpl
         def setup(self, server: PluginSetup) -> None:
             server.add_log_sink(lambda level, data, logger: heard.append((level, data, logger)))
             server.add_log_sink(lambda level, data, logger: 1 / 0)
 
-    peer = await serve(every_level, secrets, plugins=[Ears()])
+    peer = await serve(every_level, secrets, plugins=[Listener()])
 
     await peer.call("every_level")
     await peer.call("secrets")
@@ -246,7 +246,7 @@ async def test_a_plugin_may_hear_everything_redacted(serve: Serve) -> None:
     assert "hunter2" not in str(heard)
 
 
-async def test_a_flood_is_cut_and_a_later_message_says_so(serve: Serve) -> None:
+async def test_flood_of_messages_is_cut_and_a_later_message_reports_it(serve: Serve) -> None:
     peer = await serve(flood, limits=ServerLimits(logs_per_second=5))
     await peer.set_log_level("debug")
 
@@ -265,7 +265,7 @@ async def test_a_flood_is_cut_and_a_later_message_says_so(serve: Serve) -> None:
         assert sent < 100
 
 
-async def test_messages_go_where_their_request_is_answered(serve: Serve) -> None:
+async def test_log_messages_are_sent_on_the_stream_of_the_request(serve: Serve) -> None:
     peer = await serve(slowly, every_level)
     await peer.set_log_level("info")
 

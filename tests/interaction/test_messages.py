@@ -28,7 +28,7 @@ async def wait() -> str:
 
 
 async def _refused(peer: Peer, data: bytes) -> dict[str, Any]:
-    """Return the error response to bytes that are no message."""
+    """Return the error response to bytes that are not a message."""
     call = await peer.send_bytes(data)
     message = await peer.until(lambda message: "error" in message)
     if call.exchange is not None:
@@ -61,7 +61,7 @@ async def test_an_id_of_another_type_is_refused(serve: Serve) -> None:
         assert answer.get("id") is None
 
 
-async def test_a_number_and_its_text_are_two_ids(serve: Serve) -> None:
+async def test_number_and_the_same_number_as_a_string_are_two_ids(serve: Serve) -> None:
     peer = await serve(echo)
 
     first = await peer.start_call("echo", {"text": "number"}, id=1)
@@ -95,7 +95,7 @@ async def test_an_id_that_is_in_flight_is_refused_on_another_stream_of_the_sessi
     assert first.answer is None
 
 
-async def test_an_id_can_be_used_again_when_it_is_answered(serve: Serve) -> None:
+async def test_id_can_be_reused_after_its_response(serve: Serve) -> None:
     peer = await serve(echo)
 
     for _ in range(2):
@@ -129,7 +129,7 @@ NO_MESSAGES: tuple[object, ...] = (
 
 
 @only(transports=BYTES, because="in memory there are messages, not any JSON")
-async def test_json_that_is_no_message_is_an_invalid_request(serve: Serve) -> None:
+async def test_json_that_is_not_a_message_is_an_invalid_request(serve: Serve) -> None:
     peer = await serve(echo)
 
     for value in NO_MESSAGES:
@@ -140,7 +140,7 @@ async def test_json_that_is_no_message_is_an_invalid_request(serve: Serve) -> No
 
 
 @only(transports=["stdio"], because="HTTP refuses it by its length, with 413")
-async def test_a_line_that_is_too_long_is_refused_and_the_next_one_is_read(serve: Serve) -> None:
+async def test_line_over_the_size_limit_is_refused_and_the_next_one_is_read(serve: Serve) -> None:
     peer = await serve(echo)
 
     async with trio.open_nursery() as nursery:
@@ -152,12 +152,12 @@ async def test_a_line_that_is_too_long_is_refused_and_the_next_one_is_read(serve
 
 
 @only(transports=["http"], because="only HTTP says the length beforehand")
-async def test_a_body_that_is_too_long_is_refused_with_413(serve: Serve) -> None:
+async def test_body_over_the_size_limit_gets_413(serve: Serve) -> None:
     peer = await serve(echo)
     assert isinstance(peer.wire, HTTPWire)
     head = b"POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: */*\r\n"
 
-    with peer.patience():
+    with peer.deadline():
         async with await trio.open_tcp_stream("127.0.0.1", peer.wire.port) as socket:
             await socket.send_all(head + b"content-length: 5000000\r\n\r\n")
             answer = await socket.receive_some()
@@ -187,7 +187,7 @@ async def test_unknown_members_are_ignored(serve: Serve) -> None:
     assert (await call.result())["content"][0]["text"] == "a"
 
 
-async def test_many_requests_at_once_each_get_their_own_answer(serve: Serve) -> None:
+async def test_concurrent_requests_each_get_their_own_response(serve: Serve) -> None:
     peer = await serve(echo)
 
     calls = [await peer.start_call("echo", {"text": str(n)}) for n in range(50)]
@@ -196,7 +196,7 @@ async def test_many_requests_at_once_each_get_their_own_answer(serve: Serve) -> 
         assert (await call.result())["content"][0]["text"] == str(number)
 
 
-async def test_text_beyond_ascii_arrives_unharmed(serve: Serve) -> None:
+async def test_text_beyond_ascii_is_returned_unchanged(serve: Serve) -> None:
     peer = await serve(echo)
     text = "grüße 你好 😀\u2028\u0000\n\t"
 

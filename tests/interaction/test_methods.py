@@ -1,4 +1,4 @@
-"""Which methods exist: discover, capabilities on both sides, the unknown."""
+"""Which methods exist: discover, capabilities on both sides, unknown methods."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_only_existing_features_are_advertised(serve: Serve) -> None:
     assert "completions" not in capabilities
 
 
-async def test_everything_there_is_advertised(serve: Serve) -> None:
+async def test_every_existing_feature_is_advertised(serve: Serve) -> None:
     capabilities = await _capabilities(serve, echo, memo, greet)
 
     assert capabilities["resources"] == {"subscribe": True, "listChanged": True}
@@ -92,7 +92,7 @@ async def test_an_unknown_method_is_not_found(serve: Serve) -> None:
             assert call.exchange.status == 404
 
 
-async def test_a_method_behind_a_capability_that_is_not_advertised_is_not_found(serve: Serve) -> None:
+async def test_method_of_an_unadvertised_capability_is_not_found(serve: Serve) -> None:
     peer = await serve(echo)
 
     for method in ("resources/list", "resources/templates/list", "prompts/list", "resources/subscribe"):
@@ -115,14 +115,14 @@ async def test_a_method_of_a_later_revision_is_not_found(serve: Serve) -> None:
         assert (await peer.error(method, {"notifications": {}}))["code"] == -32601
 
 
-async def test_a_method_of_the_client_is_not_found_on_the_server(serve: Serve) -> None:
+async def test_client_method_is_not_found_on_the_server(serve: Serve) -> None:
     peer = await serve(echo)
 
     for method in ("sampling/createMessage", "elicitation/create", "roots/list"):
         assert (await peer.error(method))["code"] == -32601
 
 
-async def test_question_without_the_client_capability_is_not_sent(serve: Serve) -> None:
+async def test_server_request_without_the_client_capability_is_not_sent(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"roots": {}})
 
     call = await peer.start_call("sample")
@@ -137,7 +137,7 @@ async def test_question_without_the_client_capability_is_not_sent(serve: Serve) 
 
 
 @only(revisions=HANDSHAKE, because="the code belongs to 2026-07-28")
-async def test_a_handshake_client_never_sees_the_code_of_a_later_revision(serve: Serve) -> None:
+async def test_handshake_client_never_gets_an_error_code_of_a_later_revision(serve: Serve) -> None:
     peer = await serve(sample)
 
     error = await (await peer.start_call("sample")).error()
@@ -146,7 +146,7 @@ async def test_a_handshake_client_never_sees_the_code_of_a_later_revision(serve:
 
 
 @only(revisions=MODERN, because="capabilities come with every request there")
-async def test_capabilities_are_those_of_the_request_and_no_other(serve: Serve) -> None:
+async def test_capabilities_of_one_request_do_not_apply_to_the_next(serve: Serve) -> None:
     peer = await serve(sample, capabilities={"sampling": {}})
     assert (await (await peer.start_call("sample")).result())["resultType"] == "input_required"
 
@@ -166,7 +166,7 @@ async def test_completion_exists_without_a_capability_in_the_first_revision(serv
 
 
 @without(revisions=REVISIONS[:1], because="2024-11-05 has the method without a capability")
-async def test_completion_needs_something_to_complete(serve: Serve) -> None:
+async def test_completion_is_not_found_without_completions(serve: Serve) -> None:
     peer = await serve(echo)
 
     ref = {"type": "ref/prompt", "name": "greet"}
@@ -185,14 +185,14 @@ MALFORMED: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 
 
-async def test_malformed_params_are_refused_and_the_message_says_where(serve: Serve) -> None:
+async def test_error_about_malformed_params_names_the_place(serve: Serve) -> None:
     peer = await serve(echo, memo, greet)
 
     for method, params, where in MALFORMED:
         call = await peer.start(method, params)
         error = await call.error()
 
-        # Over HTTP in 2026-07-28, the header that repeats a name is looked at first.
+        # Over HTTP in 2026-07-28, the header that repeats a name is checked first.
         header = call.exchange is not None and not peer.handshake
         assert error["code"] in ((-32602, -32020) if header else (-32602,))
         assert where in error["message"].lower()

@@ -14,7 +14,7 @@ from tests.interaction.serving import Serve
 
 @define
 class Acme:
-    """A plugin with a language of its own."""
+    """A plugin with its own methods."""
 
     heard: list[Any] = field(factory=list)
 
@@ -69,14 +69,14 @@ class Acme:
         return str((await ctx.request("acme/question", {"a": 1}))["answer"])
 
 
-async def test_a_method_of_ones_own_is_served(serve: Serve) -> None:
+async def test_custom_method_is_served(serve: Serve) -> None:
     peer = await serve(plugins=[Acme()])
 
     assert (await peer.request("acme/add", {"a": 1, "b": 2}))["sum"] == 3
     assert await peer.request("acme/nothing") is not None
 
 
-async def test_a_method_of_ones_own_has_a_context(serve: Serve) -> None:
+async def test_custom_method_receives_a_context(serve: Serve) -> None:
     peer = await serve(plugins=[Acme()])
 
     result = await peer.request("acme/who", meta={"progressToken": 1}, id="me")
@@ -86,7 +86,7 @@ async def test_a_method_of_ones_own_has_a_context(serve: Serve) -> None:
     assert peer.notes("notifications/acme/seen") == [{"id": "me"}]
 
 
-async def test_error_of_an_own_method_hides_the_exception_text(serve: Serve) -> None:
+async def test_error_of_a_custom_method_hides_the_exception_text(serve: Serve) -> None:
     peer = await serve(plugins=[Acme()])
 
     error = await peer.error("acme/fails")
@@ -95,14 +95,14 @@ async def test_error_of_an_own_method_hides_the_exception_text(serve: Serve) -> 
     assert "hunter2" not in str(error)
 
 
-async def test_a_method_behind_an_extension_exists_with_it(serve: Serve) -> None:
+async def test_method_of_an_extension_exists_only_with_the_extension(serve: Serve) -> None:
     peer = await serve(plugins=[Acme()])
 
     assert (await peer.request("acme/gated"))["ok"] is True
     assert (await peer.error("acme/hidden"))["code"] == -32601
 
 
-async def test_a_notification_of_ones_own_is_heard(serve: Serve) -> None:
+async def test_custom_notification_is_handled(serve: Serve) -> None:
     acme = Acme()
     peer = await serve(plugins=[acme])
 
@@ -113,7 +113,7 @@ async def test_a_notification_of_ones_own_is_heard(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, because="the notification is gone in 2026-07-28")
-async def test_a_notification_of_the_specification_can_be_heard(serve: Serve) -> None:
+async def test_specified_notification_can_be_handled_by_a_plugin(serve: Serve) -> None:
     acme = Acme()
     peer = await serve(plugins=[acme], capabilities={"roots": {"listChanged": True}})
 
@@ -130,7 +130,7 @@ async def test_an_extension_is_advertised(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no requests from a server")
-async def test_a_request_of_ones_own_is_answered_by_the_client(serve: Serve) -> None:
+async def test_custom_request_is_answered_by_the_client(serve: Serve) -> None:
     peer = await serve(plugins=[Acme()], answers={"acme/question": lambda params: {"answer": params["a"] + 41}})
 
     assert await peer.text("ask") == "42"
@@ -147,7 +147,7 @@ async def test_a_custom_request_is_not_sent_without_a_back_channel(serve: Serve)
 
 
 @without(revisions=MODERN, because="2026-07-28 has no messages that nobody asked for")
-async def test_all_clients_can_be_notified(serve: Serve) -> None:
+async def test_custom_notification_is_sent_to_all_clients(serve: Serve) -> None:
     peers = [await serve(plugins=[Acme()]), await serve.connect()]
     for peer in peers:
         await peer.open_stream()
@@ -158,7 +158,7 @@ async def test_all_clients_can_be_notified(serve: Serve) -> None:
         assert (await peer.until("notifications/acme/news"))["params"] == {"a": 1}
 
 
-def test_a_name_of_the_specification_cannot_be_taken() -> None:
+def test_custom_method_with_a_specified_name_is_refused() -> None:
     async def handler(params: dict[str, Any]) -> dict[str, Any]:
         return {}
 

@@ -1,4 +1,4 @@
-"""Lists in pages: complete, stable, and no cursor that was not given."""
+"""Lists in pages: complete, stable, and with valid cursors only."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_a_full_last_page_has_no_cursor(serve: Serve) -> None:
     assert "nextCursor" not in await peer.request("tools/list")
 
 
-async def test_a_cursor_holds_while_the_list_changes(serve: Serve) -> None:
+async def test_cursor_stays_valid_while_the_list_changes(serve: Serve) -> None:
     peer = await serve(first, page_size=2)
     for number in range(6):
         serve.server.add_tool(_nothing, name=f"t{number}")
@@ -113,7 +113,7 @@ async def test_cursor_stays_valid_when_several_listed_tools_are_removed(serve: S
 
 
 async def test_a_restored_tool_keeps_its_position(serve: Serve) -> None:
-    """As after a restart of its plugin."""
+    """A plugin that restarts restores its tools."""
     peer = await serve(first, page_size=2)
     for number in range(4):
         serve.server.add_tool(_nothing, name=f"t{number}")
@@ -129,7 +129,7 @@ async def test_a_restored_tool_keeps_its_position(serve: Serve) -> None:
     assert [tool["name"] for tool in (await peer.request("tools/list"))["tools"]] == ["first", "t0"]
 
 
-async def test_a_cursor_means_the_same_to_another_client(serve: Serve) -> None:
+async def test_cursor_of_another_client_is_accepted(serve: Serve) -> None:
     peer = await serve(first, page_size=1)
     serve.server.add_tool(_nothing, name="second")
     page = await peer.request("tools/list")
@@ -139,7 +139,7 @@ async def test_a_cursor_means_the_same_to_another_client(serve: Serve) -> None:
     assert (await other.request("tools/list", {"cursor": page["nextCursor"]}))["tools"][0]["name"] == "second"
 
 
-async def test_a_cursor_that_was_not_given_is_refused(serve: Serve) -> None:
+async def test_invented_cursor_is_refused(serve: Serve) -> None:
     peer = await serve(first, first_prompt, page_size=1)
     serve.server.add_prompt(_nothing, name="second")
     foreign = (await peer.request("prompts/list"))["nextCursor"]
@@ -152,7 +152,7 @@ async def test_a_cursor_that_was_not_given_is_refused(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="only 2026-07-28 lets lists be kept")
-async def test_every_page_may_be_kept_alike(serve: Serve) -> None:
+async def test_every_page_has_the_same_ttl_and_cache_scope(serve: Serve) -> None:
     peer = await serve(first, page_size=1, list_ttl_ms=5)
     serve.server.add_tool(_nothing, name="second")
 

@@ -48,7 +48,7 @@ async def _mismatch(call: Call) -> None:
 
 
 @only(revisions=MODERN, transports=["http"], because=ONLY)
-async def test_mirrored_arguments_are_compared_by_value(serve: Serve) -> None:
+async def test_parameter_headers_are_compared_by_value(serve: Serve) -> None:
     peer = await serve(query)
     arguments = {"region": "eu west", "count": 7, "dry": True}
 
@@ -62,7 +62,7 @@ async def test_mirrored_arguments_are_compared_by_value(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, transports=["http"], because=ONLY)
-async def test_a_mirrored_argument_that_differs_or_is_missing_is_refused(serve: Serve) -> None:
+async def test_parameter_header_that_differs_or_is_missing_is_refused(serve: Serve) -> None:
     peer = await serve(query)
 
     await _mismatch(await _call(peer, {"region": "eu"}))
@@ -74,7 +74,7 @@ async def test_a_mirrored_argument_that_differs_or_is_missing_is_refused(serve: 
 
 
 @only(revisions=MODERN, transports=["http"], because=ONLY)
-async def test_an_argument_that_is_absent_needs_no_header(serve: Serve) -> None:
+async def test_absent_argument_needs_no_header(serve: Serve) -> None:
     peer = await serve(query)
 
     call = await _call(peer, {"region": "eu"}, mcp_param_region="eu")
@@ -83,7 +83,7 @@ async def test_an_argument_that_is_absent_needs_no_header(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, transports=["http"], because=ONLY)
-async def test_text_beyond_ascii_travels_encoded(serve: Serve) -> None:
+async def test_header_with_text_beyond_ascii_is_encoded(serve: Serve) -> None:
     peer = await serve(query)
 
     call = await _call(peer, {"region": "zürich"}, mcp_param_region=_sentinel("zürich"))
@@ -105,14 +105,14 @@ async def test_version_method_and_name_must_agree_with_the_body(serve: Serve) ->
 
 
 @only(revisions=MODERN, transports=["http"], because=ONLY)
-async def test_the_uri_of_a_resource_is_repeated(serve: Serve) -> None:
+async def test_resource_uri_is_repeated_in_mcp_name(serve: Serve) -> None:
     peer = await serve(memo)
 
     assert (await peer.request("resources/read", {"uri": "memo://a"}))["contents"][0]["text"] == "a"
     await _mismatch(await peer.start("resources/read", {"uri": "memo://a"}, headers={"mcp-name": "memo://b"}))
 
 
-async def test_the_annotation_is_listed_in_the_schema(serve: Serve) -> None:
+async def test_header_annotation_is_listed_in_the_schema(serve: Serve) -> None:
     peer = await serve(query)
 
     (listed,) = (await peer.request("tools/list"))["tools"]
@@ -159,11 +159,11 @@ def test_partial_function_keeps_its_param_headers() -> None:
     server = Server()
     server.add_tool(partial(deploy, stage="test"), name="deploy")
 
-    assert server.catalog.tools.mirrored("deploy") == {"region": ("region",)}
+    assert server.catalog.tools.param_headers("deploy") == {"region": ("region",)}
 
 
 @pytest.mark.parametrize("function", [_two, _number, _list, _odd, _empty])
-def test_a_tool_whose_headers_break_the_rules_is_refused(function: Any) -> None:
+def test_tool_with_invalid_header_annotations_is_refused(function: Any) -> None:
     with pytest.raises(ValueError, match="x-mcp-header"):
         Server().add_tool(function)
 

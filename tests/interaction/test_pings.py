@@ -1,4 +1,4 @@
-"""Pings, both ways, and peers that stopped answering."""
+"""Pings in both directions, and peers that stop answering."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_a_ping_is_answered_at_any_time(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
-async def test_a_client_that_answers_is_kept(serve: Serve) -> None:
+async def test_client_that_answers_pings_stays_connected(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=10)
 
     await trio.sleep(101)
@@ -51,9 +51,9 @@ async def test_a_client_that_answers_is_kept(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
-async def test_a_client_that_stops_answering_is_disconnected(serve: Serve) -> None:
+async def test_client_that_stops_answering_pings_is_disconnected(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=10, timeouts=Timeouts(ping=5))
-    peer._be_asked = lambda message: None  # type: ignore[method-assign]
+    peer._handle_request = lambda message: None  # type: ignore[method-assign]
 
     with trio.fail_after(60):
         await peer.ended.wait()
@@ -64,26 +64,26 @@ async def test_a_client_that_stops_answering_is_disconnected(serve: Serve) -> No
 
 
 @only(revisions=HANDSHAKE, transports=["memory"], because=JUMPS)
-async def test_one_ping_without_an_answer_is_forgiven(serve: Serve) -> None:
+async def test_one_unanswered_ping_does_not_disconnect(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=10, timeouts=Timeouts(ping=5))
     silent = True
-    answer = peer._be_asked
+    answer = peer._handle_request
 
-    def be_asked(message: dict[str, object]) -> None:
+    def handle_request(message: dict[str, object]) -> None:
         nonlocal silent
         if silent:
             silent = False
         else:
             answer(message)
 
-    peer._be_asked = be_asked  # type: ignore[method-assign]
+    peer._handle_request = handle_request  # type: ignore[method-assign]
     await trio.sleep(100)
 
     assert await peer.request("ping") == {}
 
 
 @only(revisions=HANDSHAKE[1:], transports=["http"], because="the other transports have one stream for everything")
-async def test_a_session_is_pinged_on_its_own_stream(serve: Serve) -> None:
+async def test_session_is_pinged_on_its_get_stream(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=0.05)
     await peer.open_stream()
 
@@ -94,7 +94,7 @@ async def test_a_session_is_pinged_on_its_own_stream(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP there is nobody to ping")
-async def test_no_pings_without_a_handshake(serve: Serve) -> None:
+async def test_client_without_a_handshake_is_not_pinged(serve: Serve) -> None:
     peer = await serve(wait, ping_interval=0.01)
 
     await peer.call("wait", {"seconds": 0.05})

@@ -1,4 +1,4 @@
-"""Plugins that fail are quarantined, and the others serve on."""
+"""Plugins that fail are quarantined, and the others are served."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class BadSignature:
 
 
 class BadLifespan:
-    """A plugin whose lifespan cannot be entered."""
+    """A plugin whose lifespan fails at entry."""
 
     @tool
     async def lively(self) -> str:
@@ -65,7 +65,7 @@ class BadLifespan:
 
 
 class Clash:
-    """A plugin that offers a name that is taken."""
+    """A plugin with a tool name that is taken."""
 
     @tool
     async def good(self) -> str:
@@ -79,7 +79,7 @@ class Clash:
 
 
 class Background:
-    """A plugin whose background task fails again and again, then works."""
+    """A plugin whose background task fails several times, then works."""
 
     def __init__(self) -> None:
         self.starts: list[float] = []
@@ -108,7 +108,7 @@ def _states(server: Server) -> dict[str, str]:
     return {plugin.name: plugin.state for plugin in server.status.plugins}
 
 
-async def test_a_plugin_whose_registration_fails_is_withdrawn_as_a_whole(serve: Serve) -> None:
+async def test_plugin_whose_registration_fails_offers_nothing(serve: Serve) -> None:
     for bad in (BadRegistration(), BadSignature()):
         peer = await serve(good, plugins=[bad])
 
@@ -118,16 +118,16 @@ async def test_a_plugin_whose_registration_fails_is_withdrawn_as_a_whole(serve: 
         assert serve.server.status.ready is False
 
 
-async def test_a_plugin_whose_lifespan_fails_is_withdrawn(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+async def test_plugin_whose_lifespan_fails_offers_nothing(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     peer = await serve(good, plugins=[BadLifespan()])
 
     assert await _tools(peer) == ["good"]
-    (fault,) = (p.fault for p in serve.server.status.plugins if p.name == "BadLifespan")
-    assert "no database" in fault
+    (failure,) = (p.failure for p in serve.server.status.plugins if p.name == "BadLifespan")
+    assert "no database" in failure
     assert "no database" in caplog.text
 
 
-async def test_a_name_that_is_taken_names_both(serve: Serve) -> None:
+async def test_error_about_a_taken_name_names_both_plugins(serve: Serve) -> None:
     class Good:
         """The first."""
 
@@ -137,9 +137,9 @@ async def test_a_name_that_is_taken_names_both(serve: Serve) -> None:
 
     assert await peer.text("good") == "good"
     assert await _tools(peer) == ["good"]
-    (fault,) = (p.fault for p in serve.server.status.plugins if p.name == "Clash")
-    assert "'good'" in fault
-    assert "Good" in fault
+    (failure,) = (p.failure for p in serve.server.status.plugins if p.name == "Clash")
+    assert "'good'" in failure
+    assert "Good" in failure
 
 
 @only(revisions=REVISIONS[-1:], transports=["memory"], because="files are imported far from any wire")
@@ -159,7 +159,7 @@ async def test_a_file_that_cannot_be_imported_is_quarantined(serve: Serve, tmp_p
     assert _states(serve.server) == {"broken": "quarantined", "exits": "quarantined", "works": "running"}
 
 
-def test_being_strict_makes_every_fault_fatal(tmp_path: Path) -> None:
+def test_strict_server_fails_on_every_plugin_error(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("import nobody_has_this\n")
 
     with pytest.raises(PluginError, match="nobody_has_this"):
@@ -169,7 +169,7 @@ def test_being_strict_makes_every_fault_fatal(tmp_path: Path) -> None:
             Server(plugins=[bad], settings=ServerSettings(strict=True))
 
 
-async def test_being_strict_makes_a_failing_lifespan_fatal() -> None:
+async def test_strict_server_fails_on_a_failing_lifespan() -> None:
     server = Server(plugins=[BadLifespan()], settings=ServerSettings(strict=True))
 
     with pytest.raises(PluginError, match="no database"):
@@ -177,7 +177,7 @@ async def test_being_strict_makes_a_failing_lifespan_fatal() -> None:
             pass
 
 
-async def test_a_plugin_quarantined_at_run_time_is_notified(serve: Serve) -> None:
+async def test_quarantine_at_run_time_is_notified(serve: Serve) -> None:
     peer = await serve(good, plugins=[BadBehaviour()])
     await peer.watch("tools")
     assert await _tools(peer) == ["good", "brittle"]
@@ -191,7 +191,7 @@ async def test_a_plugin_quarantined_at_run_time_is_notified(serve: Serve) -> Non
 
 
 class BadBehaviour:
-    """A plugin that will be withdrawn."""
+    """A plugin that will be quarantined."""
 
     @tool
     async def brittle(self) -> str:
@@ -200,7 +200,7 @@ class BadBehaviour:
 
 
 @only(transports=["memory"], because="the seconds are the clock's, which jumps in memory")
-async def test_a_background_task_is_started_again_later_each_time(serve: Serve) -> None:
+async def test_failing_background_task_is_restarted_with_backoff(serve: Serve) -> None:
     plugin = Background()
     peer = await serve(good, plugins=[plugin])
 
@@ -212,7 +212,7 @@ async def test_a_background_task_is_started_again_later_each_time(serve: Serve) 
     assert _states(serve.server)["Background"] == "running"
 
 
-async def test_the_value_of_a_lifespan_is_the_state_of_its_handlers(serve: Serve) -> None:
+async def test_lifespan_value_is_the_state_of_the_handlers(serve: Serve) -> None:
     class Stateful:
         """A plugin with a state."""
 
@@ -240,20 +240,20 @@ async def test_the_value_of_a_lifespan_is_the_state_of_its_handlers(serve: Serve
     assert await peer.text("foreign") == "None"
 
 
-async def test_a_misspelt_hook_is_a_fault(serve: Serve) -> None:
+async def test_misspelt_hook_is_an_error(serve: Serve) -> None:
     class Misspelt:
-        """A plugin with a hook that would silently do nothing."""
+        """A plugin with a hook that would never be called."""
 
         @hookimpl
         def set_up(self, server: PluginSetup) -> None: ...
 
     await serve(good, plugins=[Misspelt()])
 
-    (fault,) = (p.fault for p in serve.server.status.plugins if p.name == "Misspelt")
-    assert "did you mean setup?" in fault
+    (failure,) = (p.failure for p in serve.server.status.plugins if p.name == "Misspelt")
+    assert "did you mean setup?" in failure
 
 
-async def test_a_plugin_may_offer_objects_made_from_its_configuration(serve: Serve) -> None:
+async def test_plugin_can_offer_objects_made_from_its_settings(serve: Serve) -> None:
     class Notes:
         """An object with tools."""
 
@@ -266,7 +266,7 @@ async def test_a_plugin_may_offer_objects_made_from_its_configuration(serve: Ser
             return self.path
 
     class Maker:
-        """A plugin that makes it."""
+        """A plugin that creates the object."""
 
         @hookimpl
         def setup(self, server: PluginSetup, config: Any) -> None:

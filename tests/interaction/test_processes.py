@@ -101,7 +101,7 @@ async def _errors(process: trio.Process) -> str:
 
 
 @pytest.mark.parametrize("revision", REVISIONS[-2:])
-async def test_a_process_serves_until_its_input_ends(tmp_path: Path, revision: str) -> None:
+async def test_process_serves_until_its_input_ends(tmp_path: Path, revision: str) -> None:
     async with _process(tmp_path, revision) as (peer, process):
         assert await peer.text("echo", {"text": "a"}) == "a"
         assert isinstance(peer.wire, PipeWire)
@@ -114,7 +114,7 @@ async def test_a_process_serves_until_its_input_ends(tmp_path: Path, revision: s
         assert "stray: called" in errors
 
 
-async def test_both_eras_share_a_process(tmp_path: Path) -> None:
+async def test_both_eras_are_served_by_one_process(tmp_path: Path) -> None:
     async with _process(tmp_path, "2025-11-25") as (peer, _):
         modern = await peer.call("echo", {"text": "a"}, meta={VERSION: "2026-07-28", CAPABILITIES: {}})
         asked = await peer.text("ask")
@@ -135,21 +135,21 @@ async def test_sigterm_lets_running_calls_finish(tmp_path: Path) -> None:
         assert await process.wait() == 0
 
 
-async def test_a_second_signal_is_the_end(tmp_path: Path) -> None:
+async def test_second_signal_ends_the_process_at_once(tmp_path: Path) -> None:
     async with _process(tmp_path, "2026-07-28") as (peer, process):
         await peer.start_call("wait", {"seconds": 1000}, meta={"progressToken": 1})
         await peer.until("notifications/progress")
 
         process.send_signal(signal.SIGTERM)
         while "error" not in await (await peer.start("tools/list")).wait():
-            pass  # it has not taken the first one yet
+            pass  # the process has not handled the first signal yet
         process.send_signal(signal.SIGTERM)
 
         with trio.fail_after(60):
             assert await process.wait() != 0
 
 
-async def test_garbage_does_not_end_a_process(tmp_path: Path) -> None:
+async def test_invalid_input_does_not_end_the_process(tmp_path: Path) -> None:
     async with _process(tmp_path, "2025-11-25") as (peer, _):
         for line in (b"", b"{", b"\xff\xfe\x00", b"[]", b"null", os.urandom(64).replace(b"\n", b"")):
             await peer.send_bytes(line)

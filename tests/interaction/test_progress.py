@@ -1,4 +1,4 @@
-"""Progress: rising, thinned, on the request's own stream, never after the answer."""
+"""Progress: increasing, rate-limited, on the request's own stream, never after the response."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_progress_with_its_token_precedes_the_answer(serve: Serve) -> None
         assert ("message" in first) == (serve.revision in SINCE_2025_03)
 
 
-async def test_without_a_token_nothing_is_sent(serve: Serve) -> None:
+async def test_progress_without_a_token_is_not_sent(serve: Serve) -> None:
     peer = await serve(steps)
 
     assert await peer.text("steps", {"values": [1, 2]}) == "done"
@@ -76,7 +76,7 @@ async def test_progress_that_does_not_increase_is_not_sent(serve: Serve) -> None
     assert [note["progress"] for note in peer.notes(PROGRESS)] == [1, 3, 4]
 
 
-async def test_a_flood_is_thinned_and_the_last_one_arrives(serve: Serve) -> None:
+async def test_fast_progress_is_thinned_and_its_last_report_sent(serve: Serve) -> None:
     peer = await serve(steps)
 
     await peer.call("steps", {"values": list(range(1, 1001))}, meta={"progressToken": 1})
@@ -96,14 +96,14 @@ async def test_slow_progress_is_delivered_completely(serve: Serve) -> None:
     assert len(peer.notes(PROGRESS)) == 50
 
 
-async def test_progress_follows_an_iteration(serve: Serve) -> None:
+async def test_track_reports_progress_of_an_iteration(serve: Serve) -> None:
     peer = await serve(track)
 
     assert await peer.text("track", {"count": 3}, meta={"progressToken": 1}) == "0,1,2"
     assert [(note["progress"], note["total"]) for note in peer.notes(PROGRESS)] == [(1, 3), (2, 3), (3, 3)]
 
 
-async def test_nothing_is_sent_after_the_answer(serve: Serve) -> None:
+async def test_progress_after_the_response_is_not_sent(serve: Serve) -> None:
     answered, reported = trio.Event(), trio.Event()
 
     @tool

@@ -1,4 +1,4 @@
-"""Prompts: listed with their arguments, filled in."""
+"""Prompts: listed with their arguments, and rendered."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_a_prompt_is_listed_with_its_arguments(serve: Serve) -> None:
     assert not arguments["strict"].get("required")
 
 
-async def test_a_text_has_the_role_user(serve: Serve) -> None:
+async def test_text_of_a_prompt_has_the_role_user(serve: Serve) -> None:
     peer = await serve(review)
 
     (message,) = await _get(peer, "review", {"code": "x = 1"})
@@ -90,7 +90,7 @@ async def test_a_text_has_the_role_user(serve: Serve) -> None:
     assert message == {"role": "user", "content": {"type": "text", "text": text}}
 
 
-async def test_arguments_are_read_from_their_text_form(serve: Serve) -> None:
+async def test_prompt_arguments_are_parsed_from_text(serve: Serve) -> None:
     peer = await serve(review)
 
     (message,) = await _get(peer, "review", {"code": "3", "strict": "true", "rounds": "2"})
@@ -98,8 +98,8 @@ async def test_arguments_are_read_from_their_text_form(serve: Serve) -> None:
     assert message["content"]["text"] == "Review '3', strictly=True, 2 rounds"
 
 
-async def test_each_argument_is_read_by_itself(serve: Serve) -> None:
-    """Whether one is the text or what it says does not depend on the others."""
+async def test_each_prompt_argument_is_parsed_independently(serve: Serve) -> None:
+    """Whether an argument is parsed or kept as text does not depend on the others."""
 
     @prompt
     async def count(
@@ -120,13 +120,13 @@ async def test_each_argument_is_read_by_itself(serve: Serve) -> None:
     assert await said(year="2026", anything="1e3", number="3") == "('2026', '1', '1e3', 3)"
 
 
-async def test_a_conversation_keeps_its_roles(serve: Serve) -> None:
+async def test_messages_of_a_prompt_keep_their_roles(serve: Serve) -> None:
     peer = await serve(talk)
 
     assert [message["role"] for message in await _get(peer, "talk", {"topic": "trio"})] == ["user", "assistant"]
 
 
-async def test_a_prompt_may_hold_images_and_resources(serve: Serve) -> None:
+async def test_prompt_can_contain_images_and_resources(serve: Serve) -> None:
     peer = await serve(show)
 
     image, resource = await _get(peer, "show")
@@ -135,7 +135,7 @@ async def test_a_prompt_may_hold_images_and_resources(serve: Serve) -> None:
     assert resource["content"]["resource"]["uri"] == "memo://a"
 
 
-async def test_unknown_prompt_or_wrong_argument_is_named_in_the_error(serve: Serve) -> None:
+async def test_error_names_the_unknown_prompt_or_invalid_argument(serve: Serve) -> None:
     peer = await serve(review)
 
     for name, arguments, what in (
@@ -150,13 +150,13 @@ async def test_unknown_prompt_or_wrong_argument_is_named_in_the_error(serve: Ser
         assert what in error["message"]
 
 
-async def test_a_failure_may_be_for_the_reader(serve: Serve) -> None:
+async def test_public_error_of_a_prompt_reaches_the_client(serve: Serve) -> None:
     peer = await serve(tells)
 
     assert "no such project" in (await peer.error("prompts/get", {"name": "tells"}))["message"]
 
 
-async def test_an_unknown_failure_gives_nothing_away(serve: Serve) -> None:
+async def test_unexpected_error_of_a_prompt_is_not_disclosed(serve: Serve) -> None:
     peer = await serve(fails)
 
     error = await peer.error("prompts/get", {"name": "fails"})
@@ -165,7 +165,7 @@ async def test_an_unknown_failure_gives_nothing_away(serve: Serve) -> None:
     assert "secret" not in str(error)
 
 
-async def test_a_prompt_knows_the_caller(serve: Serve) -> None:
+async def test_prompt_receives_the_caller(serve: Serve) -> None:
     peer = await serve(who)
 
     assert (await _get(peer, "who"))[0]["content"]["text"] == "raw"

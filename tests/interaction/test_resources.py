@@ -1,4 +1,4 @@
-"""Resources: fixed ones and templates, reading, and refusals."""
+"""Resources: fixed URIs and templates, reading, and errors."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def _not_found(peer: Peer, uri: str) -> None:
     assert error["data"] == {"uri": uri}
 
 
-async def test_a_text_is_read_with_its_type(serve: Serve) -> None:
+async def test_text_resource_is_read_with_its_mime_type(serve: Serve) -> None:
     peer = await serve(one)
 
     assert await _read(peer, "memo://one") == {"uri": "memo://one", "mimeType": "text/markdown", "text": "one"}
@@ -110,7 +110,7 @@ async def test_bytes_are_read_as_base64(serve: Serve) -> None:
     assert (await _read(peer, "memo://blob"))["mimeType"] == "application/pdf"
 
 
-async def test_anything_else_is_read_as_json(serve: Serve) -> None:
+async def test_other_values_are_read_as_json(serve: Serve) -> None:
     peer = await serve(some_object)
 
     contents = await _read(peer, "memo://object")
@@ -119,7 +119,7 @@ async def test_anything_else_is_read_as_json(serve: Serve) -> None:
     assert str(contents["text"]).split() == ["{", '"a":', "1", "}"]
 
 
-async def test_a_resource_may_have_several_parts(serve: Serve) -> None:
+async def test_resource_can_have_several_parts(serve: Serve) -> None:
     peer = await serve(several)
 
     contents = (await peer.request("resources/read", {"uri": "memo://several"}))["contents"]
@@ -127,7 +127,7 @@ async def test_a_resource_may_have_several_parts(serve: Serve) -> None:
     assert [part["uri"] for part in contents] == ["memo://a", "memo://b"]
 
 
-async def test_the_list_has_the_fixed_ones_and_the_other_list_the_templates(serve: Serve) -> None:
+async def test_fixed_resources_and_templates_are_listed_separately(serve: Serve) -> None:
     peer = await serve(one, note)
 
     (listed,) = (await peer.request("resources/list"))["resources"]
@@ -139,26 +139,26 @@ async def test_the_list_has_the_fixed_ones_and_the_other_list_the_templates(serv
     assert template["uriTemplate"] == "notes://{name}"
 
 
-async def test_a_template_hands_its_variables_over_in_their_types(serve: Serve) -> None:
+async def test_template_variables_are_converted_to_their_types(serve: Serve) -> None:
     peer = await serve(note, page)
 
     assert (await _read(peer, "notes://a%20b"))["text"] == "note a b"
     assert (await _read(peer, "pages://moby/41"))["text"] == "moby 42"
 
 
-async def test_a_variable_of_the_wrong_type_finds_nothing(serve: Serve) -> None:
+async def test_template_variable_of_the_wrong_type_is_not_found(serve: Serve) -> None:
     peer = await serve(page)
 
     await _not_found(peer, "pages://moby/last")
 
 
-async def test_a_reserved_variable_takes_a_path(serve: Serve) -> None:
+async def test_reserved_variable_matches_a_path(serve: Serve) -> None:
     peer = await serve(file)
 
     assert (await _read(peer, "files:///a/b.txt"))["text"] == "file a/b.txt"
 
 
-async def test_no_path_climbs_out(serve: Serve) -> None:
+async def test_path_traversal_is_refused(serve: Serve) -> None:
     peer = await serve(file, note)
 
     for uri in (
@@ -183,13 +183,13 @@ async def test_an_unknown_uri_is_not_found(serve: Serve) -> None:
         await _not_found(peer, uri)
 
 
-async def test_a_resource_may_raise_not_found(serve: Serve) -> None:
+async def test_resource_can_raise_not_found(serve: Serve) -> None:
     peer = await serve(gone)
 
     await _not_found(peer, "gone://1")
 
 
-async def test_a_uri_that_is_too_long_is_refused(serve: Serve) -> None:
+async def test_uri_over_the_length_limit_is_refused(serve: Serve) -> None:
     peer = await serve(note)
 
     error = await peer.error("resources/read", {"uri": "notes://" + "a" * 9000})
@@ -197,7 +197,7 @@ async def test_a_uri_that_is_too_long_is_refused(serve: Serve) -> None:
     assert error["code"] == -32602
 
 
-async def test_an_unknown_failure_gives_nothing_away(serve: Serve) -> None:
+async def test_unexpected_error_of_a_resource_is_not_disclosed(serve: Serve) -> None:
     peer = await serve(fails)
 
     error = await peer.error("resources/read", {"uri": "memo://fails"})
@@ -206,13 +206,13 @@ async def test_an_unknown_failure_gives_nothing_away(serve: Serve) -> None:
     assert "secret" not in str(error)
 
 
-async def test_a_failure_may_be_for_the_reader(serve: Serve) -> None:
+async def test_public_error_of_a_resource_reaches_the_client(serve: Serve) -> None:
     peer = await serve(tells)
 
     assert "asleep" in (await peer.error("resources/read", {"uri": "memo://tells"}))["message"]
 
 
-async def test_a_resource_knows_the_caller(serve: Serve) -> None:
+async def test_resource_receives_the_caller(serve: Serve) -> None:
     peer = await serve(who)
 
     assert (await _read(peer, "who://asks"))["text"] == "raw"
@@ -234,7 +234,7 @@ async def test_read_result_carries_ttl_and_cache_scope(serve: Serve) -> None:
     assert (other["ttlMs"], other["cacheScope"]) == (0, "private")
 
 
-async def test_a_fixed_uri_wins_over_a_template_and_the_more_specific_template_wins(serve: Serve) -> None:
+async def test_fixed_uri_precedes_templates_and_specific_templates_precede_others(serve: Serve) -> None:
     @resource("notes://fixed")
     async def fixed() -> str:
         """Fixed."""

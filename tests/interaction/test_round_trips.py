@@ -1,4 +1,4 @@
-"""Asking by round trips: state that is hostile until proven, handlers parked, replayed, evicted."""
+"""Multi-round-trip requests: untrusted state, and handlers that are parked, replayed and evicted."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def _asked(peer: Peer, name: str) -> dict[str, Any]:
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_a_question_is_returned_and_the_retry_continues(serve: Serve) -> None:
+async def test_form_is_returned_and_the_retry_continues(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS)
 
@@ -111,7 +111,7 @@ async def test_a_question_is_returned_and_the_retry_continues(serve: Serve) -> N
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_without_room_for_parking_the_handler_is_replayed(serve: Serve) -> None:
+async def test_handler_is_replayed_if_it_cannot_be_parked(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS, limits=ServerLimits(parked=0))
 
@@ -124,7 +124,7 @@ async def test_without_room_for_parking_the_handler_is_replayed(serve: Serve) ->
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_an_effect_happens_once_however_often_the_handler_runs(serve: Serve) -> None:
+async def test_effect_runs_once_in_a_replayed_handler(serve: Serve) -> None:
     for parked in (10, 0):
         asking = Asking()
         peer = await serve(plugins=[asking], capabilities=FORMS, limits=ServerLimits(parked=parked))
@@ -137,7 +137,7 @@ async def test_an_effect_happens_once_however_often_the_handler_runs(serve: Serv
 
 
 @only(revisions=HANDSHAKE[2:], because="before, nothing could be asked; after, there are round trips")
-async def test_an_effect_happens_once_where_the_handler_waits(serve: Serve) -> None:
+async def test_effect_runs_once_in_a_parked_handler(serve: Serve) -> None:
     asking = Asking()
     answers = {"elicitation/create": lambda params: accept("yes")}
     peer = await serve(plugins=[asking], capabilities=FORMS, answers=answers)
@@ -146,7 +146,7 @@ async def test_an_effect_happens_once_where_the_handler_waits(serve: Serve) -> N
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_another_replica_with_the_same_keys_continues(serve: Serve) -> None:
+async def test_replica_with_the_same_keys_continues_the_request(serve: Serve) -> None:
     first_replica, second_replica = Asking(), Asking()
     peer = await serve(plugins=[first_replica], capabilities=FORMS, keys=[KEY])
     first = await _asked(peer, "ask")
@@ -159,7 +159,7 @@ async def test_another_replica_with_the_same_keys_continues(serve: Serve) -> Non
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_another_replica_with_other_keys_or_another_audience_refuses(serve: Serve) -> None:
+async def test_state_of_other_keys_or_another_audience_is_refused(serve: Serve) -> None:
     peer = await serve(plugins=[Asking()], capabilities=FORMS, keys=[KEY])
     first = await _asked(peer, "ask")
 
@@ -171,7 +171,9 @@ async def test_another_replica_with_other_keys_or_another_audience_refuses(serve
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_every_bad_state_is_refused_in_the_same_words(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+async def test_every_invalid_state_is_refused_with_the_same_message(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     peer = await serve(plugins=[Asking()], capabilities=FORMS, keys=[KEY])
     state = (await _asked(peer, "ask"))["requestState"]
 
@@ -196,7 +198,7 @@ async def test_every_bad_state_is_refused_in_the_same_words(serve: Serve, caplog
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_a_state_of_another_type_or_length_is_refused(serve: Serve) -> None:
+async def test_state_of_another_type_or_length_is_refused(serve: Serve) -> None:
     peer = await serve(plugins=[Asking()], capabilities=FORMS, limits=ServerLimits(state_bytes=1000))
 
     states: list[Any] = [3, {}, [], "A" * 1001]
@@ -206,7 +208,7 @@ async def test_a_state_of_another_type_or_length_is_refused(serve: Serve) -> Non
 
 @only(revisions=MODERN, transports=["memory", "stdio"], because="over HTTP headers say who asks")
 @without(transports=["sse", "websocket", "stream"], because="the test cannot choose the principal of a connection")
-async def test_the_state_of_another_principal_is_refused(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+async def test_state_of_another_principal_is_refused(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     await serve.start(plugins=[Asking()])
     ann = await serve.connect(capabilities=FORMS, principal=Principal(subject="ann"))
     bob = await serve.connect(capabilities=FORMS, principal=Principal(subject="bob"))
@@ -220,7 +222,7 @@ async def test_the_state_of_another_principal_is_refused(serve: Serve, caplog: p
 
 
 @only(revisions=MODERN, transports=["memory"], because="nothing of it depends on the transport")
-async def test_a_state_that_is_too_old_is_refused(
+async def test_expired_state_is_refused(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer = await serve(plugins=[Asking()], capabilities=FORMS)
@@ -235,7 +237,7 @@ async def test_a_state_that_is_too_old_is_refused(
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_an_answer_under_another_key_is_ignored_and_the_question_asked_again(serve: Serve) -> None:
+async def test_answer_under_another_key_is_ignored_and_the_request_repeated(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS)
     first = await _asked(peer, "ask")
@@ -248,7 +250,7 @@ async def test_an_answer_under_another_key_is_ignored_and_the_question_asked_aga
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_an_answer_that_does_not_fit_leaves_the_handler_where_it_is(serve: Serve) -> None:
+async def test_invalid_answer_leaves_the_handler_waiting(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS)
     first = await _asked(peer, "ask")
@@ -264,7 +266,7 @@ async def test_an_answer_that_does_not_fit_leaves_the_handler_where_it_is(serve:
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_a_state_may_be_used_twice_and_each_time_means_the_same(serve: Serve) -> None:
+async def test_state_used_twice_gives_the_same_result(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS)
     state = (await _asked(peer, "ask"))["requestState"]
@@ -276,7 +278,7 @@ async def test_a_state_may_be_used_twice_and_each_time_means_the_same(serve: Ser
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_answers_may_come_with_the_first_request(serve: Serve) -> None:
+async def test_answers_in_the_first_request_are_accepted(serve: Serve) -> None:
     peer = await serve(plugins=[Asking()], capabilities=FORMS)
 
     result = await (await _go_on(peer, "ask", None, first=accept("a"), second=accept("b"))).result()
@@ -285,7 +287,7 @@ async def test_answers_may_come_with_the_first_request(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_a_question_without_a_key_is_named_by_its_content(serve: Serve) -> None:
+async def test_default_key_of_a_request_depends_on_its_content(serve: Serve) -> None:
     peer = await serve(plugins=[Asking()], capabilities=FORMS)
 
     first, second = await _asked(peer, "unkeyed"), await _asked(peer, "unkeyed")
@@ -298,7 +300,7 @@ async def test_a_question_without_a_key_is_named_by_its_content(serve: Serve) ->
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_the_oldest_makes_room_and_is_replayed(serve: Serve) -> None:
+async def test_oldest_parked_handler_is_evicted_and_replayed(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS, limits=ServerLimits(parked=2))
 
@@ -312,7 +314,7 @@ async def test_the_oldest_makes_room_and_is_replayed(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, transports=["memory"], because="the seconds are the clock's, which jumps in memory")
-async def test_a_parked_handler_is_not_kept_for_ever(serve: Serve) -> None:
+async def test_parked_handler_expires(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS, timeouts=Timeouts(input=60))
     first = await _asked(peer, "ask")
@@ -328,7 +330,7 @@ async def test_a_parked_handler_is_not_kept_for_ever(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, transports=["memory", "stdio"], because="an HTTP client has no channel to close")
-async def test_a_parked_handler_ends_with_its_channel_and_is_replayed_on_another(serve: Serve) -> None:
+async def test_parked_handler_ends_with_its_channel_and_is_replayed_on_another(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS)
     first = await _asked(peer, "ask")
@@ -345,20 +347,20 @@ async def test_a_parked_handler_ends_with_its_channel_and_is_replayed_on_another
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_parked_handlers_end_with_the_server(serve: Serve) -> None:
+async def test_shutdown_ends_parked_handlers(serve: Serve) -> None:
     asking = Asking()
     peer = await serve(plugins=[asking], capabilities=FORMS)
     await _asked(peer, "ask")
 
     serve.shutdown.set()
-    with peer.patience():
+    with peer.deadline():
         await serve.closed.wait()
 
     assert asking.ended == ["cancelled"]
 
 
 @only(revisions=MODERN, because=ROUNDS)
-async def test_a_question_inside_a_shield_fails_loudly(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+async def test_request_inside_a_shielded_scope_fails(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     peer = await serve(plugins=[Asking()], capabilities=FORMS)
 
     assert "shielded" in await peer.failure("shielded")
@@ -366,7 +368,7 @@ async def test_a_question_inside_a_shield_fails_loudly(serve: Serve, caplog: pyt
 
 
 @only(revisions=SINCE_2025_11, because="before 2025-11-25 there are no pages")
-async def test_a_page_to_visit_first(serve: Serve) -> None:
+async def test_required_url_is_returned_before_the_work(serve: Serve) -> None:
     peer = await serve(plugins=[Asking()], capabilities={"elicitation": {"url": {}}})
 
     message = await (await peer.start_call("visit")).wait()
@@ -382,7 +384,7 @@ async def test_a_page_to_visit_first(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="only 2026-07-28 has it as a round trip")
-async def test_the_handler_runs_again_once_the_page_was_visited(serve: Serve) -> None:
+async def test_handler_runs_again_after_the_page_was_visited(serve: Serve) -> None:
     peer = await serve(plugins=[Asking()], capabilities={"elicitation": {"url": {}}})
     result = await _asked(peer, "visit")
 
@@ -393,7 +395,7 @@ async def test_the_handler_runs_again_once_the_page_was_visited(serve: Serve) ->
 
 
 @only(revisions=HANDSHAKE[:3], because="later revisions have a word for it")
-async def test_without_pages_the_model_reads_where_to_go(serve: Serve) -> None:
+async def test_required_url_is_in_the_error_text_in_revisions_without_url_forms(serve: Serve) -> None:
     peer = await serve(plugins=[Asking()])
 
     assert "https://example.com/in" in await peer.failure("visit")

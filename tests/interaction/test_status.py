@@ -1,4 +1,4 @@
-"""The status of a server: its plugins, sessions, requests and questions."""
+"""The status of a server: plugins, sessions, and requests in both directions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def ask(ctx: Context) -> str:
     return str(len(await ctx.list_roots()))
 
 
-async def test_an_idle_server_is_a_small_tree(serve: Serve) -> None:
+async def test_status_of_an_idle_server_is_empty(serve: Serve) -> None:
     await serve(work)
 
     status: ServerStatus = serve.server.status
@@ -50,7 +50,7 @@ async def test_an_idle_server_is_a_small_tree(serve: Serve) -> None:
     json.dumps(asdict(status))
 
 
-async def test_a_request_in_flight_shows_its_age_deadline_and_progress(serve: Serve) -> None:
+async def test_status_shows_age_deadline_and_progress_of_a_request(serve: Serve) -> None:
     peer = await serve(work)
     call = await peer.start_call("work", id="w", meta={"progressToken": 1})
     await peer.until("notifications/progress")
@@ -72,7 +72,7 @@ async def test_a_request_in_flight_shows_its_age_deadline_and_progress(serve: Se
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no sessions with a client of their own")
-async def test_a_session_shows_its_client(serve: Serve) -> None:
+async def test_status_of_a_session_shows_its_client(serve: Serve) -> None:
     await serve(work)
 
     sessions: tuple[SessionStatus, ...] = serve.server.status.sessions
@@ -81,7 +81,7 @@ async def test_a_session_shows_its_client(serve: Serve) -> None:
     assert (session.client, session.revision, session.principal) == ("raw", serve.revision, None)
 
 
-async def test_a_question_is_seen_waiting(serve: Serve) -> None:
+async def test_status_shows_a_pending_request_to_the_client(serve: Serve) -> None:
     peer = await serve(ask, capabilities={"roots": {}})
     call = await peer.start_call("ask")
 

@@ -1,4 +1,4 @@
-"""Sync functions: in threads, bounded, never holding anything up."""
+"""Sync functions run in threads: limited in number, and without delaying others."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_a_sync_tool_runs_in_a_thread(serve: Serve) -> None:
 
 
 @real_time(because=THREADS)
-async def test_sync_resources_and_prompts_run_too(serve: Serve) -> None:
+async def test_sync_resources_and_prompts_run_in_threads(serve: Serve) -> None:
     peer = await serve(memo, greet)
 
     assert (await peer.request("resources/read", {"uri": "sync://one"}))["contents"][0]["text"] == "one"
@@ -81,7 +81,7 @@ async def test_sync_resources_and_prompts_run_too(serve: Serve) -> None:
 
 
 @real_time(because=THREADS)
-async def test_a_generator_is_drained_in_a_thread(serve: Serve) -> None:
+async def test_sync_generator_is_consumed_in_a_thread(serve: Serve) -> None:
     peer = await serve(count)
 
     assert [block["text"] for block in (await peer.call("count"))["content"]] == ["one", "two"]
@@ -108,7 +108,7 @@ async def test_a_thread_can_notify_changes(serve: Serve) -> None:
 
     assert await peer.text("tell", {"uri": "watched://a"}) == "told"
     await peer.eventually(lambda: bool(peer.notes(UPDATED)))
-    # Such as the thread of a library that watches files.
+    # For example, the thread of a library that watches files.
     outside = threading.Thread(target=serve.server.notify_resource_updated, args=["watched://b"])
     outside.start()
     await peer.eventually(lambda: len(peer.notes(UPDATED)) > 1)
@@ -121,7 +121,7 @@ async def test_a_thread_can_notify_changes(serve: Serve) -> None:
 
 @real_time(because=THREADS)
 @only(transports=["memory", "http"], because="nothing of it depends on how messages are framed")
-async def test_a_cancelled_thread_is_left_behind(serve: Serve) -> None:
+async def test_cancelled_thread_is_abandoned(serve: Serve) -> None:
     release = threading.Event()
     begun = threading.Event()
     ended = threading.Event()
@@ -150,7 +150,7 @@ async def test_a_cancelled_thread_is_left_behind(serve: Serve) -> None:
 
 @real_time(because=THREADS)
 @only(transports=["memory"], because="nothing of it depends on the transport")
-async def test_a_thread_does_not_hold_up_the_end_of_the_server(serve: Serve) -> None:
+async def test_busy_thread_does_not_delay_the_shutdown(serve: Serve) -> None:
     release = threading.Event()
     begun = threading.Event()
     ended = threading.Event()
@@ -168,7 +168,7 @@ async def test_a_thread_does_not_hold_up_the_end_of_the_server(serve: Serve) -> 
         await peer.start_call("stuck")
         await peer.eventually(begun.is_set)
         serve.shutdown.set()
-        with peer.patience():
+        with peer.deadline():
             await serve.closed.wait()
 
         assert not ended.is_set()
@@ -179,7 +179,7 @@ async def test_a_thread_does_not_hold_up_the_end_of_the_server(serve: Serve) -> 
 
 @real_time(because=THREADS)
 @only(transports=["memory"], because="nothing of it depends on the transport")
-async def test_no_more_threads_work_than_the_limit_says(serve: Serve) -> None:
+async def test_number_of_busy_threads_is_limited(serve: Serve) -> None:
     lock = threading.Lock()
     two = threading.Barrier(2, timeout=20)
     inside, most = 0, 0
@@ -207,7 +207,7 @@ async def test_no_more_threads_work_than_the_limit_says(serve: Serve) -> None:
 
 @real_time(because=THREADS)
 @only(transports=["memory"], because="nothing of it depends on the transport")
-async def test_a_thread_that_asks_sees_the_cancellation(serve: Serve) -> None:
+async def test_thread_that_checks_sees_the_cancellation(serve: Serve) -> None:
     told = threading.Event()
     begun = threading.Event()
 

@@ -83,21 +83,19 @@ async def checked(n: int) -> int:
     return n
 
 
-async def test_a_tool_error_is_for_the_model(serve: Serve) -> None:
+async def test_tool_error_reaches_the_model(serve: Serve) -> None:
     peer = await serve(tells)
 
     assert await peer.failure("tells") == "the file is empty"
 
 
-async def test_a_tool_error_out_of_the_authors_own_nursery_is_for_the_model(serve: Serve) -> None:
+async def test_tool_error_from_a_nested_nursery_reaches_the_model(serve: Serve) -> None:
     peer = await serve(tells_within_a_nursery)
 
     assert await peer.failure("tells_within_a_nursery") == "the file is empty"
 
 
-async def test_an_unknown_failure_gives_nothing_away_and_is_logged_in_full(
-    serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_unexpected_error_is_logged_and_not_disclosed(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     peer = await serve(crashes)
 
     with caplog.at_level(logging.ERROR, "mcptrio"):
@@ -112,7 +110,7 @@ async def test_an_unknown_failure_gives_nothing_away_and_is_logged_in_full(
     assert SECRET in str(record.exc_info[1])
 
 
-async def test_a_protocol_error_is_sent_as_one(serve: Serve) -> None:
+async def test_protocol_error_is_sent_as_an_error_response(serve: Serve) -> None:
     peer = await serve(refuses)
 
     error = await (await peer.start_call("refuses")).error()
@@ -120,7 +118,7 @@ async def test_a_protocol_error_is_sent_as_one(serve: Serve) -> None:
     assert error == {"code": -31000, "message": "not today", "data": {"day": 7}}
 
 
-async def test_a_protocol_error_of_the_specification_keeps_its_code(serve: Serve) -> None:
+async def test_specified_protocol_error_keeps_its_code(serve: Serve) -> None:
     peer = await serve(objects)
 
     assert (await (await peer.start_call("objects")).error())["code"] == -32602
@@ -135,7 +133,7 @@ async def test_an_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
     assert "nobody" in error["message"]
 
 
-async def test_invalid_arguments_reach_the_side_that_can_fix_them(serve: Serve) -> None:
+async def test_invalid_arguments_are_reported_to_the_model_or_the_client(serve: Serve) -> None:
     peer = await serve(add)
 
     for arguments, what in (
@@ -158,7 +156,7 @@ async def test_invalid_arguments_reach_the_side_that_can_fix_them(serve: Serve) 
         assert what in message, arguments
 
 
-async def test_a_schema_written_by_hand_is_checked(serve: Serve) -> None:
+async def test_arguments_are_checked_against_a_handwritten_schema(serve: Serve) -> None:
     peer = await serve(checked)
 
     message = await (await peer.start_call("checked", {"n": 4})).wait()
@@ -168,7 +166,7 @@ async def test_a_schema_written_by_hand_is_checked(serve: Serve) -> None:
     assert await peer.text("checked", {"n": 3}) == "3"
 
 
-async def test_a_result_that_breaks_its_promise_is_an_internal_error(serve: Serve) -> None:
+async def test_result_that_violates_its_output_schema_is_an_internal_error(serve: Serve) -> None:
     peer = await serve(promises)
 
     assert (await peer.call("promises", {"n": 3}))["content"][0]["text"]
@@ -178,9 +176,7 @@ async def test_a_result_that_breaks_its_promise_is_an_internal_error(serve: Serv
     assert "three" not in str(message)
 
 
-async def test_a_result_without_a_json_form_is_a_failure_that_is_logged(
-    serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_result_without_a_json_form_fails_and_is_logged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     peer = await serve(surprises)
 
     with caplog.at_level(logging.ERROR, "mcptrio"):
@@ -190,16 +186,14 @@ async def test_a_result_without_a_json_form_is_a_failure_that_is_logged(
     assert "surprises" in caplog.text
 
 
-async def test_a_cancel_scope_of_the_tools_own_is_its_own_affair(serve: Serve) -> None:
+async def test_cancel_scope_of_a_tool_does_not_cancel_the_request(serve: Serve) -> None:
     peer = await serve(cancels_itself)
 
     assert await peer.text("cancels_itself") == "went on"
 
 
 @only(transports=["memory"], because="the group is made and unmade far from any transport")
-async def test_several_failures_at_once_are_logged_and_give_nothing_away(
-    serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_exception_group_is_logged_and_not_disclosed(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     @tool
     async def twice(ctx: Context) -> str:
         """Fail twice at once."""

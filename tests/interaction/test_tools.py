@@ -125,7 +125,7 @@ async def sized(kind: Kind, count: int = 1) -> str:
     return f"{count} {kind.name}"
 
 
-async def test_a_text_is_a_text(serve: Serve) -> None:
+async def test_text_result_is_text_content(serve: Serve) -> None:
     peer = await serve(text)
 
     result = await peer.call("text")
@@ -146,13 +146,13 @@ async def test_a_parameter_may_have_any_name(serve: Serve) -> None:
     assert result["content"] == [{"type": "text", "text": "abcd"}]
 
 
-async def test_nothing_is_no_content(serve: Serve) -> None:
+async def test_none_result_has_no_content(serve: Serve) -> None:
     peer = await serve(nothing)
 
     assert (await peer.call("nothing"))["content"] == []
 
 
-async def test_bytes_of_an_image_are_an_image(serve: Serve) -> None:
+async def test_image_bytes_are_image_content(serve: Serve) -> None:
     peer = await serve(image)
 
     (block,) = (await peer.call("image"))["content"]
@@ -161,7 +161,7 @@ async def test_bytes_of_an_image_are_an_image(serve: Serve) -> None:
 
 
 @only(revisions=SINCE_2025_03, because="2024-11-05 has no audio")
-async def test_bytes_of_a_sound_are_audio(serve: Serve) -> None:
+async def test_audio_bytes_are_audio_content(serve: Serve) -> None:
     peer = await serve(sound)
 
     (block,) = (await peer.call("sound"))["content"]
@@ -199,7 +199,7 @@ async def test_a_list_of_content_keeps_its_order(serve: Serve) -> None:
     assert types == ["text", "text", "image", audio, "resource", link]
 
 
-async def test_a_stream_of_texts_is_collected(serve: Serve) -> None:
+async def test_texts_of_a_generator_are_collected(serve: Serve) -> None:
     peer = await serve(stream)
 
     assert [block["text"] for block in (await peer.call("stream"))["content"]] == ["a", "b"]
@@ -214,7 +214,7 @@ async def test_a_prepared_result_is_sent_unchanged(serve: Serve) -> None:
     assert result["isError"] is True
 
 
-async def test_an_object_is_structured_and_readable_as_text(serve: Serve) -> None:
+async def test_object_result_is_structured_and_repeated_as_text(serve: Serve) -> None:
     peer = await serve(weather)
 
     result = await peer.call("weather", {"place": "here"})
@@ -226,7 +226,7 @@ async def test_an_object_is_structured_and_readable_as_text(serve: Serve) -> Non
         assert "structuredContent" not in result
 
 
-async def test_a_list_is_wrapped_where_only_objects_can_be_structured(serve: Serve) -> None:
+async def test_list_result_is_wrapped_in_revisions_with_structured_objects_only(serve: Serve) -> None:
     peer = await serve(numbers)
 
     result = await peer.call("numbers")
@@ -281,7 +281,7 @@ async def test_tool_fields_unknown_to_the_revision_are_omitted(serve: Serve) -> 
 
 
 @only(revisions=MODERN, because="only 2026-07-28 lets results be kept")
-async def test_a_list_says_how_long_it_may_be_kept(serve: Serve) -> None:
+async def test_tool_list_has_a_ttl(serve: Serve) -> None:
     peer = await serve(text, list_ttl_ms=700)
 
     result = await peer.request("tools/list")
@@ -290,7 +290,7 @@ async def test_a_list_says_how_long_it_may_be_kept(serve: Serve) -> None:
     assert result["cacheScope"] in ("public", "private")
 
 
-async def test_an_enum_is_taken_by_its_value(serve: Serve) -> None:
+async def test_enum_argument_is_converted_from_its_value(serve: Serve) -> None:
     peer = await serve(sized)
 
     assert await peer.text("sized", {"kind": "large", "count": 3}) == "3 LARGE"
@@ -327,7 +327,7 @@ async def test_a_sync_wrapper_of_an_async_function_is_a_tool(serve: Serve) -> No
 
 @only(transports=["memory"], because="nothing of it depends on the transport")
 @real_time(because="its functions run in threads")
-async def test_keywords_of_a_partial_are_not_for_callers(serve: Serve) -> None:
+async def test_keywords_of_a_partial_are_not_parameters(serve: Serve) -> None:
     def read(path: str, *, root: str = "/") -> str:
         """Read."""
         return f"{root}/{path}"

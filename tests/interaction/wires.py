@@ -1,7 +1,7 @@
-"""The wires of the test client's messages: memory, pipes, HTTP, HTTP with SSE, WebSocket.
+"""The transports of the test client's messages: memory, pipes, HTTP, HTTP with SSE, WebSocket.
 
 :mod:`tests.interaction.client` uses it. A wire sends JSON values (or raw bytes) and delivers all responses. It uses
-nothing of mcptrio's client, so that two equal mistakes cannot hide each other.
+no part of mcptrio's client, so that two equal mistakes cannot hide each other.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["ChannelWire", "Exchange", "HTTPWire", "MemoryWire", "PipeWire", "SSE
 
 
 class ChannelWire(Protocol):
-    """One channel for everything."""
+    """A wire with one channel for all messages."""
 
     async def send(self, data: bytes) -> None: ...
 
     async def receive(self) -> list[Any] | None:
-        """JSON values, or ``None`` at the end."""
+        """Return JSON values, or ``None`` at the end."""
         ...
 
     async def aclose(self) -> None: ...
@@ -61,7 +61,7 @@ class MemoryWire:
 
 @define
 class PipeWire:
-    """Lines over two descriptors, which it owns."""
+    """Lines over two descriptors, which this wire closes."""
 
     _reader: trio.lowlevel.FdStream
     _writer: trio.lowlevel.FdStream
@@ -85,7 +85,7 @@ class PipeWire:
         return [json.loads(line) for line in lines]
 
     async def half_close(self) -> None:
-        """The end of the server's input; its output is still read."""
+        """Close the server's input; its output is still read."""
         await self._writer.aclose()
 
     async def aclose(self) -> None:
@@ -95,7 +95,7 @@ class PipeWire:
 
 @define
 class WebSocketWire:
-    """A text message each."""
+    """One text message for each JSON value."""
 
     _socket: Socket
     _lock: trio.Lock = field(factory=trio.Lock)
@@ -105,7 +105,7 @@ class WebSocketWire:
             await self._socket.text(data.decode())
 
     async def receive(self) -> list[Any] | None:
-        self._socket.patience = inf
+        self._socket.timeout = inf
         try:
             value = await self._socket.receive()
         except trio.ClosedResourceError:
@@ -118,21 +118,21 @@ class WebSocketWire:
 
 @define(eq=False)
 class Exchange:
-    """One HTTP exchange on a socket of its own."""
+    """One HTTP exchange on its own socket."""
 
     status: int | None = None
     headers: dict[str, str] = field(factory=dict)
     began: trio.Event = field(factory=trio.Event)
-    """The head of the response is here."""
+    """Set when the head of the response has arrived."""
     ended: trio.Event = field(factory=trio.Event)
     body: bytes = b""
-    """Of a response that is no stream of events."""
+    """The body of a response that is not an event stream."""
     streamed: bool = False
     event_ids: list[str] = field(factory=list)
     cancel_scope: trio.CancelScope = field(factory=trio.CancelScope)
 
     def disconnect(self) -> None:
-        """Close the socket, whatever is under way."""
+        """Close the socket during any phase."""
         self.cancel_scope.cancel()
 
 
@@ -155,7 +155,7 @@ class HTTPWire:
         body: bytes,
         deliver: Callable[[Any, Exchange], None],
     ) -> None:
-        """Send a request, and deliver every JSON value of the response until its end."""
+        """Send a request, and deliver every JSON value of the response until it ends."""
         sent = {
             "host": f"127.0.0.1:{self.port}",
             "content-type": "application/json",
@@ -227,10 +227,10 @@ class SSEWire:
     path: str = "/sse"
     headers: dict[str, str] = field(factory=dict)
     status: int = 0
-    """Of the stream."""
+    """The connection of the stream."""
     head: dict[str, str] = field(factory=dict)
     endpoint: str = ""
-    """Where the server wants its messages."""
+    """The URL to which messages are posted."""
     comments: int = 0
     _lock: trio.Lock = field(factory=trio.Lock)
     _sockets: list[trio.SocketStream] = field(factory=list)
@@ -238,7 +238,7 @@ class SSEWire:
     _posts: h11.Connection = field(factory=lambda: h11.Connection(h11.CLIENT))
     _text: bytearray = field(factory=bytearray)
     _looked: int = 0
-    """How much of it holds no end of an event."""
+    """The length of the prefix that contains no end of an event."""
 
     async def open(self) -> None:
         """Request the stream, and wait for the endpoint event if there is one."""
@@ -260,7 +260,7 @@ class SSEWire:
     async def post(
         self, data: bytes, *, to: str | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
-        """Status and body of the answer; one after the other."""
+        """Return status and body of the response; posts are sent sequentially."""
         sent = {"content-type": "application/json", "content-length": str(len(data)), **(headers or {})}
         async with self._lock:
             await self._request(1, "POST", to or self.endpoint, sent, data)
@@ -286,7 +286,7 @@ class SSEWire:
             await socket.aclose()
 
     async def _event(self) -> tuple[str, bytes] | None:
-        """The kind and the data of the next event, ``None`` at the end."""
+        """Return the kind and the data of the next event, ``None`` at the end."""
         while True:
             end = self._text.find(b"\n\n", self._looked)
             if end < 0:

@@ -19,7 +19,7 @@ def setup(server: PluginSetup) -> None:
 
 
 def may(component: Component, principal: Principal | None) -> bool:
-    """Names with ``vault`` belong to Ann; a closed name belongs to no one."""
+    """Allow names with ``vault`` to Ann only, and a closed name to no caller."""
     if component.name in CLOSED:
         return False
     return "vault" not in component.name or (principal is not None and principal.subject == "ann")

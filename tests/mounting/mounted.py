@@ -1,4 +1,4 @@
-"""A server with another one mounted, and a client of it that answers whatever is asked."""
+"""A server with another server mounted, and a client of it that answers every request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Asked(Protocol):
 
 @define(eq=False)
 class User:
-    """Answers everything, and remembers what was asked."""
+    """Answers every request of the server, and records the requests."""
 
     colour: str = "blue"
     asked: list[Any] = field(factory=list)
@@ -84,12 +84,13 @@ async def mounted(
     options: MountOptions | None = None,
     parked: int = 1000,
 ) -> AsyncIterator[tuple[Client, Mount, Server]]:
-    """
+    """Run a server with a mounted server, and yield a client of it.
+
     Args:
-        target: by default a process; or, where a client speaks another revision than is spoken with that, a server
-            here: with the process each of the two is spoken where both sides have the same.
+        target: the mounted server; by default a process. A server in this process is used if the client speaks another
+            revision than the mounted server, because a process speaks the same revision on both sides.
         upstream: the revision that is spoken with the mounted server.
-        revision: that is spoken with our client.
+        revision: the revision that is spoken with our client.
     """
     options = evolve(options or WAITING, revision=upstream)
     with trio.fail_after(WAIT_TIMEOUT):
@@ -105,7 +106,7 @@ async def mounted(
 
 
 async def text(client: Client, name: str, **arguments: Any) -> str:
-    """The text of a tool's answer."""
+    """Return the text of a tool's result."""
     result = await client.call_tool(name, arguments)
     [block] = result.content
     assert isinstance(block, TextContent)

@@ -1,4 +1,4 @@
-"""A mounted server's questions reach the client of the call, once, in every combination of revisions."""
+"""A mounted server's requests reach the client of the call, once, in every combination of revisions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ both_sides = pytest.mark.parametrize(("upstream", "revision"), SIDES, ids=lambda
 
 
 @both_sides
-async def test_everything_that_can_be_asked(upstream: str, revision: str, tmp_path: Path) -> None:
+async def test_requests_of_every_kind_reach_the_client(upstream: str, revision: str, tmp_path: Path) -> None:
     user = User()
     log = tmp_path / "log"
     async with mounted(upstream=upstream, revision=revision, user=user) as (client, _, _):
@@ -40,8 +40,8 @@ async def test_everything_that_can_be_asked(upstream: str, revision: str, tmp_pa
     assert user.asked[:4] == ["Which colour?", "How many?", "https://example.com/in", (7, "Be brief.", ["look"])]
 
 
-async def test_requests_are_made_once_though_nothing_is_parked(tmp_path: Path) -> None:
-    """Our handler runs again for each answer; the state has the mounted server's responses."""
+async def test_requests_are_sent_once_without_parked_handlers(tmp_path: Path) -> None:
+    """Our handler is replayed for each answer; the state contains the mounted server's requests and their answers."""
     log = tmp_path / "log"
     async with mounted(upstream=NEW, revision=NEW, parked=0) as (client, _, _):
         assert await text(client, "up_order", log=str(log)) == "blue 3"
@@ -50,8 +50,8 @@ async def test_requests_are_made_once_though_nothing_is_parked(tmp_path: Path) -
     assert log.read_text() == "called\n"
 
 
-async def test_call_that_cannot_wait_is_not_made_twice(tmp_path: Path) -> None:
-    """A handshake server waits in the middle of its call; where nothing is kept, that call is lost."""
+async def test_call_that_cannot_be_parked_is_not_repeated(tmp_path: Path) -> None:
+    """A handshake server waits within its call; if the handler cannot be parked, that call is lost."""
     log = tmp_path / "log"
     async with mounted(upstream=OLD, revision=NEW, parked=0) as (client, _, _):
         with pytest.raises(MCPError, match="is not repeated"):
@@ -61,8 +61,8 @@ async def test_call_that_cannot_wait_is_not_made_twice(tmp_path: Path) -> None:
 
 
 @both_sides
-async def test_page_that_comes_first(upstream: str, revision: str, tmp_path: Path) -> None:
-    """Where clients have an error for it, it is passed on; and so is that the user is done with the page."""
+async def test_required_url_of_a_mounted_server_is_forwarded(upstream: str, revision: str, tmp_path: Path) -> None:
+    """Revisions with an error code for it receive the error; the completion of the page is forwarded as well."""
     user = User()
     log = tmp_path / "log"
     answers: list[str] = []
@@ -83,7 +83,7 @@ async def test_page_that_comes_first(upstream: str, revision: str, tmp_path: Pat
     assert log.read_text() == "called\ncalled\n"
 
 
-async def test_error_that_names_a_page(tmp_path: Path) -> None:
+async def test_url_required_error_of_a_mounted_server_is_forwarded(tmp_path: Path) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
     with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
@@ -96,7 +96,7 @@ async def test_error_that_names_a_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("upstream", [NEW, OLD])
-async def test_client_that_cannot_be_asked(upstream: str) -> None:
+async def test_request_that_the_client_does_not_support_fails_the_call(upstream: str) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=upstream))
     with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
@@ -105,7 +105,7 @@ async def test_client_that_cannot_be_asked(upstream: str) -> None:
                 await client.call_tool("up_order")
 
 
-# Whose is it?
+# The call that a request belongs to
 
 
 @asynccontextmanager
@@ -127,7 +127,7 @@ async def begun(client: Client, nursery: trio.Nursery, mark: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_in_results_it_is_never_in_doubt(revision: str, tmp_path: Path) -> None:
+async def test_request_in_a_result_always_reaches_the_client_of_its_call(revision: str, tmp_path: Path) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=NEW))
     async with two_clients(mount, revision) as (first, one, second, other), trio.open_nursery() as nursery:
         await begun(first, nursery, tmp_path / "a")
@@ -137,7 +137,7 @@ async def test_in_results_it_is_never_in_doubt(revision: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_in_doubt_it_is_refused(revision: str, tmp_path: Path) -> None:
+async def test_ambiguous_request_is_refused(revision: str, tmp_path: Path) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
     async with two_clients(mount, revision) as (first, one, second, other), trio.open_nursery() as nursery:
         await begun(first, nursery, tmp_path / "a")
@@ -146,14 +146,14 @@ async def test_in_doubt_it_is_refused(revision: str, tmp_path: Path) -> None:
         assert one.asked == other.asked == []
 
         async with trio.open_nursery() as asking:
-            # Of one client it does not matter which call it is.
+            # With calls of one client only, the client is known.
             asking.start_soon(text, first, "up_order")
             await eventually(lambda: len(one.asked) == 2)
         assert other.asked == []
         nursery.cancel_scope.cancel()
 
 
-async def test_doubt_ends_with_the_other_call(tmp_path: Path) -> None:
+async def test_requests_are_unambiguous_again_after_the_other_call(tmp_path: Path) -> None:
     mount = Mount(command(), name="up", options=evolve(WAITING, revision=OLD))
     async with two_clients(mount, OLD) as (first, one, second, _):
         async with trio.open_nursery() as nursery:
@@ -164,8 +164,8 @@ async def test_doubt_ends_with_the_other_call(tmp_path: Path) -> None:
         assert (await text(second, "up_order"), one.asked) == ("red 3", [])
 
 
-async def test_over_http_it_is_known(tmp_path: Path) -> None:
-    """There a question comes with the answer to its call."""
+async def test_request_over_http_reaches_the_client_of_its_call(tmp_path: Path) -> None:
+    """Over HTTP a request arrives on the response to its call."""
     with serving("--http", "--port", "0", "--plugin", str(OFFERED), cwd=tmp_path) as served:
         url = (await trio.to_thread.run_sync(served.until, r"http://[^,\s]+/mcp")).group()
         mount = Mount(url, name="up", options=evolve(WAITING, revision=OLD))

@@ -46,7 +46,7 @@ async def served(
 
 
 async def pid_of_the_next(client: Client) -> str:
-    """Once it is there: a call waits ten seconds for it, and then says so."""
+    """Return the pid of the next process once it runs: a call waits ten seconds for it, and then reports an error."""
 
     async def is_there() -> bool:
         return not (await client.call_tool("pid")).is_error
@@ -56,7 +56,9 @@ async def pid_of_the_next(client: Client) -> str:
 
 
 @pytest.mark.parametrize(("revision", "how"), [(NEW, "segfault"), (OLD, "kill")])
-async def test_file_in_its_own_process(revision: str, how: str, tmp_path: Path) -> None:
+async def test_isolated_plugin_file_is_served_and_restarted_after_a_crash(
+    revision: str, how: str, tmp_path: Path
+) -> None:
     (tmp_path / "mcptrio.toml").write_text("[plugins.offered]\nisolate = true\n")
     user = User()
     async with served(
@@ -86,8 +88,8 @@ async def test_file_in_its_own_process(revision: str, how: str, tmp_path: Path) 
         assert await pid_of_the_next(client) != before
 
 
-async def test_installed_plugin_under_its_own_names(tmp_path: Path) -> None:
-    """Globs name the tools with and without their prefix, as in one process; and only the other process imports it."""
+async def test_isolated_installed_plugin_keeps_its_tool_names(tmp_path: Path) -> None:
+    """Globs match names with and without the prefix, and only the other process imports the plugin."""
     site, log = tmp_path / "site", tmp_path / "log"
     source = IMPORTED.format(log=str(log)) + "\n" + one_tool("fine") + "\n" + one_tool("other") + "\n" + one_tool("odd")
     install(site, "cli-good", "2.1", modules={"cli_good": source}, good="cli_good")
@@ -121,7 +123,7 @@ async def test_unresponsive_required_mount_is_quarantined_and_others_are_served(
         async with server.open(), connect(server) as client:
             assert await text(client, "fine") == "fine"
             await eventually(lambda: server.status.plugins[0].state == "quarantined")
-            assert "silent cannot be reached" in str(server.status.plugins[0].fault)
+            assert "silent cannot be reached" in str(server.status.plugins[0].failure)
             assert await text(client, "fine") == "fine"
 
 
@@ -146,7 +148,7 @@ async def starve() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
-async def test_memory_of_one_is_limited(tmp_path: Path) -> None:
+async def test_memory_of_an_isolated_plugin_is_limited(tmp_path: Path) -> None:
     (tmp_path / "hungry.py").write_text(HUNGRY)
     (tmp_path / "mcptrio.toml").write_text("[plugins.hungry]\nisolate = true\nmax_memory_mb = 256\n")
     async with served(tmp_path, "--plugin", "hungry.py") as client:
@@ -171,7 +173,7 @@ def test_memory_limit_without_isolation_is_refused(tmp_path: Path) -> None:
     assert "max_memory_mb: expected isolate = true too" in ended.stderr
 
 
-def test_list_of_plugins_says_it(tmp_path: Path) -> None:
+def test_list_of_plugins_shows_isolation(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("raise RuntimeError('imported')\n")
     (tmp_path / "mcptrio.toml").write_text("[plugins.bad]\nisolate = true\n")
 
@@ -184,7 +186,7 @@ def test_list_of_plugins_says_it(tmp_path: Path) -> None:
     assert "bad: its process is not started here: mcptrio plugins show lists what it has" in listed.stdout
 
 
-async def test_environment_can_isolate_without_a_file(tmp_path: Path) -> None:
+async def test_plugin_can_be_isolated_by_environment_variable(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "import os\nfrom mcptrio import tool\n@tool\nasync def parent() -> int:\n    return os.getppid()\n"
         "@tool\nasync def own() -> int:\n    return os.getpid()\n"

@@ -27,12 +27,12 @@ __all__: list[str] = []
     ],
     ids=["plain", "begins-so", "same", "none", "dots", "64", "65", "prefix"],
 )
-def test_names(prefix: str, name: str, mounted: str) -> None:
+def test_mounted_name_has_prefix_and_allowed_characters(prefix: str, name: str, mounted: str) -> None:
     assert mounted_name(prefix, name) == mounted
 
 
 @given(st.sampled_from(["", "fs", "my notes"]), st.text(min_size=1), st.text(min_size=1))
-def test_every_name_is_taken_and_its_own(prefix: str, name: str, other: str) -> None:
+def test_mounted_name_is_valid_and_unique(prefix: str, name: str, other: str) -> None:
     found = mounted_name(prefix, name)
 
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", found)

@@ -1,4 +1,4 @@
-"""Clients see the contents and answers of a mounted server, in both eras on both sides."""
+"""Clients receive the contents and results of a mounted server, in both eras on both sides."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ both_sides = pytest.mark.parametrize(("upstream", "revision"), SIDES, ids=lambda
 
 
 def bare(result: Any) -> Any:
-    """Without what each conversation's own protocol says."""
+    """Return a result without the members that the protocol of each connection adds."""
     kept = {key: value for key, value in (result.meta or {}).items() if not key.startswith("io.modelcontextprotocol/")}
     return evolve(result, meta=kept or None)
 
 
 @both_sides
-async def test_what_is_offered_and_answered(upstream: str, revision: str) -> None:
+async def test_lists_and_results_of_a_mounted_server_are_forwarded(upstream: str, revision: str) -> None:
     user = User()
     async with mounted(upstream=upstream, revision=revision, user=user) as (client, _, _):
         alone = Server(plugins=[offered])
@@ -69,7 +69,7 @@ async def test_what_is_offered_and_answered(upstream: str, revision: str) -> Non
 
 
 @both_sides
-async def test_progress_and_logs_and_errors(upstream: str, revision: str) -> None:
+async def test_progress_logs_and_errors_are_forwarded(upstream: str, revision: str) -> None:
     user = User()
     reports: list[float] = []
     async with mounted(upstream=upstream, revision=revision, user=user) as (client, _, _):
@@ -86,7 +86,9 @@ async def test_progress_and_logs_and_errors(upstream: str, revision: str) -> Non
 
 
 @both_sides
-async def test_cancelling_reaches_the_handler(upstream: str, revision: str, tmp_path: Path) -> None:
+async def test_cancellation_reaches_the_handler_of_a_mounted_server(
+    upstream: str, revision: str, tmp_path: Path
+) -> None:
     async with mounted(upstream=upstream, revision=revision) as (client, _, _):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.call_tool, "up_hang", {"mark": str(tmp_path / "left")})
@@ -97,7 +99,7 @@ async def test_cancelling_reaches_the_handler(upstream: str, revision: str, tmp_
         assert await text(client, "up_odd_name_92c9b577") == "odd"
 
 
-async def test_the_callers_deadline_continues(autojump_clock: MockClock) -> None:
+async def test_timeout_of_the_caller_applies_to_the_mounted_server(autojump_clock: MockClock) -> None:
     """``mcptrio/timeout`` of the caller ends the call on both sides."""
     happened: list[str] = []
 
@@ -117,7 +119,7 @@ async def test_the_callers_deadline_continues(autojump_clock: MockClock) -> None
         await eventually(lambda: happened == ["began", "ended"])
 
 
-async def test_excluded_tools_are_not_listed() -> None:
+async def test_excluded_tools_of_a_mount_are_not_listed() -> None:
     options = evolve(WAITING, prefix="", tools=ToolPolicy(include=("p*",), exclude=("pid",)), timeout=30)
     async with mounted(options=options) as (client, mount, _):
         names = [tool.name for tool in await client.tools().all()]

@@ -1,4 +1,4 @@
-"""The caller of an isolated plugin: its parent names it, other senders are not believed, and the plugin decides."""
+"""The caller of an isolated plugin: its parent forwards it, other senders are not trusted, and the plugin decides."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def who(client: Client, meta: Mapping[str, Any] | None = None) -> dict[str
 
 
 async def listed(client: Client) -> set[str]:
-    """Everything that is listed and has to do with a vault, and what takes a scope."""
+    """Return every listed entry of a vault, and those that require a scope."""
     names = {each.name for each in await client.tools().all()}
     names |= {each.name for each in await client.prompts().all()}
     names |= {each.uri for each in await client.resources().all()}
@@ -86,19 +86,19 @@ async def listed(client: Client) -> set[str]:
     return {name for name in names if "vault" in name or name == "write"}
 
 
-class Neighbour:
+class OtherPlugin:
     @tool
-    async def near(self, ctx: Context) -> str:
+    async def nearby(self, ctx: Context) -> str:
         return ctx.caller
 
     @tool
-    async def vault_of_another(self) -> str:
+    async def vault_of_another_plugin(self) -> str:
         return "not theirs to judge"
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_principal_reaches_the_process(revision: str) -> None:
-    async with isolated(Neighbour()) as parent:
+async def test_principal_reaches_the_isolated_process(revision: str) -> None:
+    async with isolated(OtherPlugin()) as parent:
         async with parent.client(ANN, revision) as ann, parent.client(BOB, revision) as bob:
             told = await who(ann)
             assert told["principal"] == {
@@ -108,12 +108,12 @@ async def test_principal_reaches_the_process(revision: str) -> None:
                 "scopes": ["read", "write"],
                 "claims": {},
             }
-            assert told["caller"] == (await ann.call_tool("near")).content[0].text  # type: ignore[union-attr]
+            assert told["caller"] == (await ann.call_tool("nearby")).content[0].text  # type: ignore[union-attr]
             assert (await who(bob))["principal"]["subject"] == "bob"
             assert (await who(bob))["caller"] != told["caller"]
-            # The answer to a question is for the caller who was asked.
+            # The answer to a request is for the caller who was asked.
             assert (await ann.call_tool("asked")).content[0].text == "ann blue"  # type: ignore[union-attr]
-            # A client cannot say it in the place of its parent.
+            # A client cannot forward a caller in place of the parent.
             assert (await who(bob, FORGED))["principal"]["subject"] == "bob"
 
             async with parent.client(ANN, revision) as again:
@@ -126,17 +126,17 @@ async def test_principal_reaches_the_process(revision: str) -> None:
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_authorizers_of_the_process_see_the_caller(revision: str) -> None:
+async def test_authorizers_of_an_isolated_plugin_see_the_caller(revision: str) -> None:
     everything = {"vault", "vault_prompt", "vault://gold", "vault://{name}/box"}
     async with (
-        isolated(Neighbour()) as parent,
+        isolated(OtherPlugin()) as parent,
         parent.client(ANN, revision) as ann,
         parent.client(BOB, revision) as bob,
         parent.client(None, revision) as nobody,
     ):
-        assert await listed(ann) == everything | {"write", "vault_of_another"}
-        assert await listed(bob) == {"vault_of_another"}
-        assert await listed(nobody) == {"write", "vault_of_another"}
+        assert await listed(ann) == everything | {"write", "vault_of_another_plugin"}
+        assert await listed(bob) == {"vault_of_another_plugin"}
+        assert await listed(nobody) == {"write", "vault_of_another_plugin"}
 
         assert (await ann.call_tool("vault")).content[0].text == "open"  # type: ignore[union-attr]
         assert (await ann.read_resource("vault://gold")).contents[0].text == "gold"  # type: ignore[union-attr]
@@ -151,13 +151,13 @@ async def test_authorizers_of_the_process_see_the_caller(revision: str) -> None:
                 await client.get_prompt("vault_prompt", {"what": "gold"})
             with pytest.raises(MCPError, match="no such prompt"):
                 await client.complete("prompt", "vault_prompt", "what", "")
-            assert (await client.call_tool("vault_of_another")).content[0].text == "not theirs to judge"  # type: ignore[union-attr]
+            assert (await client.call_tool("vault_of_another_plugin")).content[0].text == "not theirs to judge"  # type: ignore[union-attr]
 
         assert (await ann.complete("prompt", "greet", "whom", "")).values == ("ann",)
         assert (await nobody.complete("prompt", "greet", "whom", "")).values == ("nobody",)
         assert (await ann.complete("prompt", "vault_prompt", "what", "")).values == ("gold",)
 
-        # It has changed its mind: at once for calls, for lists soon.
+        # The authorizer has changed its decision: calls change at once, lists within the cache time.
         await ann.call_tool("close", {"name": "vault"})
         with pytest.raises(MCPError, match="no such tool: vault"):
             await ann.call_tool("vault")
@@ -168,7 +168,7 @@ async def test_authorizers_of_the_process_see_the_caller(revision: str) -> None:
         await eventually(is_gone)
 
 
-async def test_process_that_is_away_shows_nothing_new() -> None:
+async def test_disconnected_process_shows_no_new_entries() -> None:
     async with isolated() as parent, parent.client(ANN) as ann:
         assert "vault" in await listed(ann)
         parent.mount.restart()
@@ -179,8 +179,8 @@ async def test_process_that_is_away_shows_nothing_new() -> None:
         assert (await ann.call_tool("vault")).content[0].text == "open"  # type: ignore[union-attr]
 
 
-async def test_scopes_of_the_process_are_known_to_the_parent() -> None:
-    """So that HTTP can say which to ask for, before the call is made."""
+async def test_scopes_of_an_isolated_plugin_are_known_to_the_parent() -> None:
+    """HTTP can then name the missing scopes before the call is made."""
     async with isolated() as parent:
         async with parent.client(ANN) as ann, parent.client(BOB) as bob:
             assert (await ann.call_tool("write")).content[0].text == "ann"  # type: ignore[union-attr]
@@ -243,7 +243,7 @@ async def test_forwarded_callers_are_not_trusted_over_http(revision: str) -> Non
 
 
 async def test_foreign_servers_do_not_receive_the_caller() -> None:
-    """Neither a foreign mount nor a mount of an isolated process learns the caller."""
+    """Neither a foreign mount nor a mount of an isolated process receives the caller."""
     mount = Mount(command(JUDGED), name="up", options=evolve(WAITING, prefix=""))
     with trio.fail_after(WAIT_TIMEOUT):
         server = Server(plugins=[mount])
@@ -271,7 +271,7 @@ async def test_foreign_servers_do_not_receive_the_caller() -> None:
         (None, None),
     ],
 )
-async def test_an_unreadable_caller_is_anonymous(said: Any, subject: str | None) -> None:
+async def test_malformed_forwarded_caller_is_anonymous(said: Any, subject: str | None) -> None:
     seen: list[Principal | None] = []
 
     class Plain:
@@ -292,7 +292,7 @@ async def test_an_unreadable_caller_is_anonymous(said: Any, subject: str | None)
 
 
 @pytest.mark.parametrize("transport", ["--http", "--listen=0"])
-def test_process_of_a_plugin_is_on_its_pipe_alone(transport: str, tmp_path: Path) -> None:
+def test_process_of_an_isolated_plugin_is_served_on_its_pipe_only(transport: str, tmp_path: Path) -> None:
     args = [sys.executable, "-m", "mcptrio", "serve", transport, "--isolated"]
     ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=False)
     assert ended.returncode == 2

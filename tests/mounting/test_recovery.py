@@ -1,4 +1,4 @@
-"""A mounted server starts late, changes, dies, returns or sleeps: the effects on calls."""
+"""A mounted server starts late, changes, crashes, returns or stops when idle: the effects on calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEW, OLD = "2026-07-28", "2025-11-25"
 
 
 @pytest.mark.parametrize("how", ["kill", "segfault", "exit"])
-async def test_crash_costs_the_calls_in_flight(how: str, tmp_path: Path) -> None:
+async def test_crash_fails_the_calls_in_flight_and_the_server_restarts(how: str, tmp_path: Path) -> None:
     results: list[CallToolResult] = []
 
     async with mounted() as (client, mount, _):
@@ -50,7 +50,7 @@ async def test_crash_costs_the_calls_in_flight(how: str, tmp_path: Path) -> None
     assert "up_pid" in names
 
 
-async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
+async def test_tools_of_a_disconnected_server_report_it(tmp_path: Path) -> None:
     (tmp_path / "offered.py").write_text(OFFERED.read_text())
     options = evolve(WAITING, ready_timeout=0.2)
     async with mounted(command(tmp_path / "offered.py"), options=options) as (client, mount, _):
@@ -72,7 +72,7 @@ async def test_while_it_is_away_its_tools_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("upstream", [NEW, OLD])
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_changes_of_its_lists_and_resources(upstream: str, revision: str) -> None:
+async def test_changes_of_lists_and_resources_are_forwarded(upstream: str, revision: str) -> None:
     async with mounted(upstream=upstream, revision=revision) as (client, _, _):
         async with client.subscribe(["count://up"], tools=True) as changes:
             await client.call_tool("up_grow")
@@ -82,18 +82,18 @@ async def test_changes_of_its_lists_and_resources(upstream: str, revision: str) 
             assert (await anext(changes)).kind == "tools"
             assert "up_grown" not in [tool.name for tool in await client.tools().all()]
 
-            async def is_told() -> bool:
-                # The mounted server is subscribed to soon after we are.
+            async def is_notified() -> bool:
+                # The mount subscribes to the mounted server shortly after the client subscribes.
                 await client.call_tool("up_rise")
                 with trio.move_on_after(0.2):
                     return (await anext(changes)).uri == "count://up"
                 return False
 
-            await eventually(is_told)
+            await eventually(is_notified)
 
 
-async def test_changes_of_resources_are_notified_after_a_restart() -> None:
-    """Also those of the time in between, when nothing was subscribed to."""
+async def test_changes_of_resources_are_notified_after_a_server_restart() -> None:
+    """Changes during the restart, when there was no subscription, are reported too."""
     async with mounted() as (client, mount, _):
         async with client.subscribe(["count://up"]) as changes:
             await eventually(partial(rises, client, changes))
@@ -122,7 +122,7 @@ async def rises(client: Client, changes: AsyncIterator[Change]) -> bool:
     return False
 
 
-async def test_slow_one_holds_nothing_up(tmp_path: Path) -> None:
+async def test_slow_start_of_a_mounted_server_does_not_delay_the_server(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     until_open = f"until [ -e {shlex.quote(str(gate))} ]; do sleep 0.05; done"
     slow = Command(args=["sh", "-c", f"{until_open}; exec {shlex.join(command().args)}"])
@@ -141,7 +141,7 @@ async def test_slow_one_holds_nothing_up(tmp_path: Path) -> None:
                 assert await text(client, "up_pid")
 
 
-async def test_one_that_has_to_be_there() -> None:
+async def test_unreachable_required_mount_is_quarantined() -> None:
     missing = Mount(["/no/such/program"], name="up", options=MountOptions(required=True))
     other = Mount(command(), name="other", options=WAITING)
     with trio.fail_after(WAIT_TIMEOUT):
@@ -149,15 +149,15 @@ async def test_one_that_has_to_be_there() -> None:
         async with server.open():
             [up, _] = server.status.plugins
             assert up.state == "quarantined"
-            assert "up cannot be reached" in str(up.fault)
+            assert "up cannot be reached" in str(up.failure)
             async with connect(server) as client:
                 assert await text(client, "other_pid")
 
 
-async def test_idle_server_is_stopped_and_restarted_on_demand() -> None:
+async def test_idle_mounted_server_is_stopped_and_restarted_on_demand() -> None:
     async with mounted(options=evolve(WAITING, idle_timeout=0.2)) as (client, mount, _):
         before = await text(client, "up_pid")
-        # On a slow machine it may have been let go of before that call already.
+        # On a slow machine it may have been stopped already before that call.
         starts = mount.status.starts
         await eventually(lambda: mount.status.state == "stopped")
         assert "up_pid" in [tool.name for tool in await client.tools().all()]
@@ -168,7 +168,7 @@ async def test_idle_server_is_stopped_and_restarted_on_demand() -> None:
         assert mount.status.starts == starts + 1
 
 
-async def test_lazy_one_is_started_for_its_lists_and_for_calls() -> None:
+async def test_lazy_mount_is_started_for_its_lists_and_for_calls() -> None:
     async with mounted(options=evolve(WAITING, lazy=True)) as (client, mount, _):
         await eventually(lambda: mount.status.state == "stopped")
         assert "up_pid" in [tool.name for tool in await client.tools().all()]
@@ -178,7 +178,7 @@ async def test_lazy_one_is_started_for_its_lists_and_for_calls() -> None:
         assert (mount.status.state, mount.status.starts) == ("ready", 2)
 
 
-async def test_restart(tmp_path: Path) -> None:
+async def test_restart_fails_calls_in_flight_and_starts_a_new_process(tmp_path: Path) -> None:
     async with mounted() as (client, mount, _):
         before = await text(client, "up_pid")
         async with trio.open_nursery() as nursery:
@@ -191,7 +191,7 @@ async def test_restart(tmp_path: Path) -> None:
         assert mount.status.starts == 2
 
 
-async def test_plugin_can_be_switched_off_and_on() -> None:
+async def test_mount_can_be_disabled_and_enabled() -> None:
     async with mounted() as (client, _, server):
         await server.disable_plugin("up")
         assert await client.tools().all() == ()
@@ -199,7 +199,7 @@ async def test_plugin_can_be_switched_off_and_on() -> None:
         assert await text(client, "up_pid")
 
 
-async def test_first_one_keeps_its_name(caplog: pytest.LogCaptureFixture) -> None:
+async def test_name_of_the_first_mount_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     options = evolve(WAITING, prefix="")
     mounts = [Mount(command(), name="one", options=options), Mount(command(), name="two", options=options)]
     with trio.fail_after(WAIT_TIMEOUT):
@@ -215,7 +215,7 @@ async def test_first_one_keeps_its_name(caplog: pytest.LogCaptureFixture) -> Non
     assert "two: resource 'bytes://all' is not offered" in caplog.text
 
 
-async def test_a_mount_of_a_closed_server() -> None:
+async def test_mount_of_a_closed_server_reports_closed() -> None:
     mount = Mount(["some-server", "--token", "hidden"])
 
     assert mount.status == MountStatus(state="closed", where="some-server")
@@ -226,7 +226,7 @@ async def test_a_mount_of_a_closed_server() -> None:
         await mount.until_listed()
 
 
-def test_target_that_can_be_opened_once() -> None:
+def test_target_that_can_be_opened_only_once_is_refused() -> None:
     ours, _ = memory_channel_pair()
 
     with pytest.raises(ConfigError, match="connected to again"):

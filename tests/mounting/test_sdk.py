@@ -1,4 +1,4 @@
-"""A mounted server of the official Python SDK: its answers and its questions."""
+"""A mounted server of the official Python SDK: its results and its requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEW, OLD = "2026-07-28", "2025-11-25"
 
 
 @pytest.mark.parametrize("upstream", [NEW, OLD])
-async def test_python_sdk(upstream: str) -> None:
+async def test_server_of_the_python_sdk_can_be_mounted(upstream: str) -> None:
     target = Command(args=[sys.executable, str(SERVER), "stdio"])
     async with mounted(target, upstream=upstream, revision=NEW, user=User()) as (client, mount, server):
         assert mount.status.info is not None

@@ -1,4 +1,4 @@
-"""The tables ``[mount.NAME]``: names, tools that are left out, how the servers fare, restarts and new settings."""
+"""The tables ``[mount.NAME]``: names, excluded tools, the status of the servers, restarts and new settings."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def sum_up(name: str) -> str:
 
 @pytest.fixture
 def entry(tmp_path: Path) -> dict[str, Any]:
-    """A server as a table names it."""
+    """Return a table of a server."""
     (tmp_path / "notes.py").write_text(NOTES)
     return {
         "command": sys.executable,
@@ -86,7 +86,9 @@ async def listed(client: Client) -> dict[str, Mapping[str, Any]]:
     return {each["name"]: each for each in result["mounts"]}
 
 
-async def test_two_servers_and_one_that_is_wrong(entry: dict[str, Any], tmp_path: Path) -> None:
+async def test_valid_tables_are_mounted_and_invalid_ones_are_listed_as_broken(
+    entry: dict[str, Any], tmp_path: Path
+) -> None:
     file = tmp_path / "mcp.json"
     theirs = {"filed": {**entry, "alwaysAllow": ["read_note"]}, "off": {**entry, "disabled": True}, "odd": {}}
     file.write_text(json.dumps({"mcpServers": {**theirs, "notes": {"command": "/not/this"}}}))
@@ -129,7 +131,7 @@ async def test_two_servers_and_one_that_is_wrong(entry: dict[str, Any], tmp_path
         assert told["double"]["reason"] == "expected file alone, got url too"
 
 
-async def test_restart(entry: dict[str, Any]) -> None:
+async def test_restart_mount_starts_a_new_process(entry: dict[str, Any]) -> None:
     async with mounted(notes=entry) as client:
         before = await text(client, "notes_pid")
         result = (await client.call_tool("restart_mount", {"name": "notes"})).structured_content
@@ -142,7 +144,7 @@ async def test_restart(entry: dict[str, Any]) -> None:
     assert "expected one of notes, got 'nothing'" in unknown.content[0].text  # type: ignore[union-attr]
 
 
-async def test_lazy_one_sleeps_until_it_is_called(entry: dict[str, Any]) -> None:
+async def test_lazy_mount_is_stopped_until_it_is_called(entry: dict[str, Any]) -> None:
     async with mounted(notes={**entry, "lazy": True, "prefix": ""}) as client:
         while (await listed(client))["notes"]["state"] != "stopped":  # noqa: ASYNC110 - nothing tells of it
             await trio.sleep(0.02)
@@ -160,7 +162,7 @@ os.execv(sys.executable, [sys.executable, "-m", "mcptrio", "serve", "--stdio", "
 """
 
 
-async def test_arguments_and_environment_of_a_server_reach_no_client(entry: dict[str, Any]) -> None:
+async def test_arguments_and_environment_of_a_server_are_not_disclosed(entry: dict[str, Any]) -> None:
     key = ["--api-key", "sk-SECRET"]
     entry |= {"args": ["-c", STARTS_ONCE, *key], "env": {"WHOSE": "sk-SECRET"}}
     gone = {"command": "/no/such/program", "args": key}
@@ -176,7 +178,7 @@ async def test_arguments_and_environment_of_a_server_reach_no_client(entry: dict
         assert "SECRET" not in f"{told} {called}"
 
 
-async def test_arguments_of_a_silent_server_reach_no_client() -> None:
+async def test_arguments_of_an_unresponsive_server_are_not_disclosed() -> None:
     options = MountOptions(start_timeout=0, timeouts=ClientTimeouts(connect=0.4, probe=0.2))
     mount = Mount(
         [sys.executable, "-c", "import sys; sys.stdin.read()", "--api-key", "sk-SECRET"], name="mute", options=options
@@ -198,12 +200,12 @@ async def test_arguments_of_a_silent_server_reach_no_client() -> None:
     ],
     ids=["idle", "unknown", "file"],
 )
-def test_settings_that_make_no_sense(config: dict[str, Any], problem: str) -> None:
+def test_invalid_mount_settings_quarantine_the_plugin(config: dict[str, Any], problem: str) -> None:
     server = Server(plugins=[Mounts], config=tables(notes=config))
     [plugin] = server.status.plugins
 
     assert plugin.state == "quarantined"
-    assert problem in str(plugin.fault)
+    assert problem in str(plugin.failure)
 
 
 def tables(**servers: Any) -> PluginTables:
@@ -212,20 +214,20 @@ def tables(**servers: Any) -> PluginTables:
 
 
 def own(plugin: Plugin) -> bool:
-    """Not what happens to be installed here."""
+    """Return whether a plugin belongs to the test: it comes from no installed distribution."""
     return plugin.distribution is None
 
 
 @asynccontextmanager
 async def shared(entry: dict[str, Any]) -> AsyncIterator[tuple[Server, Client]]:
-    """The server ``one``, mounted."""
+    """Yield a server with the mount ``one``, and a client of it."""
     server = Server(plugins=[Mounts], config=tables(one=entry), settings=ServerSettings(strict=True))
     with trio.fail_after(120):
         async with server.open(), connect(server) as client:
             yield server, client
 
 
-async def test_new_settings_interrupt_no_server_that_they_do_not_concern(entry: dict[str, Any]) -> None:
+async def test_new_settings_restart_only_the_servers_they_change(entry: dict[str, Any]) -> None:
     pids: list[str] = []
     other = {**entry, "env": {"WHOSE": "bert"}}
 
@@ -246,7 +248,7 @@ async def test_new_settings_interrupt_no_server_that_they_do_not_concern(entry: 
         assert (await listed(client)).keys() == {"one", "two"}
         two = await text(client, "two_pid")
 
-        # Another entry under the same name: first it goes, then it is there again.
+        # Another entry under the same name: the first is removed, then the new one is added.
         await server.renew_plugins(tables(one=entry, two=entry), own)
         await anext(changes)
         await anext(changes)
@@ -266,7 +268,7 @@ async def test_new_settings_interrupt_no_server_that_they_do_not_concern(entry: 
     assert len(set(pids)) == 1
 
 
-async def test_call_in_flight_of_a_server_that_is_unmounted_is_answered(entry: dict[str, Any], tmp_path: Path) -> None:
+async def test_call_in_flight_is_answered_when_its_server_is_unmounted(entry: dict[str, Any], tmp_path: Path) -> None:
     answers: list[str] = []
 
     async def wait(client: Client) -> None:
@@ -287,7 +289,7 @@ async def test_call_in_flight_of_a_server_that_is_unmounted_is_answered(entry: d
     assert answers == ["there"]
 
 
-async def test_new_settings_that_make_no_sense(entry: dict[str, Any]) -> None:
+async def test_invalid_new_settings_raise_and_change_nothing(entry: dict[str, Any]) -> None:
     wrong = tables(one=entry, two={"lazy": "often"})
     async with shared(entry) as (server, client):
         with pytest.raises(PluginError, match=r"two\.lazy: expected"):

@@ -1,4 +1,4 @@
-"""Names that two mounted servers have: the first keeps its own, and the other's is offered once it is free."""
+"""Names that two mounted servers have: the first keeps its own, and the second's is offered once it is free."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEW, OLD = "2026-07-28", "2025-11-25"
 
 
 def upstream(name: str) -> Server:
-    """A server with the same names as every other one, which says what it is called."""
+    """A server with the same names as the other one, whose results contain its own name."""
     server = Server(name)
 
     async def same() -> str:
@@ -39,9 +39,7 @@ def upstream(name: str) -> Server:
 
 @asynccontextmanager
 async def two_mounted(revision: str) -> AsyncIterator[tuple[Client, Server, Server, Mount]]:
-    """A client of a server in which ``first`` and ``second`` are mounted, that server, ``first``, and the mount of
-    ``second``.
-    """
+    """Yield a client of a server with two mounts, the server, ``first``, and the mount ``second``."""
     targets = [upstream("first"), upstream("second")]
     with trio.fail_after(WAIT_TIMEOUT):
         async with AsyncExitStack() as stack:
@@ -56,7 +54,7 @@ async def two_mounted(revision: str) -> AsyncIterator[tuple[Client, Server, Serv
 
 
 async def offered(client: Client) -> list[object]:
-    """The answers of the tool, the prompt, the completion and both resources."""
+    """Return the results of the tool, the prompt, the completion and both resources."""
     called = await client.call_tool("same")
     got = await client.get_prompt("whose", {"word": "word"})
     ref = {"type": "ref/prompt", "name": "whose"}
@@ -90,7 +88,7 @@ async def test_name_is_offered_when_the_first_server_drops_it(revision: str) -> 
         assert await offered(client) == SECOND
 
 
-async def test_name_is_offered_when_the_plugin_that_had_it_is_disabled() -> None:
+async def test_name_is_offered_when_the_plugin_that_has_it_is_disabled() -> None:
     async with two_mounted(NEW) as (client, server, _, mount):
         await server.disable_plugin("first")
         await eventually(lambda: mount.status.offers == EVERYTHING)
@@ -98,7 +96,7 @@ async def test_name_is_offered_when_the_plugin_that_had_it_is_disabled() -> None
 
 
 class Owner:
-    """Has the name of a mounted server's tool, and is slow to end."""
+    """A plugin that has the name of a mounted server's tool, and is slow to end."""
 
     def __init__(self) -> None:
         self.begun, self.gate = trio.Event(), trio.Event()
@@ -110,7 +108,7 @@ class Owner:
         return "owner"
 
 
-async def test_names_of_a_plugin_that_is_started_again_are_kept_for_it() -> None:
+async def test_names_of_a_restarting_plugin_are_reserved_for_it() -> None:
     target, owner = upstream("target"), Owner()
     with trio.fail_after(WAIT_TIMEOUT):
         async with target.open(), trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Questions that do not name the call that they belong to: never asked of a client that they may not be for."""
+"""Requests that do not name their call are never sent to a client that may not be the right one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def call(id, name, mark):
     if name == "wait_and_ask":
         until(mark)
         ask(id, mark)
-    elif name == "give_up":
+    elif name == "ask_and_return":
         ask(id, mark)
     elif name == "wait":
         until(mark)
@@ -50,7 +50,7 @@ def call(id, name, mark):
 
 tools = [
     {"name": name, "inputSchema": {"type": "object", "properties": {"mark": {"type": "string"}}}}
-    for name in ("wait_and_ask", "give_up", "wait")
+    for name in ("wait_and_ask", "ask_and_return", "wait")
 ]
 for line in sys.stdin:
     message = json.loads(line)
@@ -69,12 +69,12 @@ for line in sys.stdin:
     elif id is not None:
         send(id=id, error={"code": -32601, "message": "no such method"})
 """
-"""A handshake server that passes over cancellations, and gives up its own questions without a word."""
+"""A handshake server that ignores cancellations, and cancels its own requests without a notification."""
 
 
 @asynccontextmanager
 async def two_clients() -> AsyncIterator[tuple[Client, User, Client, User, Mount]]:
-    """Two clients of a server in which the stubborn one is mounted."""
+    """Two clients of a server in which the stubborn server is mounted."""
     one, other = User(), User(colour="red")
     command = Command(args=[sys.executable, "-c", STUBBORN])
     mount = Mount(command, name="up", options=evolve(WAITING, revision=OLD))
@@ -89,7 +89,7 @@ async def two_clients() -> AsyncIterator[tuple[Client, User, Client, User, Mount
 
 
 async def begun(nursery: trio.Nursery, client: Client, tool: str, mark: Path) -> trio.CancelScope:
-    """A call that the server is working on. Cancelling the scope cancels the call."""
+    """Run a call until the server handles it. Cancelling the scope cancels the call."""
     scope = trio.CancelScope()
 
     async def call() -> None:
@@ -102,12 +102,12 @@ async def begun(nursery: trio.Nursery, client: Client, tool: str, mark: Path) ->
 
 
 async def answer(mark: Path) -> str:
-    """Return the reply that the server got to its question."""
+    """Return the response that the server received to its request."""
     await eventually(lambda: mark.with_suffix(".answer").exists() and mark.with_suffix(".answer").read_text() != "")
     return mark.with_suffix(".answer").read_text()
 
 
-async def test_question_of_a_cancelled_call_is_asked_of_no_other_client(tmp_path: Path) -> None:
+async def test_request_of_a_cancelled_call_is_sent_to_no_other_client(tmp_path: Path) -> None:
     a, b, c = (tmp_path / each for each in "abc")
     async with two_clients() as (first, one, second, other, mount), trio.open_nursery() as nursery:
         await begun(nursery, first, "wait", a)
@@ -115,7 +115,7 @@ async def test_question_of_a_cancelled_call_is_asked_of_no_other_client(tmp_path
         await trio.testing.wait_all_tasks_blocked()
         b.touch()
         assert "is ambiguous" in await answer(b)
-        # From now on every question may be that of the cancelled call.
+        # From now on every request may belong to the cancelled call.
         await begun(nursery, first, "wait_and_ask", c)
         c.touch()
         assert "a call of another client was cancelled" in await answer(c)
@@ -130,7 +130,7 @@ async def test_question_of_a_cancelled_call_is_asked_of_no_other_client(tmp_path
         nursery.cancel_scope.cancel()
 
 
-async def test_cancelled_call_of_the_same_client_leaves_no_doubt(tmp_path: Path) -> None:
+async def test_request_is_sent_after_a_cancelled_call_of_the_same_client(tmp_path: Path) -> None:
     a, b = (tmp_path / each for each in "ab")
     async with two_clients() as (first, one, _, _, _), trio.open_nursery() as nursery:
         await begun(nursery, first, "wait", a)
@@ -142,11 +142,11 @@ async def test_cancelled_call_of_the_same_client_leaves_no_doubt(tmp_path: Path)
         nursery.cancel_scope.cancel()
 
 
-async def test_question_that_its_server_gives_up_is_asked_of_no_other_client(tmp_path: Path) -> None:
+async def test_request_abandoned_by_its_server_is_sent_to_no_other_client(tmp_path: Path) -> None:
     a, b = (tmp_path / each for each in "ab")
     async with two_clients() as (first, one, second, other, _), trio.open_nursery() as nursery:
         await begun(nursery, first, "wait", a)
-        await second.call_tool("up_give_up", {"mark": str(b)})
+        await second.call_tool("up_ask_and_return", {"mark": str(b)})
         assert "is ambiguous" in await answer(b)
         assert (one.asked, other.asked) == ([], [])
         nursery.cancel_scope.cancel()

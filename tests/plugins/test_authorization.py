@@ -54,7 +54,7 @@ class Papers:
 
 
 class Levels:
-    """Members of the board may see everything."""
+    """An authorizer: members of the board may see everything."""
 
     def __init__(self) -> None:
         self.judge: Callable[[Component, Principal | None], bool] = self.allows
@@ -101,7 +101,7 @@ class Served:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_lists_and_calls_are_those_of_the_principal(revision: str) -> None:
+async def test_lists_and_calls_are_limited_to_the_principal(revision: str) -> None:
     levels = Levels()
     server = Server(plugins=[Papers(), levels], settings=ServerSettings(page_size=2))
     async with server.open() as running, trio.open_nursery() as nursery:
@@ -115,7 +115,7 @@ async def test_lists_and_calls_are_those_of_the_principal(revision: str) -> None
             async with served.connect(other) as client:
                 assert await seen(client) == {"public", "tell", "paper://public"}
                 await client.call_tool("public")
-                # As if there were none.
+                # The error is the same as for a name that does not exist.
                 with pytest.raises(MCPError, match="no such tool: secret"):
                     await client.call_tool("secret")
                 with pytest.raises(MCPError, match="no such prompt: report"):
@@ -151,7 +151,7 @@ async def test_changes_are_notified_to_authorized_clients(revision: str) -> None
         nursery.cancel_scope.cancel()
 
 
-async def test_authorizer_that_fails_says_no() -> None:
+async def test_failing_authorizer_refuses() -> None:
     levels = Levels()
     server = Server(plugins=[Papers(), levels])
     async with server.open(), mcptrio.connect(server) as client:
@@ -166,7 +166,7 @@ async def test_authorizer_that_fails_says_no() -> None:
         assert await seen(client) == set()
 
 
-async def test_without_its_plugin_nothing_is_allowed_until_the_operator_says_so() -> None:
+async def test_entries_are_refused_after_the_authorizer_fails_until_it_is_disabled() -> None:
     server = Server(plugins=[Papers(), Levels()])
     async with server.open(), mcptrio.connect(server) as client:
         server.running_plugins.quarantine(server.plugins.plugins["Levels"], "it broke")
@@ -178,7 +178,7 @@ async def test_without_its_plugin_nothing_is_allowed_until_the_operator_says_so(
 
 
 class Doorman(Levels):
-    """Leaves slowly, and sometimes never."""
+    """An authorizer whose lifespan exits slowly, or not at all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class Doorman(Levels):
         super().setup(server, config)
 
 
-async def test_nothing_is_allowed_during_the_restart_of_its_plugin() -> None:
+async def test_entries_are_refused_during_the_restart_of_the_authorizer() -> None:
     doorman = Doorman()
     server = Server(plugins=[Papers(), doorman])
 

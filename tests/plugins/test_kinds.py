@@ -89,12 +89,12 @@ def test_value_of_another_kind_is_refused(plugin: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("plugins", "kind"), [("garden", "'garden'"), (types, "the module types"), (Garden(), "Garden")]
 )
-def test_plugins_that_are_no_list_are_refused(plugins: Any, kind: str) -> None:
+def test_plugins_argument_that_is_not_a_list_is_refused(plugins: Any, kind: str) -> None:
     with pytest.raises(TypeError, match=f"plugins: expected a list of modules and objects, got {kind}"):
         Server(plugins=plugins)
 
 
-def test_object_without_marks_and_hooks_is_a_fault() -> None:
+def test_object_without_decorated_methods_and_hooks_is_an_error() -> None:
     with pytest.raises(PluginError, match="nothing to serve: no function is marked"):
         Server(plugins=[types.SimpleNamespace(plain=plain)], settings=ServerSettings(strict=True))
 
@@ -102,7 +102,7 @@ def test_object_without_marks_and_hooks_is_a_fault() -> None:
 CLASS = "from mcptrio import tool\nclass Bed:\n    @tool\n    async def dig(self) -> str: return ''\n"
 
 
-async def test_module_with_one_class_is_that_plugin() -> None:
+async def test_module_with_one_plugin_class_is_that_plugin() -> None:
     module = types.ModuleType("garden")
     exec(CLASS, vars(module))
 
@@ -111,7 +111,7 @@ async def test_module_with_one_class_is_that_plugin() -> None:
         assert [each.name async for each in client.tools()] == ["dig"]
 
 
-def test_module_with_several_classes_is_a_fault() -> None:
+def test_module_with_several_plugin_classes_is_an_error() -> None:
     module = types.ModuleType("garden")
     exec(CLASS + "class Tree(Bed): pass\n", vars(module))
 
@@ -119,13 +119,13 @@ def test_module_with_several_classes_is_a_fault() -> None:
         Server(plugins=[module], settings=ServerSettings(strict=True))
 
 
-async def test_class_is_made_with_its_settings() -> None:
+async def test_plugin_class_is_instantiated_with_its_settings() -> None:
     server = Server(plugins=[Orchard], config={"Orchard": {"trees": 3}})
     async with server.open(), mcptrio.connect(server) as client:
         assert (await client.call_tool("count")).structured_content == 3
 
 
-def test_settings_of_a_class_are_checked() -> None:
+def test_settings_of_a_plugin_class_are_checked() -> None:
     with pytest.raises(PluginError, match=r"plugins\.Orchard\.trees: expected an integer, got 'many'"):
         Server(plugins=[Orchard], config={"Orchard": {"trees": "many"}}, settings=ServerSettings(strict=True))
 
@@ -138,7 +138,7 @@ def test_settings_of_a_class_are_checked() -> None:
         (Split, "config: expected one class of settings, got Beds in opened, Trees in setup"),
     ],
 )
-def test_class_with_unknown_settings_is_a_fault(plugin: type, said: str) -> None:
+def test_plugin_class_with_unknown_settings_type_is_an_error(plugin: type, said: str) -> None:
     given = plugin if plugin is not Split else plugin()
     with pytest.raises(PluginError) as raised:
         Server(plugins=[given], settings=ServerSettings(strict=True))
@@ -146,7 +146,7 @@ def test_class_with_unknown_settings_is_a_fault(plugin: type, said: str) -> None
     assert said in str(raised.value)
 
 
-async def test_instance_serves_its_marked_methods() -> None:
+async def test_instance_serves_its_decorated_methods() -> None:
     server = Server(plugins=[Garden()])
     async with server.open(), mcptrio.connect(server) as client:
         assert [each.name async for each in client.tools()] == ["water"]

@@ -1,4 +1,4 @@
-"""Lifespans and background tasks: entered in order, left in reverse order, each in its own task, all with timeouts."""
+"""Lifespans and background tasks: entered in order, exited in reverse order, each in its own task, with timeouts."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ async def nothing() -> None:
 
 
 class Plugin:
-    """Notes what happens to it.
+    """Records its events.
 
     Args:
-        enter, leave: awaited there.
+        enter, leave: awaited at entry and exit.
         tasks: run in the background.
         nursery: run in a nursery that the lifespan holds open.
     """
@@ -94,7 +94,7 @@ def states(server: Server) -> dict[str, str]:
     return {name: plugin.state for name, plugin in server.plugins.plugins.items()}
 
 
-async def test_entered_in_order_left_in_reverse_order() -> None:
+async def test_lifespans_are_entered_in_order_and_exited_in_reverse() -> None:
     happened: list[str] = []
 
     async def pause() -> None:
@@ -108,8 +108,8 @@ async def test_entered_in_order_left_in_reverse_order() -> None:
     assert happened == ["enter a", "enter b", "enter c", "leave c", "leave b", "leave a"]
 
 
-async def test_a_lifespan_may_hold_a_nursery(autojump_clock: Any) -> None:
-    """It is entered and left in the same task, properly nested."""
+async def test_lifespan_can_hold_a_nursery_open(autojump_clock: Any) -> None:
+    """The lifespan is entered and exited in the same task, properly nested."""
     happened: list[str] = []
     beats: list[float] = []
 
@@ -147,14 +147,14 @@ async def test_a_failing_lifespan_affects_only_its_plugin_and_clients_are_notifi
         request = Request("list", "tools/list", {"_meta": envelope()} if revision is None else {})
         assert [each["name"] for each in (await client.result(request))["tools"]] == ["a", "c"]
         assert states(server) == {"a": "running", "bad": "quarantined", "c": "running"}
-        assert server.plugins.plugins["bad"].fault == "lifespan failed: no such luck"
+        assert server.plugins.plugins["bad"].failure == "lifespan failed: no such luck"
         assert not server.status.ready
         assert happened == ["enter a", "enter bad", "enter c", "leave bad"]
 
     assert happened[4:] == ["leave c", "leave a"]
 
 
-async def test_a_lifespan_that_ends_by_itself_is_a_fault(autojump_clock: Any) -> None:
+async def test_lifespan_that_returns_early_is_an_error(autojump_clock: Any) -> None:
     class Ends:
         @hookimpl
         def lifespan(self, server: Server) -> Any:
@@ -168,11 +168,11 @@ async def test_a_lifespan_that_ends_by_itself_is_a_fault(autojump_clock: Any) ->
     server = Server(plugins=[Ends()])
     async with connected(server):
         await trio.sleep(4)
-        assert server.plugins.plugins["Ends"].fault == "lifespan failed: it ended while the server is open"
+        assert server.plugins.plugins["Ends"].failure == "lifespan failed: it ended while the server is open"
 
 
 @pytest.mark.parametrize("strict", [False, True])
-async def test_a_lifespan_that_cannot_be_entered(strict: bool) -> None:
+async def test_lifespan_that_fails_at_entry_quarantines_its_plugin(strict: bool) -> None:
     happened: list[str] = []
     plugins = [Plugin("a", happened), Plugin("bad", happened, enter=fail), Plugin("c", happened)]
     server = Server(plugins=plugins, settings=ServerSettings(strict=strict))
@@ -188,7 +188,7 @@ async def test_a_lifespan_that_cannot_be_entered(strict: bool) -> None:
     assert happened == ["enter a", "enter c", "leave c", "leave a"]
 
 
-async def test_strict_a_lifespan_that_fails_while_open_ends_the_server(autojump_clock: Any) -> None:
+async def test_lifespan_failure_ends_a_strict_server(autojump_clock: Any) -> None:
     happened: list[str] = []
     server = Server(
         plugins=[Plugin("a", happened), Plugin("bad", happened, nursery=(fail_later,))],
@@ -203,7 +203,7 @@ async def test_strict_a_lifespan_that_fails_while_open_ends_the_server(autojump_
 
 @pytest.mark.parametrize("hook", ["lifespan", "setup"])
 @pytest.mark.parametrize("given", [5, RuntimeError("no such luck")])
-async def test_a_hook_that_gives_something_else_is_a_fault(hook: str, given: Any) -> None:
+async def test_lifespan_hook_with_another_result_is_an_error(hook: str, given: Any) -> None:
     def give(self: object, server: Any) -> Any:
         if isinstance(given, Exception):
             raise given
@@ -215,19 +215,19 @@ async def test_a_hook_that_gives_something_else_is_a_fault(hook: str, given: Any
     server = Server(plugins=[Wrong(), Plugin("a", [])])
     async with connected(server) as client:
         assert await names(client) == ["a"]
-        fault = server.plugins.plugins["Wrong"].fault
-        assert fault is not None
-        assert fault.startswith(f"{hook} failed: ")
+        failure = server.plugins.plugins["Wrong"].failure
+        assert failure is not None
+        assert failure.startswith(f"{hook} failed: ")
 
 
-async def test_lifespans_are_left_in_order_where_the_server_is_cancelled(autojump_clock: Any) -> None:
-    """A goodbye may take its time, although everything around is cancelled."""
+async def test_lifespans_are_exited_in_order_when_the_server_is_cancelled(autojump_clock: Any) -> None:
+    """An exit may take its time, although the surrounding scopes are cancelled."""
     happened: list[str] = []
 
-    async def goodbye() -> None:
+    async def exit_slowly() -> None:
         await trio.sleep(2)
 
-    server = Server(plugins=[Plugin(name, happened, leave=goodbye) for name in "ab"])
+    server = Server(plugins=[Plugin(name, happened, leave=exit_slowly) for name in "ab"])
     with trio.move_on_after(10) as scope:
         async with server.open():
             await trio.sleep_forever()
@@ -240,7 +240,7 @@ async def test_lifespans_are_left_in_order_where_the_server_is_cancelled(autojum
 async def test_a_hanging_exit_is_cancelled_and_the_others_continue(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It has what is left of ``timeouts.shutdown``; the next one has a second of its own."""
+    """It has the rest of ``timeouts.shutdown``; the next exit has a second of its own."""
     happened: list[str] = []
 
     async def half_a_second() -> None:
@@ -262,9 +262,7 @@ async def test_a_hanging_exit_is_cancelled_and_the_others_continue(
     ]
 
 
-async def test_an_exit_that_shields_itself_keeps_no_other_one_waiting(
-    autojump_clock: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_shielded_exit_does_not_delay_other_exits(autojump_clock: Any, caplog: pytest.LogCaptureFixture) -> None:
     happened: list[str] = []
 
     async def shielded() -> None:
@@ -289,7 +287,7 @@ async def test_a_failing_exit_is_logged_and_the_others_continue(caplog: pytest.L
     assert "bad failed, and is left out: lifespan failed: no such luck" in caplog.text
 
 
-async def test_entering_is_cancelled_with_the_server(autojump_clock: Any) -> None:
+async def test_lifespan_entry_is_cancelled_with_the_server(autojump_clock: Any) -> None:
     happened: list[str] = []
     server = Server(plugins=[Plugin("a", happened), Plugin("stuck", happened, enter=trio.sleep_forever)])
     with trio.move_on_after(2):
@@ -301,7 +299,7 @@ async def test_entering_is_cancelled_with_the_server(autojump_clock: Any) -> Non
     assert not server.is_open
 
 
-async def test_requests_are_over_before_the_first_lifespan_is_left(autojump_clock: Any) -> None:
+async def test_requests_end_before_the_first_lifespan_exits(autojump_clock: Any) -> None:
     happened: list[str] = []
 
     @tool
@@ -322,10 +320,10 @@ async def test_requests_are_over_before_the_first_lifespan_is_left(autojump_cloc
     assert happened == ["enter a", "work is over", "leave a"]
 
 
-# In the background
+# Background tasks
 
 
-async def test_a_background_task_that_fails_is_started_again_later_each_time(
+async def test_failing_background_task_is_restarted_with_backoff(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     starts: list[float] = []
@@ -359,7 +357,7 @@ async def test_a_long_running_background_task_is_restarted(autojump_clock: Any) 
     assert starts == pytest.approx([0, 1, 3, 7, 108, 110])
 
 
-async def test_a_background_task_that_returns_is_done(autojump_clock: Any) -> None:
+async def test_background_task_that_returns_is_not_restarted(autojump_clock: Any) -> None:
     starts: list[float] = []
 
     async def once() -> None:
@@ -371,7 +369,7 @@ async def test_a_background_task_that_returns_is_done(autojump_clock: Any) -> No
     assert starts == [0]
 
 
-async def test_background_tasks_live_inside_their_own_lifespan() -> None:
+async def test_background_tasks_run_within_the_lifespan_of_their_plugin() -> None:
     happened: list[str] = []
 
     async def poll() -> None:

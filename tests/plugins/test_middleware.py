@@ -53,7 +53,7 @@ def text(result: CallToolResult) -> str:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_middleware_sees_every_request_with_its_subject(revision: str) -> None:
+async def test_middleware_receives_every_request_with_its_subject(revision: str) -> None:
     seen: list[RequestView] = []
 
     async def watch(request: RequestView, proceed: Proceed) -> Any:
@@ -75,7 +75,7 @@ async def test_middleware_sees_every_request_with_its_subject(revision: str) -> 
         assert ("initialize" if revision != "2026-07-28" else "server/discover") in methods
 
 
-async def test_they_are_passed_in_their_order() -> None:
+async def test_middleware_runs_in_its_configured_order() -> None:
     passed: list[str] = []
 
     def named(name: str) -> Callable[[RequestView, Proceed], Awaitable[Any]]:
@@ -98,7 +98,7 @@ async def test_they_are_passed_in_their_order() -> None:
     assert passed == ["b in", "a in", "c in", "c out", "a out", "b out"]
 
 
-async def test_result_can_be_replaced_and_a_request_refused() -> None:
+async def test_middleware_can_replace_a_result_and_refuse_a_request() -> None:
     async def change(request: RequestView, proceed: Proceed) -> Any:
         if request.name == "greet":
             return CallToolResult(content=(TextContent(text="goodbye"),))
@@ -114,7 +114,7 @@ async def test_result_can_be_replaced_and_a_request_refused() -> None:
         assert (raised.value.code, raised.value.data) == (-32050, {"why": "rules"})
 
 
-async def test_errors_of_handlers_pass_through() -> None:
+async def test_errors_of_handlers_pass_through_middleware() -> None:
     async def through(request: RequestView, proceed: Proceed) -> Any:
         return await proceed()
 
@@ -128,7 +128,7 @@ async def test_errors_of_handlers_pass_through() -> None:
 
 
 @pytest.mark.parametrize("kind", ["raises", "nothing", "twice", "before", "exits"])
-async def test_middleware_that_is_broken_is_named_and_fails_closed(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_broken_middleware_is_logged_by_name_and_refuses(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     async def broken(request: RequestView, proceed: Proceed) -> Any:
         if request.method != "tools/call":
             return await proceed()
@@ -153,7 +153,7 @@ async def test_middleware_that_is_broken_is_named_and_fails_closed(kind: str, ca
     assert "broken of Around" in record.getMessage()
 
 
-async def test_cancellation_goes_through(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancellation_passes_through_middleware(autojump_clock: trio.testing.MockClock) -> None:
     left: list[str] = []
 
     async def slow(request: RequestView, proceed: Proceed) -> Any:
@@ -166,14 +166,14 @@ async def test_cancellation_goes_through(autojump_clock: trio.testing.MockClock)
 
     server = Server(plugins=[Tools(), Around(slow)])
     async with server.open(), mcptrio.connect(server) as client:
-        with trio.move_on_after(1) as patience:
+        with trio.move_on_after(1) as scope:
             await client.call_tool("greet", {"who": "you"})
-        assert patience.cancelled_caught
+        assert scope.cancelled_caught
         await trio.testing.wait_all_tasks_blocked()
         assert left[-1] == "tools/call"
 
 
-async def test_it_goes_with_its_plugin() -> None:
+async def test_middleware_is_removed_with_its_plugin() -> None:
     async def never(request: RequestView, proceed: Proceed) -> Any:
         if request.method == "tools/call":
             raise MCPError("never")
@@ -189,4 +189,4 @@ async def test_it_goes_with_its_plugin() -> None:
 
 def test_middleware_that_is_not_a_function_is_refused() -> None:
     server = Server(plugins=[Around(3)])  # type: ignore[arg-type]
-    assert "middleware: expected an async function, got int" in str(server.plugins.plugins["Around"].fault)
+    assert "middleware: expected an async function, got int" in str(server.plugins.plugins["Around"].failure)

@@ -39,7 +39,7 @@ class Bare(Notes):
 
 
 def installed(*plugins: tuple[str, object]) -> PluginManager:
-    """Plugins as if they came from distributions."""
+    """Plugins as if they were installed from distributions."""
     manager = PluginManager()
     for name, object in plugins:
         manager.register(object, name).distribution = f"mcptrio-{name}"
@@ -50,15 +50,15 @@ def names(server: Server) -> list[str]:
     return [entry.key for entry in server.catalog.tools.registry]
 
 
-def test_tools_of_an_installed_plugin_begin_with_its_name() -> None:
+def test_tool_names_of_an_installed_plugin_have_its_name_as_prefix() -> None:
     assert names(Server(plugins=installed(("notes", Notes())))) == ["notes_add", "notes_list", "notes"]
 
 
-def test_objects_have_no_prefix() -> None:
+def test_tool_names_of_an_object_have_no_prefix() -> None:
     assert names(Server(plugins=[Notes()])) == ["add", "notes_list", "notes"]
 
 
-def test_operator_has_the_last_word() -> None:
+def test_prefix_of_the_operator_overrides_the_plugin() -> None:
     manager = installed(("notes", Notes()), ("bare", Bare()))
     tables = PluginTables(tables={"notes": {"prefix": ""}, "bare": {"prefix": "b"}}, environ={})
     assert names(Server(plugins=manager, config=tables)) == [
@@ -67,7 +67,7 @@ def test_operator_has_the_last_word() -> None:
     ]
 
 
-def test_own_choice_of_none_holds_where_names_are_free() -> None:
+def test_empty_prefix_of_a_plugin_applies_only_to_free_names() -> None:
     class Other:
         @tool
         def add(self) -> str:
@@ -85,7 +85,7 @@ async def said(client: mcptrio.Client, tool: str) -> str:
     return block.text
 
 
-async def test_tools_added_later_have_the_prefix_and_go_with_their_plugin() -> None:
+async def test_tools_added_later_have_the_prefix_and_are_removed_with_their_plugin() -> None:
     class Growing:
         @tool
         def grow(self, ctx: mcptrio.Context) -> str:
@@ -107,8 +107,8 @@ async def test_tools_added_later_have_the_prefix_and_go_with_their_plugin() -> N
         assert names(server) == []
 
 
-@pytest.mark.parametrize(("name", "fault"), [("a.b", True), ("x" * 60, False), ("x" * 61, True)])
-def test_name_that_not_every_host_takes_is_refused(name: str, fault: bool) -> None:
+@pytest.mark.parametrize(("name", "failure"), [("a.b", True), ("x" * 60, False), ("x" * 61, True)])
+def test_name_that_some_hosts_reject_is_refused(name: str, failure: bool) -> None:
     class One:
         @hookimpl
         def setup(self, server: PluginSetup, config: Any) -> None:
@@ -117,15 +117,15 @@ def test_name_that_not_every_host_takes_is_refused(name: str, fault: bool) -> No
     manager = installed(("one", One()))
     Server(plugins=manager)
     plugin = manager.plugins["one"]
-    if fault:
+    if failure:
         assert plugin.state == "quarantined"
-        assert "expected a tool name of 1 to 64 characters" in str(plugin.fault)
+        assert "expected a tool name of 1 to 64 characters" in str(plugin.failure)
     else:
         assert plugin.warnings == [f"tool one_{name} has 64 characters: some hosts truncate names over 40"]
 
 
 @given(st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True), st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))
-def test_names_are_stable(prefix: str, name: str) -> None:
+def test_prefixed_names_are_stable(prefix: str, name: str) -> None:
     once = exposed(prefix, name)
     assert exposed(prefix, once) == once
     assert once.endswith(name)
@@ -169,7 +169,7 @@ class Referring:
 @pytest.mark.parametrize(
     ("prefix", "seen"), [(None, "notes_"), ("n", "n_"), ("", "")], ids=["its name", "another", "none"]
 )
-async def test_texts_of_a_plugin_name_tools_as_clients_see_them(prefix: str | None, seen: str) -> None:
+async def test_descriptions_refer_to_tools_by_their_listed_names(prefix: str | None, seen: str) -> None:
     table = {} if prefix is None else {"prefix": prefix}
     server = Server(plugins=installed(("notes", Referring())), config={"notes": table})
     async with connect(server) as client:
@@ -197,7 +197,7 @@ async def test_texts_of_a_plugin_name_tools_as_clients_see_them(prefix: str | No
                 await failing
 
 
-async def test_a_tool_whose_name_was_taken_is_named_as_it_is_called_then() -> None:
+async def test_descriptions_refer_to_a_renamed_tool_by_its_new_name() -> None:
     class Free(Referring):
         @hookimpl
         def setup(self, server: PluginSetup) -> None:
@@ -210,7 +210,7 @@ async def test_a_tool_whose_name_was_taken_is_named_as_it_is_called_then() -> No
         )
 
 
-async def test_without_a_plugin_tool_names_are_unchanged() -> None:
+async def test_tool_references_outside_plugins_are_unchanged() -> None:
     def name(ctx: Context) -> str:
         return ctx.tool_name("other")
 

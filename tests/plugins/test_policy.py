@@ -46,7 +46,7 @@ def offered(policy: ToolPolicy | None = None, **table: Any) -> list[str]:
     return names
 
 
-def test_read_only_policy_withholds_unmarked_tools() -> None:
+def test_read_only_policy_withholds_tools_without_the_hint() -> None:
     assert offered(ToolPolicy(read_only=True)) == ["f_read"]
 
 
@@ -60,7 +60,9 @@ def test_read_only_policy_withholds_unmarked_tools() -> None:
         (None, ["READ"], ["f_read", "f_write", "f_wait"]),
     ],
 )
-def test_globs_choose_by_either_name(include: list[str] | None, exclude: list[str], names: list[str]) -> None:
+def test_globs_match_names_with_and_without_prefix(
+    include: list[str] | None, exclude: list[str], names: list[str]
+) -> None:
     table = {"exclude": exclude} | ({"include": include} if include is not None else {})
     assert offered(tools=table) == names
     assert offered(ToolPolicy(include=None if include is None else tuple(include), exclude=tuple(exclude))) == names
@@ -77,7 +79,7 @@ async def test_withheld_tool_cannot_be_called() -> None:
         }
 
 
-async def test_concurrency_of_a_plugin(autojump_clock: trio.testing.MockClock) -> None:
+async def test_concurrency_of_a_plugin_is_limited(autojump_clock: trio.testing.MockClock) -> None:
     files = Files()
     server = Server(plugins=[files], config={"Files": {"concurrency": 2}})
     async with server.open(), mcptrio.connect(server) as client, trio.open_nursery() as nursery:
@@ -89,7 +91,7 @@ async def test_concurrency_of_a_plugin(autojump_clock: trio.testing.MockClock) -
     assert files.most == 2
 
 
-async def test_rate_of_a_plugin(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rate_of_a_plugin_is_limited(autojump_clock: trio.testing.MockClock) -> None:
     server = Server(plugins=[Files()], config={"Files": {"rate": 2}})
     async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("read")
@@ -100,7 +102,7 @@ async def test_rate_of_a_plugin(autojump_clock: trio.testing.MockClock) -> None:
         await client.call_tool("read")
 
 
-async def test_timeout_of_a_plugin(autojump_clock: trio.testing.MockClock) -> None:
+async def test_timeout_of_a_plugin_is_applied(autojump_clock: trio.testing.MockClock) -> None:
     server = Server(plugins=[Files()], config={"Files": {"timeout": 3}})
     async with server.open(), mcptrio.connect(server) as client:
         started = trio.current_time()
@@ -110,8 +112,8 @@ async def test_timeout_of_a_plugin(autojump_clock: trio.testing.MockClock) -> No
 
 
 @pytest.mark.parametrize("key", ["timeout", "concurrency", "rate"])
-def test_bound_has_to_be_one(key: str) -> None:
+def test_invalid_policy_limit_is_refused(key: str) -> None:
     server = Server(plugins=[Files()], config={"Files": {key: 0}})
     plugin = server.plugins.plugins["Files"]
     assert plugin.state == "quarantined"
-    assert f"plugins.Files.{key}: expected " in str(plugin.fault)
+    assert f"plugins.Files.{key}: expected " in str(plugin.failure)

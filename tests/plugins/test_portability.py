@@ -1,4 +1,4 @@
-"""What hosts and models make of a tool's definition."""
+"""Warnings about tool definitions that some hosts and models do not support."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def made(name: str = "look", description: str | None = "Look.", defs: Any = None
     return Tool(name=name, description=description, input_schema={"type": "object", **schema, **more})
 
 
-def test_the_estimate_uses_the_listed_bytes() -> None:
+def test_token_estimate_uses_the_listed_bytes() -> None:
     text = '{"name":"look","description":"Lo\u00f6k","inputSchema":{"type":"object"}}'
 
     assert estimated_tokens(made(description="Lo\u00f6k")) == -(-len(text.encode()) // 4)
@@ -58,7 +58,7 @@ def test_portable_schema_yields_no_warning() -> None:
     assert list(portability_warnings(made(properties=properties, defs={"a": {"description": "a", "minimum": 1}}))) == []
 
 
-def test_a_schema_that_is_very_deep() -> None:
+def test_deeply_nested_schema_yields_a_warning() -> None:
     schema: dict[str, Any] = {}
     for _ in range(200):
         schema = {"not": schema}

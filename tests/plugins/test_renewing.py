@@ -1,4 +1,4 @@
-"""The operator's settings are read again while the server is open: by a call, and at SIGHUP."""
+"""The operator's settings are read again while the server is open: by a call, and on SIGHUP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__: list[str] = []
 
 
 class Shop:
-    """Counts how often it is opened, and with what."""
+    """Counts how often its lifespan is entered, and records its settings."""
 
     def __init__(self) -> None:
         self.opened: list[Any] = []
@@ -45,7 +45,7 @@ class Shop:
 
 
 def own(plugin: Plugin) -> bool:
-    """Not what happens to be installed here."""
+    """Return whether a plugin belongs to the test: it comes from no installed distribution."""
     return plugin.distribution is None
 
 
@@ -68,7 +68,7 @@ async def test_only_changed_plugins_are_restarted() -> None:
 
 
 class Kiosk(Shop):
-    """Takes new settings while it is open, but not those of another owner."""
+    """Accepts new settings while it is open, but not those of another owner."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,24 +93,24 @@ async def test_plugin_that_accepts_new_settings_continues() -> None:
     async with server.open(), mcptrio.connect(server) as client:
         async with client.subscribe(tools=True) as changes:
             await server.renew_plugins(tables(Kiosk={"a": 2}), own)
-            # Not told again what it has.
+            # The plugin does not receive unchanged settings.
             await server.renew_plugins(tables(Kiosk={"a": 2}), own)
             assert (kiosk.opened, kiosk.taken) == ([{"a": 1}], [{"a": 2}])
             assert server.plugins.plugins["Kiosk"].config == {"a": 2}
             await server.renew_plugins(tables(Kiosk={"owner": "bert"}), own)
             assert (kiosk.opened, len(kiosk.taken)) == ([{"a": 1}, {"owner": "bert"}], 1)
             await anext(changes)
-        # What concerns the server is not the plugin's to take.
+        # Settings of the server are not passed to the plugin.
         await server.renew_plugins(tables(Kiosk={"a": 3, "timeout": 7}), own)
         assert (len(kiosk.opened), len(kiosk.taken)) == (3, 1)
 
 
-async def test_plugin_that_fails_to_take_new_settings_is_quarantined() -> None:
+async def test_plugin_that_fails_on_new_settings_is_quarantined() -> None:
     kiosk = Kiosk()
     server = Server(plugins=[kiosk], config=tables())
     async with server.open(), mcptrio.connect(server) as client:
         await server.renew_plugins(tables(Kiosk={"burns": True}), own)
-        assert server.plugins.plugins["Kiosk"].fault == "it failed to take new settings: the kiosk burns"
+        assert server.plugins.plugins["Kiosk"].failure == "it failed to take new settings: the kiosk burns"
         assert await client.tools().all() == ()
         await server.renew_plugins(tables(Kiosk={"a": 1}), own)
         assert (kiosk.opened, kiosk.taken) == ([{}, {"a": 1}], [])
@@ -128,7 +128,7 @@ async def test_renewal_retries_a_quarantined_plugin_with_the_new_settings() -> N
         assert server.plugins.plugins["Shop"].state == "running"
 
 
-async def test_file_that_a_setting_names_is_a_setting_too(tmp_path: Path) -> None:
+async def test_change_of_a_file_that_a_setting_names_is_detected(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("old")
     shop = Shop()
@@ -141,11 +141,11 @@ async def test_file_that_a_setting_names_is_a_setting_too(tmp_path: Path) -> Non
         assert shop.opened == [{"key": "old"}, {"key": "new"}]
         key.unlink()
         await server.renew_plugins(named, own)
-        fault = server.plugins.plugins["Shop"].fault
-        assert fault == f"plugins.Shop.key: {key}: cannot be read: No such file or directory"
+        failure = server.plugins.plugins["Shop"].failure
+        assert failure == f"plugins.Shop.key: {key}: cannot be read: No such file or directory"
 
 
-async def test_name_that_is_taken_stays_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_taken_name_stays_with_its_first_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for letter in "ab":
         module = f"renew_same_{letter}"
         install(tmp_path, f"renew-same-{letter}", modules={module: one_tool(f"of_{letter}")}, same=module)
@@ -155,25 +155,25 @@ async def test_name_that_is_taken_stays_taken(tmp_path: Path, monkeypatch: pytes
     server = Server(plugins=manager)
     async with server.open():
         second = server.plugins.plugins["same #2"]
-        fault = "the name of same (renew-same-b 1.0) is already taken by same (renew-same-a 1.0)"
-        assert (second.state, second.fault) == ("quarantined", fault)
+        failure = "the name of same (renew-same-b 1.0) is already taken by same (renew-same-a 1.0)"
+        assert (second.state, second.failure) == ("quarantined", failure)
         await server.renew_plugins(tables(), lambda plugin: plugin.name.startswith("same"))
-        assert (second.state, second.fault) == ("quarantined", fault)
+        assert (second.state, second.failure) == ("quarantined", failure)
         assert "renew_same_b" not in sys.modules
-        # Not even when the first has gone: its name is what clients know it by.
+        # This also holds after the first was removed: clients know it by its name.
         await server.disable_plugin("same")
-        assert (await server.enable_plugin("same #2")).fault == fault
+        assert (await server.enable_plugin("same #2")).failure == failure
 
 
 class Elsewhere:
-    """Stands for a process of its own."""
+    """Represents a plugin in a separate process."""
 
     @tool
     async def greet(self) -> str:
         return "from elsewhere"
 
 
-async def test_where_a_plugin_runs_is_asked_each_time_it_is_taken_in(
+async def test_isolation_of_a_plugin_is_decided_each_time_it_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "renew-apart", modules={"renew_apart": SOURCE}, apart="renew_apart")
@@ -182,7 +182,7 @@ async def test_where_a_plugin_runs_is_asked_each_time_it_is_taken_in(
     manager.instead = lambda name, file: Elsewhere if name == "apart" else None
     manager.load_installed(only=[])
     made = Server(plugins=manager)
-    # The client connects before there is any tool, and calls only what was declared then.
+    # The client connects before there is any tool, and uses only the capabilities declared then.
     made.announce_lists()
     server = made
     async with server.open(), mcptrio.connect(server) as client:
@@ -197,7 +197,7 @@ async def test_where_a_plugin_runs_is_asked_each_time_it_is_taken_in(
 
 
 class Late:
-    """Cannot say what it has before its settings are right."""
+    """A plugin that registers its tools only when its settings are valid."""
 
     @hookimpl
     def setup(self, server: PluginSetup, config: Any) -> None:
@@ -275,8 +275,8 @@ def hello() -> str:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGHUP")
-async def test_clients_see_the_tools_of_the_first_plugin_that_has_any(tmp_path: Path) -> None:
-    """Though they connected when the server had no tool: they only ask for lists that were declared."""
+async def test_clients_see_the_tools_of_a_plugin_added_to_an_empty_server(tmp_path: Path) -> None:
+    """The clients connected when the server had no tool, and list only what was declared then."""
     site = tmp_path / "site"
     install(site, "renew-bare", modules={"renew_bare": PROMPT}, bare="renew_bare")
     config = tmp_path / "mcptrio.toml"

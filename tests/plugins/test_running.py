@@ -49,7 +49,7 @@ class Shop:
         return ""
 
 
-class Neighbour:
+class OtherPlugin:
     @tool
     async def wave(self) -> str:
         return "hello"
@@ -63,13 +63,13 @@ async def said(client: mcptrio.Client, tool: str) -> str:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_clients_are_notified_of_enabled_and_disabled_plugins(revision: str) -> None:
-    server = Server(plugins=[Shop(), Neighbour()])
+    server = Server(plugins=[Shop(), OtherPlugin()])
     async with (
         server.open(),
         mcptrio.connect(server, revision=revision) as client,
         client.subscribe(tools=True) as changes,
     ):
-        # Once it answers, it has heard that the client is there.
+        # Once the client answers, the server knows that the client has subscribed.
         await client.ping()
         with trio.fail_after(30):
             await server.disable_plugin("Shop")
@@ -82,18 +82,18 @@ async def test_clients_are_notified_of_enabled_and_disabled_plugins(revision: st
             assert await said(client, "sell") == "open"
 
 
-async def test_plugin_in_quarantine_is_tried_again() -> None:
+async def test_quarantined_plugin_is_started_again() -> None:
     shop = Shop()
     shop.is_there = False
-    server = Server(plugins=[shop, Neighbour()])
+    server = Server(plugins=[shop, OtherPlugin()])
     async with server.open(), mcptrio.connect(server) as client:
-        assert server.plugins.plugins["Shop"].fault == "lifespan failed: the shop is shut"
+        assert server.plugins.plugins["Shop"].failure == "lifespan failed: the shop is shut"
         assert not server.status.ready
         plugin = await server.enable_plugin("Shop")
         assert (plugin.state, shop.open) == ("quarantined", 0)
         shop.is_there = True
         plugin = await server.enable_plugin("Shop")
-        assert (plugin.state, plugin.fault, shop.open) == ("running", None, 1)
+        assert (plugin.state, plugin.failure, shop.open) == ("running", None, 1)
         assert server.status.ready
         assert await said(client, "sell") == "open"
         assert await server.enable_plugin("Shop") is plugin
@@ -101,9 +101,9 @@ async def test_plugin_in_quarantine_is_tried_again() -> None:
     assert shop.open == 0
 
 
-async def test_calls_in_flight_have_their_time_and_then_end(autojump_clock: trio.testing.MockClock) -> None:
+async def test_calls_in_flight_are_cancelled_after_the_drain_timeout(autojump_clock: trio.testing.MockClock) -> None:
     shop = Shop()
-    server = Server(plugins=[shop, Neighbour()])
+    server = Server(plugins=[shop, OtherPlugin()])
     async with server.open(), mcptrio.connect(server) as client:
 
         async def dawdle() -> None:
@@ -126,7 +126,7 @@ async def test_calls_in_flight_have_their_time_and_then_end(autojump_clock: trio
 
 
 class Till:
-    """Asks the client, and records whether its caller and its lifespan are still there."""
+    """Sends a form to the client, and records whether its caller and its lifespan are still active."""
 
     def __init__(self) -> None:
         self.left: list[str] = []
@@ -145,9 +145,9 @@ class Till:
             self.left.append("handler")
 
 
-async def test_handlers_that_wait_for_an_answer_leave_before_their_lifespan() -> None:
+async def test_handlers_waiting_for_an_answer_end_before_their_lifespan_exits() -> None:
     till = Till()
-    server = Server(plugins=[till, Neighbour()])
+    server = Server(plugins=[till, OtherPlugin()])
     parked: list[int] = []
 
     async def disable(_: object) -> dict[str, bool]:
@@ -165,7 +165,7 @@ async def test_handlers_that_wait_for_an_answer_leave_before_their_lifespan() ->
 
 
 class Sulky:
-    """Its lifespan raises at the end."""
+    """A plugin whose lifespan raises at exit."""
 
     @hookimpl
     @asynccontextmanager
@@ -174,16 +174,16 @@ class Sulky:
         raise RuntimeError("not without me")
 
 
-async def test_plugin_that_fails_when_it_is_disabled_is_disabled() -> None:
-    server = Server(plugins=[Sulky(), Neighbour()])
+async def test_plugin_whose_lifespan_fails_at_exit_is_disabled() -> None:
+    server = Server(plugins=[Sulky(), OtherPlugin()])
     async with server.open():
         plugin = await server.disable_plugin("Sulky")
-        assert (plugin.state, plugin.fault) == ("disabled", "lifespan failed: not without me")
+        assert (plugin.state, plugin.failure) == ("disabled", "lifespan failed: not without me")
         assert server.status.ready
 
 
 class Discreet:
-    """Registers a new secret at each start."""
+    """A plugin that registers a new secret at each start."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -242,7 +242,7 @@ class Shelf:
 
 
 async def test_plugin_cannot_remove_tools_of_another_plugin() -> None:
-    server = Server(plugins=[Neighbour(), Shelf(), Thief()])
+    server = Server(plugins=[OtherPlugin(), Shelf(), Thief()])
     async with server.open(), mcptrio.connect(server) as client:
         assert (await client.call_tool("steal")).structured_content == [False] * 5
         assert (await client.call_tool("leave")).structured_content == [True, False]
@@ -251,7 +251,7 @@ async def test_plugin_cannot_remove_tools_of_another_plugin() -> None:
         assert [each.uri async for each in client.resources()] == ["shelf://one"]
 
 
-async def test_unknown_plugin_is_named() -> None:
+async def test_error_names_the_unknown_plugin() -> None:
     server = Server(plugins=[Shop()])
     async with server.open():
         for change in (server.enable_plugin, server.disable_plugin):
@@ -259,7 +259,7 @@ async def test_unknown_plugin_is_named() -> None:
                 await change("Shoe")
 
 
-async def test_plugin_disabled_before_the_server_is_open_stays_so() -> None:
+async def test_plugin_disabled_before_the_server_opens_stays_disabled() -> None:
     shop = Shop()
     server = Server(plugins=[shop])
     await server.disable_plugin("Shop")
@@ -271,7 +271,7 @@ async def test_plugin_disabled_before_the_server_is_open_stays_so() -> None:
 
 
 class Slow:
-    """Its lifespan yields when the test allows it."""
+    """A plugin whose lifespan yields when the test allows it."""
 
     def __init__(self) -> None:
         self.is_opening = trio.Event()
@@ -293,7 +293,7 @@ class Slow:
 @pytest.mark.parametrize("is_just_open", [False, True], ids=["still opening", "just open"])
 async def test_server_stops_while_a_plugin_starts(is_just_open: bool) -> None:
     slow = Slow()
-    server = Server(plugins=[slow, Neighbour()])
+    server = Server(plugins=[slow, OtherPlugin()])
     await server.disable_plugin("Slow")
     with trio.fail_after(30):
         async with trio.open_nursery() as outside:
@@ -305,7 +305,7 @@ async def test_server_stops_while_a_plugin_starts(is_just_open: bool) -> None:
     assert slow.said == ["opening", "left"]
 
 
-async def test_plugin_that_goes_while_the_server_opens_is_not_opened() -> None:
+async def test_plugin_removed_while_the_server_opens_is_not_started() -> None:
     slow, other = Slow(), Shop()
     server = Server(plugins=[slow, other])
     with trio.fail_after(30):
@@ -324,7 +324,7 @@ async def test_plugin_that_goes_while_the_server_opens_is_not_opened() -> None:
 
 
 class Sleeper(Slow):
-    """Has one entry of each kind; none may be used before its lifespan has yielded."""
+    """A plugin with one entry of each kind, which must not be used before its lifespan has yielded."""
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
@@ -361,9 +361,9 @@ class Sleeper(Slow):
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_nothing_of_a_plugin_is_offered_before_its_lifespan_has_yielded(revision: str) -> None:
+async def test_plugin_offers_nothing_before_its_lifespan_has_yielded(revision: str) -> None:
     sleeper = Sleeper()
-    server = Server(plugins=[sleeper, Neighbour(), Shelf()])
+    server = Server(plugins=[sleeper, OtherPlugin(), Shelf()])
     await server.disable_plugin("Sleeper")
     async with (
         server.open(),
@@ -398,11 +398,11 @@ async def test_plugin_whose_lifespan_does_not_yield_does_not_block_others(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     slow = Slow()
-    server = Server(plugins=[slow, Neighbour()], settings=ServerSettings(timeouts=Timeouts(start=7)))
+    server = Server(plugins=[slow, OtherPlugin()], settings=ServerSettings(timeouts=Timeouts(start=7)))
     async with server.open(), mcptrio.connect(server) as client:
         assert trio.current_time() == pytest.approx(7)
         plugin = server.plugins.plugins["Slow"]
-        assert (plugin.state, plugin.fault) == (
+        assert (plugin.state, plugin.failure) == (
             "quarantined",
             "lifespan failed: it did not yield within 7 s (timeouts.start)",
         )
@@ -411,8 +411,8 @@ async def test_plugin_whose_lifespan_does_not_yield_does_not_block_others(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.enable_plugin, "Slow")
             await trio.sleep(1)
-            await server.disable_plugin("Neighbour")
-            await server.enable_plugin("Neighbour")
+            await server.disable_plugin("OtherPlugin")
+            await server.enable_plugin("OtherPlugin")
             assert trio.current_time() == pytest.approx(8)
         assert trio.current_time() == pytest.approx(14)
         assert plugin.state == "quarantined"
@@ -420,11 +420,11 @@ async def test_plugin_whose_lifespan_does_not_yield_does_not_block_others(
         assert (await server.enable_plugin("Slow")).state == "running"
 
 
-async def test_plugin_that_is_disabled_while_it_opens_is_not_waited_for(
+async def test_plugin_disabled_during_its_start_is_not_awaited(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     slow = Slow()
-    server = Server(plugins=[slow, Neighbour()])
+    server = Server(plugins=[slow, OtherPlugin()])
     async with trio.open_nursery() as outside:
 
         async def disable() -> None:
@@ -439,7 +439,7 @@ async def test_plugin_that_is_disabled_while_it_opens_is_not_waited_for(
 
 
 class Quitter(Shop):
-    """Disables itself from one of its own tools."""
+    """A plugin that disables itself from one of its own tools."""
 
     server: Server
 
@@ -451,7 +451,7 @@ class Quitter(Shop):
 
 async def test_tool_can_disable_its_own_plugin(autojump_clock: trio.testing.MockClock) -> None:
     quitter = Quitter()
-    server = quitter.server = Server(plugins=[quitter, Neighbour()])
+    server = quitter.server = Server(plugins=[quitter, OtherPlugin()])
     async with server.open(), mcptrio.connect(server) as client:
         with pytest.raises(MCPError, match="quit was ended: the plugin was disabled"):
             await client.call_tool("quit")
@@ -463,7 +463,7 @@ async def test_tool_can_disable_its_own_plugin(autojump_clock: trio.testing.Mock
 
 async def test_disabling_continues_when_its_caller_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
     shop = Shop()
-    server = Server(plugins=[shop, Neighbour()])
+    server = Server(plugins=[shop, OtherPlugin()])
     async with server.open(), mcptrio.connect(server) as client, trio.open_nursery() as nursery:
 
         async def dawdle() -> None:
@@ -472,11 +472,11 @@ async def test_disabling_continues_when_its_caller_is_cancelled(autojump_clock: 
 
         nursery.start_soon(dawdle)
         await shop.begun.wait()
-        with trio.move_on_after(1) as patience:
+        with trio.move_on_after(1) as scope:
             await server.disable_plugin("Shop")
-        assert patience.cancelled_caught
+        assert scope.cancelled_caught
         assert shop.open == 1
-        # A second one waits for what the first has begun.
+        # A second call waits for the disabling that the first has begun.
         await server.disable_plugin("Shop")
         assert shop.open == 0
         assert trio.current_time() == pytest.approx(5, abs=0.1)

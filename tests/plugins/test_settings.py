@@ -1,4 +1,4 @@
-"""The settings of a plugin: their places, and the errors of invalid ones."""
+"""The settings of a plugin: where they are read from, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def configured(table: dict[str, Any], **environ: str) -> Config:
     return seen  # type: ignore[no-any-return]
 
 
-def test_without_any_setting_there_are_the_defaults() -> None:
+def test_missing_settings_have_their_defaults() -> None:
     assert configured({}) == Config()
 
 
-def test_settings_become_what_the_class_says() -> None:
+def test_settings_are_converted_to_the_types_of_the_class() -> None:
     table = {
         "count": 7,
         "ratio": 2,
@@ -126,7 +126,7 @@ async def test_every_hook_gets_the_same_settings() -> None:
         ("MCPTRIO_PLUGIN_REMOTES", '{"one": {"url": "u"}}', "remotes", {"one": Remote(url="u")}),
     ],
 )
-def test_environment_wins_over_the_table(variable: str, text: str, name: str, value: object) -> None:
+def test_environment_overrides_the_table(variable: str, text: str, name: str, value: object) -> None:
     assert getattr(configured({"count": 9}, **{variable: text}), name) == value
 
 
@@ -156,7 +156,7 @@ def test_environment_wins_over_the_table(variable: str, text: str, name: str, va
         ({"count": 14}, "plugins.Plugin.count: expected another one, got 14"),
     ],
 )
-def test_what_does_not_fit_is_named(table: dict[str, Any], said: str) -> None:
+def test_error_names_the_invalid_setting(table: dict[str, Any], said: str) -> None:
     with pytest.raises(PluginError) as raised:
         configured(table)
     assert str(raised.value).endswith(said)
@@ -175,12 +175,12 @@ def test_what_does_not_fit_is_named(table: dict[str, Any], said: str) -> None:
         ),
     ],
 )
-def test_variable_that_does_not_fit_is_named(variable: str, text: str, said: str) -> None:
+def test_error_names_the_invalid_environment_variable(variable: str, text: str, said: str) -> None:
     with pytest.raises(PluginError, match=said):
         configured({}, **{variable: text})
 
 
-def test_references_are_followed(tmp_path: Path) -> None:
+def test_references_in_settings_are_resolved(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from a file\n")
     plugin = Plugin()
     table = {
@@ -209,7 +209,7 @@ def test_references_are_followed(tmp_path: Path) -> None:
         ({"$file": "binary"}, "binary: expected UTF-8"),
     ],
 )
-def test_reference_that_leads_nowhere_is_named(tmp_path: Path, value: object, said: str) -> None:
+def test_error_names_the_unresolved_reference(tmp_path: Path, value: object, said: str) -> None:
     (tmp_path / "large").write_bytes(b"x" * 70_000)
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     tables = PluginTables(tables={"Plugin": {"title": value}}, folder=tmp_path, environ={})
@@ -228,7 +228,7 @@ def test_reference_that_leads_nowhere_is_named(tmp_path: Path, value: object, sa
         ("code", "plugins.Plugin.code: its value does not fit"),
     ],
 )
-def test_what_is_referred_to_is_not_shown_where_it_does_not_fit(key: str, said: str) -> None:
+def test_error_does_not_show_the_referenced_value(key: str, said: str) -> None:
     @frozen(kw_only=True)
     class Guarded(Config):
         code: str = field(default="", validator=validators.max_len(3))
@@ -249,18 +249,18 @@ def test_setting_of_a_private_field_has_its_public_name() -> None:
     assert PluginTables(environ={"MCPTRIO_X_LEVEL": "3"}).of("x", Private) == Private(3)
 
 
-def test_file_and_line_are_named(tmp_path: Path) -> None:
+def test_error_names_file_and_line_of_a_setting(tmp_path: Path) -> None:
     path = tmp_path / "mcptrio.toml"
     path.write_text('[server]\nname = "x"\n\n[plugins.Plugin]\nloud = true\ncount = "seven"\n')
     read = load_config(path)
     tables = PluginTables(tables=read.plugins, folder=tmp_path, error=read.error, environ={})
     server = Server(plugins=[Plugin()], config=tables)
-    assert server.plugins.plugins["Plugin"].fault == (
+    assert server.plugins.plugins["Plugin"].failure == (
         f"{path}:6: plugins.Plugin.count: expected an integer, got 'seven'"
     )
 
 
-def test_wrong_settings_cost_that_plugin_only() -> None:
+def test_invalid_settings_affect_their_plugin_only() -> None:
     class Other:
         @tool
         def works(self) -> str:
@@ -277,16 +277,16 @@ def test_wrong_settings_cost_that_plugin_only() -> None:
         (frozen(type("NoDefault", (), {"__annotations__": {"x": int}})), "expected a default for NoDefault.x"),
         (
             frozen(type("Taken", (), {"__annotations__": {"timeout": float}, "timeout": 1.0})),
-            "timeout is a setting of the server's own",
+            "expected a name that is no setting of the server, got Taken.timeout",
         ),
     ],
 )
-def test_class_that_cannot_be_used_is_refused(cls: type[Any], said: str) -> None:
+def test_unusable_settings_class_is_refused(cls: type[Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         PluginTables().of("x", cls)
 
 
-def test_secret_does_not_show_itself() -> None:
+def test_secret_is_not_shown_by_repr() -> None:
     secret = Secret("hush")
     assert secret.reveal() == "hush"
     assert "hush" not in f"{secret} {secret!r} {Config(token=secret)}"

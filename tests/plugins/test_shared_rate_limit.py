@@ -1,4 +1,4 @@
-"""The plugin ``rate_limit`` on several replicas: one limit for all of them, and a part of it while the store fails."""
+"""The plugin ``rate_limit`` on several replicas: one shared limit, and a share of it while the store fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANN, BOB = Principal(subject="ann"), Principal(subject="bob")
 
 @define
 class Faulty:
-    """Quotas in a store that fails while ``is_away``."""
+    """Quotas in a store that fails while ``is_away`` is set."""
 
     quotas: QuotaStore
     is_away: bool = False
@@ -61,7 +61,7 @@ async def replicas(stores: Stores, config: RateLimitConfig, count: int = 2) -> A
         ]
 
 
-async def test_the_rate_holds_over_all_replicas(autojump_clock: Any) -> None:
+async def test_rate_is_shared_by_all_replicas(autojump_clock: Any) -> None:
     async with replicas(memory_stores(), RateLimitConfig(per_second=2, burst=4)) as [one, two]:
         assert not await calls(one, 3, ANN)
         refused = await calls(two, 3, ANN)
@@ -73,7 +73,7 @@ async def test_the_rate_holds_over_all_replicas(autojump_clock: Any) -> None:
         assert len(await calls(one, 3, ANN)) == 1
 
 
-async def test_quotas_hold_over_all_replicas(autojump_clock: Any) -> None:
+async def test_quotas_are_shared_by_all_replicas(autojump_clock: Any) -> None:
     config = RateLimitConfig(per_second=1000, burst=1000, quotas={"hour": 4, "day": 6})
     async with replicas(memory_stores(), config) as [one, two]:
         assert not await calls(one, 2, ANN)
@@ -92,8 +92,8 @@ async def test_quotas_hold_over_all_replicas(autojump_clock: Any) -> None:
         assert refused.data["retryAfter"] == pytest.approx(86_400 / 6 - 2703, abs=1)
 
 
-async def test_a_refused_request_that_is_repeated_takes_nothing(autojump_clock: Any) -> None:
-    """Not from the shorter quotas either, and the store is not asked for it."""
+async def test_repeated_refused_request_consumes_no_quota(autojump_clock: Any) -> None:
+    """The shorter quotas are not consumed either, and the store is not queried."""
     config = RateLimitConfig(per_second=1000, burst=1000, quotas={"minute": 10, "day": 3})
     stores, quotas = faulty()
     async with replicas(stores, config, 1) as [one]:
@@ -103,7 +103,7 @@ async def test_a_refused_request_that_is_repeated_takes_nothing(autojump_clock: 
         assert not await calls(one, 1, ANN)
 
 
-async def test_one_tool_counts_as_several_requests(autojump_clock: Any) -> None:
+async def test_weighted_tool_counts_as_several_requests_on_all_replicas(autojump_clock: Any) -> None:
     config = RateLimitConfig(per_second=1, burst=10, quotas={"day": 25}, costs={"fail": 9, "write": 30})
     async with replicas(memory_stores(), config) as [one, two]:
         assert not await calls(one, 1, ANN, "fail")
@@ -118,7 +118,7 @@ async def test_one_tool_counts_as_several_requests(autojump_clock: Any) -> None:
         assert refused.message.startswith("this counts as 30 requests")
 
 
-async def test_while_the_store_fails_each_replica_has_its_part(
+async def test_each_replica_enforces_its_share_while_the_store_fails(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mcptrio.rate_limit")
@@ -129,7 +129,7 @@ async def test_while_the_store_fails_each_replica_has_its_part(
         quotas.is_away = True
         for replica in (one, two):
             assert len(await calls(replica, 20, ANN)) == 16
-        # Each replica has asked once; until a second has passed it does not ask again.
+        # Each replica has queried the store once, and queries it again only after a second.
         assert quotas.asked == 2 * 2 + 2
         await trio.sleep(5)
         await calls(one, 1, ANN)
@@ -145,15 +145,44 @@ async def test_while_the_store_fails_each_replica_has_its_part(
     ]
 
 
-async def test_a_restart_does_not_give_a_new_quota(tmp_path: Path) -> None:
+async def test_store_that_fails_repeatedly_does_not_reset_the_share(autojump_clock: Any) -> None:
+    stores, quotas = faulty()
+    async with replicas(stores, RateLimitConfig(per_second=1000, burst=1000, quotas={"day": 8}), 1) as [one]:
+        refused = 0
+        for _ in range(3):
+            quotas.is_away = True
+            refused += len(await calls(one, 10, ANN))
+            quotas.is_away = False
+            await trio.sleep(2)
+            assert not await calls(one, 1, ANN)
+        # Two replicas: this one allows four in a day.
+        assert refused == 3 * 10 - 4
+
+
+async def test_share_is_of_the_replicas_at_the_time_of_the_failure(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    stores, quotas = faulty()
+    seen = [5]
+    stores = evolve(stores, status=lambda: StoreStatus(kind="memory", replicas=seen[0]))
+    async with replicas(stores, RateLimitConfig(per_second=0.001, burst=10), 1) as [one]:
+        quotas.is_away = True
+        assert len(await calls(one, 10, ANN)) == 8
+        seen[0] = 1
+        await trio.sleep(5)
+        assert len(await calls(one, 10, ANN)) == 10
+        assert "each of 5 replicas has its part" in caplog.text
+
+
+async def test_restart_does_not_reset_a_quota(tmp_path: Path) -> None:
     config = RateLimitConfig(per_second=1000, burst=1000, quotas={"week": 3})
     for refusals in (0, 1, 2):
         async with open_sqlite_stores(tmp_path / "shared.db") as stores, replicas(stores, config, 1) as [one]:
             assert len(await calls(one, 2, ANN)) == refusals
 
 
-async def test_the_memory_of_a_worker_is_not_shared(autojump_clock: Any) -> None:
-    """Without a store each worker limits as a single process does."""
+async def test_workers_without_a_store_limit_independently(autojump_clock: Any) -> None:
+    """Each worker limits like a single process."""
     limit = RateLimit(RateLimitConfig(per_second=1000, burst=1000, quotas={"hour": 3}))
     server = Server(plugins=[Desk(), limit])
 

@@ -42,7 +42,7 @@ class Desk:
         return ""
 
 
-async def test_rate_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rate_is_limited_per_caller(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=2, burst=2))
     server = Server(plugins=[Desk(), limit])
     async with server.open() as running, trio.open_nursery() as nursery:
@@ -64,7 +64,7 @@ async def test_rate_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
 
         assert await refused("one", 4) == 2
         assert await refused("another", 2) == 0
-        # A new connection of the same client is the same principal.
+        # A new connection of the same client has the same principal.
         assert await refused("one", 1) == 1
         await trio.sleep(1)
         assert await refused("one", 2) == 0
@@ -72,7 +72,7 @@ async def test_rate_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_rate_of_each_tool_for_everybody(autojump_clock: trio.testing.MockClock) -> None:
+async def test_rate_can_be_limited_per_tool_for_all_callers(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=1, burst=1, by="everybody", each=True))
     server = Server(plugins=[Desk(), limit])
     async with server.open(), mcptrio.connect(server) as client:
@@ -86,7 +86,7 @@ async def test_rate_of_each_tool_for_everybody(autojump_clock: trio.testing.Mock
 async def calls(
     running: RunningServer, count: int, principal: Principal | None = None, name: str = "write"
 ) -> list[MCPError]:
-    """Call so often in a conversation of its own. Returns what was refused."""
+    """Call the tool ``count`` times in a separate session. Return the refused calls."""
     refused: list[MCPError] = []
     ours, theirs = memory_channel_pair()
     async with trio.open_nursery() as nursery:
@@ -101,7 +101,7 @@ async def calls(
     return refused
 
 
-async def test_quotas_of_a_caller(autojump_clock: trio.testing.MockClock) -> None:
+async def test_quotas_are_enforced_per_caller(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=1000, burst=1000, quotas={"hour": 3, "day": 5}))
     one, other = Principal(subject="one", issuer="a"), Principal(subject="one", issuer="b")
     server = Server(plugins=[Desk(), limit])
@@ -124,7 +124,7 @@ async def test_quotas_of_a_caller(autojump_clock: trio.testing.MockClock) -> Non
         assert not await calls(running, 3, one)
 
 
-async def test_limits_of_some(autojump_clock: trio.testing.MockClock) -> None:
+async def test_overrides_apply_to_their_subjects_and_clients(autojump_clock: trio.testing.MockClock) -> None:
     config = RateLimitConfig(
         per_second=1,
         burst=1,
@@ -144,7 +144,7 @@ async def test_limits_of_some(autojump_clock: trio.testing.MockClock) -> None:
         assert "the quota of 2 a day" in refused.message
 
 
-async def test_users_of_one_client_count_together(autojump_clock: trio.testing.MockClock) -> None:
+async def test_users_of_one_client_share_its_limit(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=0.001, burst=2, by="client"))
     server = Server(plugins=[Desk(), limit])
     async with server.open() as running:
@@ -154,7 +154,7 @@ async def test_users_of_one_client_count_together(autojump_clock: trio.testing.M
         assert not await calls(running, 1, Principal(subject="one", client_id="another"))
 
 
-async def test_one_tool_counts_as_several_requests(autojump_clock: trio.testing.MockClock) -> None:
+async def test_weighted_tool_counts_as_several_requests(autojump_clock: trio.testing.MockClock) -> None:
     config = RateLimitConfig(per_second=1, burst=10, quotas={"day": 25}, costs={"f*": 4, "fail": 9, "write": 30})
     server = Server(plugins=[Desk(), RateLimit(config)])
     async with server.open() as running:
@@ -170,7 +170,7 @@ async def test_one_tool_counts_as_several_requests(autojump_clock: trio.testing.
         assert refused.message.startswith("this counts as 30 requests")
 
 
-async def test_names_that_are_made_up_give_no_rate(autojump_clock: trio.testing.MockClock) -> None:
+async def test_invented_tool_names_get_no_limits_of_their_own(autojump_clock: trio.testing.MockClock) -> None:
     limit = RateLimit(RateLimitConfig(per_second=0.001, burst=1, each=True))
     server = Server(plugins=[Desk(), limit])
     async with server.open(), mcptrio.connect(server) as client:
@@ -201,14 +201,14 @@ def test_invalid_limits_are_reported(settings: dict[str, Any], said: str) -> Non
         tables.of("rate_limit", RateLimitConfig)
 
 
-def test_limits_as_the_configuration_has_them() -> None:
+def test_overrides_are_read_from_the_configuration() -> None:
     table = {"quotas": {"day": 9}, "subjects": {"one": {"burst": 2}}, "clients": {"two": {"quotas": {}}}}
     read = PluginTables(tables={"rate_limit": table}).of("rate_limit", RateLimitConfig)
     assert read.subjects["one"] == RateLimitOverride(burst=2)
     assert read.clients["two"].quotas == {}
 
 
-async def test_record_of_everything_that_was_begun(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+async def test_audit_log_records_every_started_request(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     path = tmp_path / "audit.jsonl"
     audit = AuditLog(AuditLogConfig(path=path, arguments="redacted"))
     server = Server(plugins=[Desk(), audit])
@@ -236,7 +236,7 @@ async def test_record_of_everything_that_was_begun(tmp_path: Path, autojump_cloc
 
 
 @pytest.mark.parametrize(("kept", "arguments"), [("none", None), ("names", ["password", "text"])])
-async def test_arguments_are_kept_as_the_operator_says(
+async def test_arguments_are_recorded_as_configured(
     kept: str, arguments: object, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="mcptrio.audit")
@@ -252,7 +252,7 @@ async def test_arguments_are_kept_as_the_operator_says(
 SECRETS = ("hunter-two", "abc-123-def", "1234567", "s3cr3t-in-list", "CUST-99-0001", "pin-code")
 
 
-async def test_secrets_are_nowhere_in_the_arguments(tmp_path: Path) -> None:
+async def test_secrets_in_arguments_are_not_recorded(tmp_path: Path) -> None:
     class Vault:
         @tool(input_schema={"type": "object"})
         async def open(self, anything: dict[str, Any]) -> str:
@@ -287,7 +287,7 @@ async def test_secrets_are_nowhere_in_the_arguments(tmp_path: Path) -> None:
     assert not [each for each in SECRETS if each in (tmp_path / "audit.jsonl").read_text()]
 
 
-async def test_secrets_that_a_plugin_names_are_not_kept(tmp_path: Path) -> None:
+async def test_secrets_registered_by_a_plugin_are_not_recorded(tmp_path: Path) -> None:
     class Hush:
         @hookimpl
         def setup(self, server: PluginSetup) -> None:
@@ -324,7 +324,7 @@ async def test_record_contains_the_caller(tmp_path: Path) -> None:
     assert "zzz" not in lines[0]
 
 
-async def test_what_a_client_makes_up_is_bounded(tmp_path: Path) -> None:
+async def test_recorded_client_values_are_bounded(tmp_path: Path) -> None:
     audit = AuditLog(AuditLogConfig(path=tmp_path / "audit.jsonl"))
     server = Server(plugins=[Desk(), audit])
     async with server.open(), mcptrio.connect(server) as client:
@@ -342,7 +342,7 @@ def test_invalid_pattern_is_reported() -> None:
         PluginTables(tables={"audit_log": {"secret_values": ["["]}}).of("audit_log", AuditLogConfig)
 
 
-async def test_large_arguments_are_left_out(tmp_path: Path) -> None:
+async def test_large_arguments_are_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     audit = AuditLog(AuditLogConfig(path=path, arguments="redacted"))
     server = Server(plugins=[Desk(), audit])
@@ -351,7 +351,7 @@ async def test_large_arguments_are_left_out(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["arguments"].startswith("[left out: ")
 
 
-def test_they_are_loaded_where_they_have_a_table(tmp_path: Path) -> None:
+def test_shipped_middleware_is_loaded_if_it_has_a_table(tmp_path: Path) -> None:
     (tmp_path / "desk.py").write_text("from mcptrio import tool\n\n\n@tool\ndef sit() -> str:\n    return 'sat'\n")
     (tmp_path / "mcptrio.toml").write_text(
         '[plugins.audit_log]\npath = "audit.jsonl"\n\n[plugins.rate_limit]\nper_second = 1\nburst = 1\n'

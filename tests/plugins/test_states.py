@@ -1,4 +1,4 @@
-"""After any concurrent actions, each plugin ends in one state, and its parts match the state."""
+"""After any concurrent actions, each plugin ends in one state, and its entries match the state."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Step: TypeAlias = tuple[Action, int, float, float | None]
 """The action, the plugin, the seconds before it, and the seconds until its caller is cancelled."""
 
 LONG = 1000.0
-"""Seconds after which everything that was begun has ended."""
+"""Seconds after which every started action has ended."""
 
 
 @define(eq=False)
 class Part:
-    """A plugin that takes its time.
+    """A plugin that starts and stops slowly.
 
     Args:
         entering, leaving: seconds.
@@ -42,7 +42,7 @@ class Part:
     open: int = 0
     working: int = 0
     broken: trio.Event | None = None
-    """Set, it makes the lifespan fail."""
+    """Set to make the lifespan fail."""
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
@@ -111,7 +111,7 @@ async def run(parts: list[Part], steps: list[Step]) -> None:
     manager = PluginManager()
     plugins = [manager.register(part, f"part{part.number}") for part in parts]
     server = Server(plugins=manager, settings=ServerSettings(timeouts=Timeouts(start=2.0, shutdown=1.0)))
-    # The clock has somewhere to jump to where everything waits for ever.
+    # The clock needs a time to jump to if all tasks wait for ever.
     with trio.fail_after(10 * LONG):
         await run_steps(server, parts, plugins, steps)
     assert [(part.open, part.working) for part in parts] == [(0, 0)] * len(parts)
@@ -138,7 +138,7 @@ async def run_steps(server: Server, parts: list[Part], plugins: list[Plugin], st
         }
 
 
-# Exact in binary, so that sums of them are as well: a jump of the clock by a rounding error would not move it.
+# Exact in binary, so that their sums are exact too: a jump of the clock by a rounding error would not move it.
 TIMES = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 3.0])
 STEPS = st.lists(
     st.tuples(
@@ -154,7 +154,7 @@ STEPS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS, entering=TIMES, leaving=st.sampled_from([0.0, 0.5, 5.0]))
 @example(
-    # A lifespan that takes long to fail, when its plugin has another one already.
+    # A lifespan that takes long to fail, while its plugin already has another one.
     steps=[("fail", 0, 1.5, None), ("renew", 0, 3.0, None)],
     entering=0.0,
     leaving=5.0,
@@ -164,7 +164,7 @@ STEPS = st.lists(
     entering=1.0,
     leaving=0.0,
 )
-def test_a_plugin_has_what_fits_its_state(steps: list[Step], entering: float, leaving: float) -> None:
+def test_entries_of_a_plugin_match_its_state(steps: list[Step], entering: float, leaving: float) -> None:
     parts = [Part(0, entering, leaving), Part(1, 0.0, leaving)]
 
     trio.run(run, parts, steps, clock=trio.testing.MockClock(autojump_threshold=0))

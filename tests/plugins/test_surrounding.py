@@ -1,4 +1,4 @@
-"""Plugins that leave while requests are inside of their middleware or their ASGI applications."""
+"""Plugins that stop while requests are within their middleware or their ASGI applications."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAIT_TIMEOUT = 60.0
 
 
 class Guard:
-    """Looks after each request whether its lifespan is still open."""
+    """Checks after each request whether its lifespan is still open."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -46,7 +46,7 @@ class Guard:
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        # Inside the middleware of Slow.
+        # Runs inside the middleware of Slow.
         server.add_middleware(self.guard, order=10)
 
     async def guard(self, request: Any, proceed: Callable[[], Awaitable[Any]]) -> Any:
@@ -86,7 +86,7 @@ async def disable(server: Server, name: str, gone: trio.Event) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_request_inside_of_middleware_ends_before_the_lifespan(
+async def test_request_inside_middleware_ends_before_the_lifespan_exits(
     revision: str, autojump_clock: trio.testing.MockClock
 ) -> None:
     guard, worker, gone = Guard(), Worker(), trio.Event()
@@ -115,7 +115,7 @@ async def test_request_inside_of_middleware_ends_before_the_lifespan(
 
 
 class Slow:
-    """Lets requests wait before they reach the middleware of Guard."""
+    """Delays requests before they reach the middleware of Guard."""
 
     def __init__(self) -> None:
         self.begun, self.gate = trio.Event(), trio.Event()
@@ -131,7 +131,7 @@ class Slow:
         return await proceed()
 
 
-async def test_request_that_has_yet_to_reach_middleware_counts_too(autojump_clock: trio.testing.MockClock) -> None:
+async def test_request_that_has_not_reached_the_middleware_is_awaited(autojump_clock: trio.testing.MockClock) -> None:
     guard, worker, slow, gone = Guard(), Worker(), Slow(), trio.Event()
     worker.gate.set()
     server = Server(plugins=[guard, worker, slow])
@@ -146,7 +146,7 @@ async def test_request_that_has_yet_to_reach_middleware_counts_too(autojump_cloc
         assert guard.left == [("tools/call", True)]
 
 
-async def test_request_inside_of_middleware_that_takes_too_long_is_ended(
+async def test_request_inside_middleware_is_cancelled_after_the_timeout(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     guard, worker = Guard(), Worker()
@@ -165,7 +165,7 @@ async def test_request_inside_of_middleware_that_takes_too_long_is_ended(
         assert (guard.left, guard.is_open) == ([("tools/call", True)], False)
 
 
-async def test_streams_inside_of_middleware_end_at_once(autojump_clock: trio.testing.MockClock) -> None:
+async def test_streams_inside_middleware_end_at_once(autojump_clock: trio.testing.MockClock) -> None:
     guard, worker = Guard(), Worker()
     server = Server(plugins=[guard, worker])
     async with server.open(), mcptrio.connect(server) as client:
@@ -180,7 +180,7 @@ async def test_streams_inside_of_middleware_end_at_once(autojump_clock: trio.tes
             assert await client.tools().all() == ()
 
 
-async def test_request_can_disable_the_plugin_whose_middleware_is_around_it(
+async def test_request_can_disable_the_plugin_whose_middleware_wraps_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     guard, worker = Guard(), Worker()
@@ -190,7 +190,7 @@ async def test_request_can_disable_the_plugin_whose_middleware_is_around_it(
         assert (guard.is_open, trio.current_time()) == (False, pytest.approx(0))
 
 
-async def test_record_of_a_call_in_flight_is_made_when_the_audit_log_is_disabled(
+async def test_call_in_flight_is_recorded_when_the_audit_log_is_disabled(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     worker, gone = Worker(), trio.Event()
@@ -208,7 +208,7 @@ async def test_record_of_a_call_in_flight_is_made_when_the_audit_log_is_disabled
 
 
 class Listener:
-    """Hears a notification, and is busy with it for ever."""
+    """Handles a notification without end."""
 
     def __init__(self) -> None:
         self.begun, self.ended = trio.Event(), trio.Event()
@@ -222,7 +222,7 @@ class Listener:
             self.ended.set()
 
 
-async def test_listener_of_notifications_that_takes_too_long_is_cancelled(
+async def test_notification_handler_is_cancelled_after_the_timeout(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     listener = Listener()
@@ -237,7 +237,7 @@ async def test_listener_of_notifications_that_takes_too_long_is_cancelled(
 
 
 class Pages:
-    """An application that works with what its lifespan opened."""
+    """An application that uses a resource of its lifespan."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -279,7 +279,7 @@ async def paged(
             nursery.cancel_scope.cancel()
 
 
-async def test_request_to_an_application_ends_before_the_lifespan() -> None:
+async def test_request_to_a_plugin_application_ends_before_the_lifespan_exits() -> None:
     pages, gone = Pages(), trio.Event()
     statuses: list[int] = []
     async with paged(pages, shutdown=WAIT_TIMEOUT) as (server, nursery, get):
@@ -299,7 +299,7 @@ async def test_request_to_an_application_ends_before_the_lifespan() -> None:
     assert statuses == [204]
 
 
-async def test_request_to_an_application_that_takes_too_long_is_cancelled() -> None:
+async def test_request_to_a_plugin_application_is_cancelled_after_the_timeout() -> None:
     pages = Pages()
     statuses: list[int] = []
     async with paged(pages, shutdown=0.1) as (server, _, get), trio.open_nursery() as looking:

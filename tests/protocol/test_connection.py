@@ -1,4 +1,4 @@
-"""One connection without a wire: its events, and its robustness against any input."""
+"""One connection without a transport: its events, and its robustness against any input."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def refused(peer: Connection, message: Message) -> ErrorResponse:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
-def test_the_handshake_settles_the_revision(version: str) -> None:
+def test_handshake_negotiates_the_revision(version: str) -> None:
     peer = ready(version)
 
     assert peer.peer is not None
@@ -85,7 +85,7 @@ def test_the_handshake_settles_the_revision(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", MODERN, "", "2025-11-25 "])
-def test_an_unknown_version_is_answered_with_our_newest_of_the_handshake(version: str) -> None:
+def test_unknown_version_is_answered_with_the_newest_handshake_revision(version: str) -> None:
     request = connection().receive(initialize(version=version))
 
     assert isinstance(request, RequestReceived)
@@ -103,14 +103,14 @@ def test_a_refused_initialize_can_be_repeated() -> None:
 
 
 @pytest.mark.parametrize("params", [None, {}, {"protocolVersion": 5}, {"protocolVersion": "2025-11-25"}])
-def test_an_initialize_that_is_wrong_changes_nothing(params: Any) -> None:
+def test_invalid_initialize_changes_nothing(params: Any) -> None:
     peer = connection()
 
     assert refused(peer, Request(1, "initialize", params)).code == -32602
     assert (peer.phase, peer.in_flight) == (Phase.NEW, {})
 
 
-def test_a_client_cannot_have_much_kept_of_itself() -> None:
+def test_client_info_and_capabilities_over_the_size_limit_are_refused() -> None:
     peer = connection()
     for member in ("clientInfo", "capabilities"):
         request = initialize()
@@ -120,7 +120,7 @@ def test_a_client_cannot_have_much_kept_of_itself() -> None:
     assert (peer.phase, peer.in_flight) == (Phase.NEW, {})
 
 
-def test_before_initialize_there_is_ping_only() -> None:
+def test_only_ping_is_accepted_before_initialize() -> None:
     peer = connection()
 
     assert isinstance(peer.receive(Request(1, "ping")), RequestReceived)
@@ -134,7 +134,7 @@ def test_second_initialize_is_refused() -> None:
     assert refused(peer, initialize(9)).code == -32600
 
 
-def test_both_eras_on_one_connection() -> None:
+def test_both_eras_are_accepted_on_one_connection() -> None:
     peer = ready("2025-03-26")
     old, new = peer.receive(Request(1, "tools/list")), peer.receive(modern(2, "tools/list"))
 
@@ -147,7 +147,7 @@ def test_both_eras_on_one_connection() -> None:
     ("meta", "code"),
     [
         ({_PREFIX + "protocolVersion": "1999-01-01", _PREFIX + "clientCapabilities": {}}, -32022),
-        # A revision of the handshake is none that a request can bring.
+        # A handshake revision is refused in an envelope.
         ({_PREFIX + "protocolVersion": "2025-11-25", _PREFIX + "clientCapabilities": {}}, -32022),
         ({_PREFIX + "protocolVersion": MODERN}, -32602),
         ({_PREFIX + "clientCapabilities": {}}, -32602),
@@ -157,7 +157,7 @@ def test_both_eras_on_one_connection() -> None:
         ({_PREFIX + "protocolVersion": MODERN, _PREFIX + "clientCapabilities": {}, _PREFIX + "clientInfo": 1}, -32602),
     ],
 )
-def test_an_envelope_that_is_wrong(meta: Any, code: int) -> None:
+def test_invalid_envelope_is_refused(meta: Any, code: int) -> None:
     peer = connection()
     reply = refused(peer, Request("x", "tools/list", {"_meta": meta}))
 
@@ -175,7 +175,7 @@ def test_an_envelope_that_is_wrong(meta: Any, code: int) -> None:
         {_PREFIX + "clientCapabilities": None},
     ],
 )
-def test_an_envelope_is_checked_although_a_similar_one_was_accepted(meta: Any) -> None:
+def test_envelope_similar_to_an_accepted_one_is_checked(meta: Any) -> None:
     peer = connection()
     known = {_PREFIX + "clientInfo": INFO, _PREFIX + "logLevel": "info"}
     for accepted in (modern(1, "tools/list"), modern(2, "tools/list", **known), modern(3, "tools/list", **known)):
@@ -185,17 +185,17 @@ def test_an_envelope_is_checked_although_a_similar_one_was_accepted(meta: Any) -
     assert refused(peer, modern(5, "tools/list", **meta)).code == -32602
 
 
-def test_a_known_envelope_has_the_log_level_of_its_request() -> None:
+def test_cached_envelope_has_the_log_level_of_its_request() -> None:
     peer = connection()
     for level in ("info", "info", "error", None, None):
         meta = {_PREFIX + "logLevel": level} if level is not None else {}
         event = peer.receive(modern(level or "none", "tools/list", None, **meta))
         assert isinstance(event, RequestReceived)
         assert event.log_level == level
-        peer.silence(event)
+        peer.drop_response(event)
 
 
-def test_an_envelope_cannot_bring_a_notification_of_the_handshake() -> None:
+def test_handshake_notification_with_an_envelope_is_refused() -> None:
     meta = {_PREFIX + "protocolVersion": "2025-11-25", _PREFIX + "clientCapabilities": {}}
 
     assert isinstance(
@@ -206,7 +206,7 @@ def test_an_envelope_cannot_bring_a_notification_of_the_handshake() -> None:
 @pytest.mark.parametrize(
     "method", ["initialize", "ping", "logging/setLevel", "resources/subscribe", "nope", "acme/tell"]
 )
-def test_methods_the_stateless_revision_has_not(method: str) -> None:
+def test_methods_missing_from_the_stateless_revision_are_not_found(method: str) -> None:
     assert refused(connection(), modern(1, method)).code == -32601
 
 
@@ -217,7 +217,7 @@ def test_method_of_an_unadvertised_capability_is_not_found() -> None:
     assert isinstance(peer.receive(modern(2, "prompts/list")), RequestReceived)
 
 
-def test_an_id_is_free_again_after_its_answer_only() -> None:
+def test_id_can_be_reused_only_after_its_response() -> None:
     peer = ready()
     first = peer.receive(Request(1, "ping"))
     assert isinstance(first, RequestReceived)
@@ -229,7 +229,7 @@ def test_an_id_is_free_again_after_its_answer_only() -> None:
 
 
 @pytest.mark.parametrize("result", [5, "text", [1], None])
-def test_a_result_is_an_object(result: Any) -> None:
+def test_result_that_is_not_an_object_is_refused(result: Any) -> None:
     peer = ready()
     request = peer.receive(Request(1, "acme/ask"))
     assert isinstance(request, RequestReceived)
@@ -241,7 +241,7 @@ def test_a_result_is_an_object(result: Any) -> None:
 
 
 def test_a_result_in_wire_form_is_not_changed() -> None:
-    """It may be an author's constant."""
+    """The result may be a constant of the plugin's author."""
     peer = connection()
     request = peer.receive(modern(1, "acme/ask"))
     assert isinstance(request, RequestReceived)
@@ -254,14 +254,14 @@ def test_a_result_in_wire_form_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize("meta", [5, "x", [], None])
-def test_the_meta_of_a_custom_method_is_an_object(meta: Any) -> None:
+def test_meta_of_a_custom_method_must_be_an_object(meta: Any) -> None:
     peer = ready()
 
     assert refused(peer, Request(1, "acme/ask", {"_meta": meta})).code == -32602
     assert isinstance(peer.receive(Notification("acme/tell", {"_meta": meta})), Unexpected)
 
 
-def test_requests_of_ours_are_answered_once() -> None:
+def test_second_response_to_our_request_is_unexpected() -> None:
     peer = ready()
     assert peer.peer is not None
     ping = peer.request("ping", PingParams(), peer=peer.peer)
@@ -271,7 +271,7 @@ def test_requests_of_ours_are_answered_once() -> None:
     assert peer.pending == {}
 
 
-def test_an_error_is_an_answer() -> None:
+def test_error_response_answers_our_request() -> None:
     peer = ready()
     assert peer.peer is not None
     ping = peer.request("ping", PingParams(), peer=peer.peer)
@@ -282,17 +282,17 @@ def test_an_error_is_an_answer() -> None:
     assert (event.error.code, event.error.data) == (-1, {"a": 1})
 
 
-def test_an_answer_after_giving_up_is_unexpected() -> None:
+def test_response_to_an_abandoned_request_is_unexpected() -> None:
     peer = ready()
     assert peer.peer is not None
     ping = peer.request("ping", PingParams(), peer=peer.peer)
-    peer.give_up(ping.id)
+    peer.abandon(ping.id)
 
     assert isinstance(peer.receive(Response(ping.id, {})), Unexpected)
 
 
 @pytest.mark.parametrize("method", ["ping", "acme/own", "sampling/createMessage", "roots/list"])
-def test_the_stateless_revision_has_no_requests_of_ours(method: str) -> None:
+def test_requests_to_the_client_are_refused_in_the_stateless_revision(method: str) -> None:
     peer = connection()
     request = peer.receive(modern(1, "tools/list"))
     assert isinstance(request, RequestReceived)
@@ -318,7 +318,7 @@ def test_before_initialized_a_client_receives_logs_only() -> None:
     assert peer.notification("notifications/message", log, peer=peer.peer) is not None
 
 
-def test_ids_of_ours_differ_between_replicas() -> None:
+def test_our_request_ids_differ_between_replicas() -> None:
     here, there = ready(), connection(peer=ready().peer, initialized=True, id_prefix="r-")
     assert here.peer is not None
     assert there.peer is not None
@@ -328,7 +328,7 @@ def test_ids_of_ours_differ_between_replicas() -> None:
 
 
 @pytest.mark.parametrize("batch", [(), (Request(1, "ping"),), (Malformed(ErrorResponse(None, -32600, "x")),)])
-def test_arrays_are_for_one_revision(batch: Any) -> None:
+def test_arrays_are_accepted_in_one_revision_only(batch: Any) -> None:
     assert connection().batch_refusal(batch) is not None
     assert ready().batch_refusal(batch) is not None
     assert ready("2025-03-26").batch_refusal(batch) is None
@@ -336,7 +336,7 @@ def test_arrays_are_for_one_revision(batch: Any) -> None:
     assert ready("2025-03-26").batch_refusal((*batch, modern(1, "tools/list"))) is not None
 
 
-# Whatever a peer sends
+# Arbitrary input
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -383,15 +383,17 @@ messages = st.one_of(
 )
 steps = st.lists(
     st.tuples(st.just("receive"), messages)
-    | st.tuples(st.sampled_from(["result", "error", "silence", "ask", "give up"]), st.integers(0, 9)),
+    | st.tuples(st.sampled_from(["result", "error", "no response", "ask", "give up"]), st.integers(0, 9)),
     max_size=25,
 )
 
 
 @settings(max_examples=200, deadline=None)
 @given(steps, st.booleans())
-def test_no_sequence_of_messages_upsets_a_connection(sequence: list[tuple[str, Any]], handshake: bool) -> None:
-    """Every request gets one answer or silence, every answer of the peer is taken once, and nothing is kept."""
+def test_any_sequence_of_messages_leaves_the_connection_consistent(
+    sequence: list[tuple[str, Any]], handshake: bool
+) -> None:
+    """Each request gets at most one response, each response of the peer is accepted once, and no state is left."""
     peer = connection(handshake=handshake)
     requests: dict[Any, RequestReceived] = {}
     asked: set[Any] = set()
@@ -412,11 +414,11 @@ def test_no_sequence_of_messages_upsets_a_connection(sequence: list[tuple[str, A
         elif what == "ask" and peer.peer is not None and peer.phase is Phase.READY:
             asked.add(peer.request("ping", PingParams(), peer=peer.peer).id)
         elif what == "give up" and asked:
-            peer.give_up(asked.pop())
-        elif what in {"result", "error", "silence"} and requests:
+            peer.abandon(asked.pop())
+        elif what in {"result", "error", "no response"} and requests:
             request = requests.pop(sorted(requests, key=repr)[value % len(requests)])
-            if what == "silence":
-                peer.silence(request)
+            if what == "no response":
+                peer.drop_response(request)
             elif what == "error":
                 assert peer.error(request, MCPError("no")).id == request.id
             elif request.method.name == "initialize":
@@ -430,7 +432,7 @@ def test_no_sequence_of_messages_upsets_a_connection(sequence: list[tuple[str, A
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(json_values | st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": json_values, "method": methods})))
-def test_nothing_that_can_be_decoded_upsets_a_connection(values: list[Any]) -> None:
+def test_any_decodable_input_leaves_the_connection_consistent(values: list[Any]) -> None:
     import orjson
 
     peer = ready("2025-03-26")
@@ -441,6 +443,6 @@ def test_nothing_that_can_be_decoded_upsets_a_connection(values: list[Any]) -> N
         assert len(peer.in_flight) <= len(values) * 10
 
 
-def test_an_error_names_where_it_is() -> None:
+def test_error_message_names_the_place() -> None:
     with pytest.raises(InvalidParams, match=r"expected .* @ \$\.name, got"):
         REVISIONS[MODERN].structure({"name": 5}, REVISIONS[MODERN].server_methods["tools/call"].params)

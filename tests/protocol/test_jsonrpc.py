@@ -58,15 +58,15 @@ def test_an_encoded_message_is_one_line(message: Message) -> None:
 
 
 @given(st.binary())
-def test_decode_takes_any_bytes(data: bytes) -> None:
+def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
     assert decode(data) is not None
 
 
 @given(
     st.dictionaries(st.sampled_from(["jsonrpc", "id", "method", "params", "result", "error"]), values | st.just("2.0"))
 )
-def test_decode_takes_any_object(value: dict[str, Any]) -> None:
-    """And whatever it accepts is a message with the right types."""
+def test_any_object_is_decoded_or_refused(value: dict[str, Any]) -> None:
+    """Every accepted value is a message whose members have the right types."""
     incoming = decode(orjson.dumps(value))
 
     match incoming:
@@ -91,7 +91,7 @@ def test_decode_takes_any_object(value: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_every_kind_of_buffer_is_read(kind: Any) -> None:
+def test_every_buffer_type_is_decoded(kind: Any) -> None:
     deep = b'{"jsonrpc":"2.0","method":"m","params":{"a":%b}}' % (b"[" * 63 + b"]" * 63)
 
     assert decode(kind(line(id=1, method="ping"))) == Request(1, "ping")
@@ -181,7 +181,7 @@ def test_integers_beyond_64_bits_become_floats_and_are_no_ids() -> None:
 
 
 def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
-    """A notification of so many levels, itself and its params included."""
+    """A notification with this nesting depth, counting itself and its params."""
     inner = levels - 2
     return b'{"jsonrpc":"2.0","method":"m","params":{"a":%b}}' % (
         opening * inner + b"1" * (opening != b"[") + closing * inner
@@ -189,7 +189,7 @@ def nested(levels: int, opening: bytes = b"[", closing: bytes = b"]") -> bytes:
 
 
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
-def test_depth_is_bounded(opening: bytes, closing: bytes) -> None:
+def test_nesting_depth_is_bounded(opening: bytes, closing: bytes) -> None:
     assert isinstance(decode(nested(64, opening, closing)), Notification)
     for levels in (65, 66, 500, 1000, 49_000):
         reply = refusal(nested(levels, opening, closing))
@@ -197,13 +197,13 @@ def test_depth_is_bounded(opening: bytes, closing: bytes) -> None:
         assert "64" in reply.message
 
 
-def test_brackets_that_are_not_nested_are_not_depth() -> None:
+def test_sequential_brackets_do_not_count_as_depth() -> None:
     assert isinstance(decode(line(method="m", params={"rows": [[{}] for _ in range(500)]})), Notification)
     assert isinstance(decode(line(method="m", params={"text": "[{" * 500})), Notification)
     assert refusal(orjson.dumps("[" * 500)).code == -32600
 
 
-def test_size_is_bounded() -> None:
+def test_message_size_is_bounded() -> None:
     message = line(method="m", params={"text": "x" * 100})
 
     assert isinstance(decode(message, MessageLimits(bytes=len(message))), Notification)
@@ -213,7 +213,7 @@ def test_size_is_bounded() -> None:
     assert f"{len(message) - 1} bytes" in reply.message
 
 
-def test_batches() -> None:
+def test_batch_is_decoded_item_by_item_up_to_its_limit() -> None:
     ping = line(id=1, method="ping")
 
     assert refusal(b"[]").code == -32600
@@ -249,7 +249,7 @@ def test_an_unwritable_result_becomes_an_error_for_the_same_request(value: Any) 
 
 
 @pytest.mark.parametrize("value", UNWRITABLE, ids=lambda value: type(value).__name__)
-def test_everything_else_unwritable_is_written_as_far_as_it_goes(value: Any) -> None:
+def test_message_with_an_unwritable_value_keeps_its_other_values(value: Any) -> None:
     error = decode(encode(ErrorResponse(7, -32001, "broken \ud800", {"value": value})))
     request = decode(encode(Request(8, "sampling/createMessage", {"value": value, "kept": [1, "ü", None, 0.5, True]})))
     notification = decode(encode(Notification("notifications/message", {"value": value})))
@@ -261,7 +261,7 @@ def test_everything_else_unwritable_is_written_as_far_as_it_goes(value: Any) -> 
     assert isinstance(notification, Notification)
 
 
-def test_replacements() -> None:
+def test_unwritable_keys_and_values_are_replaced() -> None:
     params: Any = {1: "a", "big": -(2**63) - 1, "half": "x\udc00y", "pair": "\ud83d\ude00", "tuple": (object(), 2)}
 
     assert decode(encode(Notification("m", params))) == Notification(
@@ -269,7 +269,7 @@ def test_replacements() -> None:
     )
 
 
-def test_one_unwritable_message_does_not_spoil_its_batch() -> None:
+def test_unwritable_message_does_not_affect_its_batch() -> None:
     batch = decode(encode([Response(1, {"a": object()}), Response(2, {})]))
 
     assert isinstance(batch, Batch)
@@ -296,7 +296,7 @@ FULL = {
 
 @pytest.mark.parametrize("name", FULL)
 @pytest.mark.parametrize("answer", [False, True])
-def test_message_of_very_many_values_is_refused_before_it_is_parsed(name: str, answer: bool) -> None:
+def test_message_with_too_many_values_is_refused_before_parsing(name: str, answer: bool) -> None:
     item, problem = FULL[name]
     items = item * 60_000 + b"0"
     if answer:
@@ -310,7 +310,7 @@ def test_message_of_very_many_values_is_refused_before_it_is_parsed(name: str, a
     assert (received.reply.id, received.answers) == ((None, 7) if answer else (7, None))
 
 
-def test_id_behind_very_many_values_is_found() -> None:
+def test_id_after_very_many_values_is_found() -> None:
     received = decode(b'{"method":"m","params":{"a":[%b0]},"jsonrpc":"2.0","id":"x"}' % (b"[]," * 60_000))
 
     assert isinstance(received, Malformed)
@@ -333,7 +333,7 @@ def in_memory(value: Any) -> int:
     "item",
     [b"{}", b"[]", b'[{"a":{}}]', b"[1,2]", b'{"a":1,"b":[{}]}', b"1e5", b"123456", b'"text"', b'"' + b"x" * 99 + b'"'],
 )
-def test_weight_of_a_request_covers_its_memory(item: bytes) -> None:
+def test_weight_of_a_request_is_at_least_its_memory(item: bytes) -> None:
     received = decode(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[%b]}}' % b",".join([item] * 5000))
 
     assert isinstance(received, Request)
@@ -366,7 +366,7 @@ def test_meta_is_bounded() -> None:
     "value",
     [None, {"a": [None, "null", 1.5, True, 2**64 - 1, -(2**63)]}, ["é", ("a",)]],
 )
-def test_json_values_may_be_sent(value: Any) -> None:
+def test_json_values_can_be_sent(value: Any) -> None:
     require_json({"value": value}, "tools/call")
 
 
@@ -387,7 +387,7 @@ def test_value_without_a_json_form_is_refused(value: Any, problem: str) -> None:
     assert str(caught.value).startswith(f"tools/call: the parameters cannot be sent as JSON: {problem}")
 
 
-def test_a_circle_is_refused() -> None:
+def test_circular_value_is_refused() -> None:
     circle: dict[str, Any] = {}
     circle["a"] = circle
     with pytest.raises(LocalProtocolError, match="at most 200 levels"):
@@ -397,7 +397,7 @@ def test_a_circle_is_refused() -> None:
 @pytest.mark.parametrize(
     "message", [Response(1, {"a": "é"}), Request(1, "m", {"a": "é"}), Notification("m", {"a": "é"})]
 )
-def test_size_of_a_message(message: Message) -> None:
+def test_encoded_size_is_that_of_the_encoded_params_or_result(message: Message) -> None:
     assert encoded_size(message) == len(orjson.dumps({"a": "é"}))
     assert encoded_size([message, message]) == 2 * encoded_size(message)
 

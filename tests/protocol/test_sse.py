@@ -59,7 +59,7 @@ def test_every_line_end_in_data_arrives_as_a_line_feed(data: bytes) -> None:
 
 
 @given(streams, st.lists(st.integers(0, 200), max_size=20))
-def test_chunks_make_no_difference(stream: bytes, cuts: list[int]) -> None:
+def test_chunk_boundaries_do_not_change_the_events(stream: bytes, cuts: list[int]) -> None:
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     chunks = [stream[start:end] for start, end in itertools.pairwise(edges)]
 
@@ -68,12 +68,12 @@ def test_chunks_make_no_difference(stream: bytes, cuts: list[int]) -> None:
 
 
 @given(st.lists(st.binary()))
-def test_any_bytes_are_taken(chunks: list[bytes]) -> None:
+def test_any_bytes_are_decoded(chunks: list[bytes]) -> None:
     assert events(*chunks) == events(b"".join(chunks))
 
 
-def test_two_examples_of_the_standard() -> None:
-    """HTML 9.2.6: three blocks, of which the last is incomplete; and two events with a space less or more."""
+def test_examples_of_the_standard_are_decoded() -> None:
+    """HTML 9.2.6: three blocks, of which the last is incomplete; and two events with and without a space."""
     assert events(b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n") == [
         Event(data=b"first event", id="1"),
         Event(data=b"second event", id=""),
@@ -82,7 +82,7 @@ def test_two_examples_of_the_standard() -> None:
     assert events(b"data:test\n\ndata: test\n\n") == [Event(data=b"test")] * 2
 
 
-def test_line_ends_split_over_chunks() -> None:
+def test_line_ends_split_over_chunks_are_recognized() -> None:
     assert events(b"data: a\r", b"\ndata: b\r", b"\n", b"\r", b"\n") == [Event(data=b"a\nb")]
     assert events(b"data: a\r", b"\r", b"\n") == [Event(data=b"a")]
     assert events(b"data: a\r", b"", b"\n\n") == [Event(data=b"a")]
@@ -110,7 +110,7 @@ def test_last_event_id_persists_until_replaced() -> None:
     assert decoder.last_event_id == "8"
 
 
-def test_an_event_name_holds_for_one_event() -> None:
+def test_event_name_applies_to_one_event() -> None:
     assert events(b"event: endpoint\n\ndata: a\n\nevent: x\nevent: y\ndata: b\n\n") == [
         Event(data=b"a"),
         Event(data=b"b", event="y"),
@@ -121,7 +121,7 @@ def test_an_event_name_holds_for_one_event() -> None:
     ("value", "retry"),
     [("100", 100), ("0", 0), ("-1", None), ("1.5", None), ("", None), ("1 ", None), ("²", None), ("9" * 4000, None)],
 )
-def test_retry_takes_digits_only(value: str, retry: int | None) -> None:
+def test_retry_accepts_digits_only(value: str, retry: int | None) -> None:
     decoder = SSEDecoder()
     decoder.feed(f"retry: {value}\n\n".encode())
 
@@ -156,7 +156,7 @@ def test_fields_that_would_break_the_stream_are_refused(event: str | None, id: s
     ],
 )
 @pytest.mark.parametrize("step", [1, 7, 10_000])
-def test_size_is_bounded(stream: bytes, step: int) -> None:
+def test_event_size_is_bounded(stream: bytes, step: int) -> None:
     decoder = SSEDecoder(max_event_bytes=100)
     chunks = [stream[i : i + step] for i in range(0, len(stream), step)]
 
@@ -164,14 +164,14 @@ def test_size_is_bounded(stream: bytes, step: int) -> None:
         list(map(decoder.feed, chunks))
 
 
-def test_the_bound_is_for_one_event() -> None:
+def test_size_limit_applies_to_each_event() -> None:
     decoder = SSEDecoder(max_event_bytes=100)
 
     assert len(decoder.feed((b"data: " + b"x" * 90 + b"\n\n: comment\n") * 1000)) == 1000
 
 
 def test_many_small_chunks_take_linear_time() -> None:
-    """Many one-byte chunks of one line: a decoder that looks at the line again each time takes hours."""
+    """A decoder that scans the line again for each one-byte chunk would take hours."""
     decoder = SSEDecoder(max_event_bytes=1_000_000)
     start = time.process_time()
     for _ in range(200_000):

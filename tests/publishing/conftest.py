@@ -1,4 +1,4 @@
-"""Packages are made by a command, which needs no start from nothing."""
+"""Packages are built by a command that needs no cold start."""
 
 from __future__ import annotations
 

@@ -167,14 +167,14 @@ def test_server_json_of_several_plugins_and_a_url(folder: Path) -> None:
         (("-o", "own.py"), "--output: own.py exists; --force overwrites it"),
     ],
 )
-def test_what_the_registry_would_refuse_is_refused(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_metadata_that_the_registry_rejects_is_refused(folder: Path, args: tuple[str, ...], said: str) -> None:
     done = package(folder, "server-json", "--plugin=garden", *args)
 
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
 
 
-def test_a_bundle_is_the_same_each_time(folder: Path) -> None:
+def test_bundle_is_reproducible(folder: Path) -> None:
     archive = bundled(folder, "--plugin=garden", "--plugin=own.py")
     data = (folder / "ada-garden.mcpb").read_bytes()
     os.utime(folder / "own.py", (0, 0))
@@ -186,7 +186,7 @@ def test_a_bundle_is_the_same_each_time(folder: Path) -> None:
     assert {info.external_attr >> 16 for info in archive.infolist()} == {0o100644}
 
 
-def test_the_manifest_of_a_bundle(folder: Path) -> None:
+def test_manifest_of_a_bundle_describes_its_settings_and_tools(folder: Path) -> None:
     archive = bundled(folder, "--plugin=garden", "--plugin=own.py", "--license=MIT", "--display-name=Garden")
     told = json.loads(archive.read("manifest.json"))
     asked = told["user_config"]
@@ -213,7 +213,7 @@ def test_the_manifest_of_a_bundle(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("is_filled", [True, False], ids=["filled in", "left open"])
-async def test_a_bundle_starts_as_a_host_starts_it(folder: Path, is_filled: bool) -> None:
+async def test_bundle_starts_with_the_command_of_its_manifest(folder: Path, is_filled: bool) -> None:
     with bundled(folder, "--plugin=garden", "--plugin=own.py") as archive:
         archive.extractall(folder / "there")
     told = json.loads((folder / "there" / "manifest.json").read_text())["server"]["mcp_config"]
@@ -254,7 +254,7 @@ async def test_a_bundle_starts_as_a_host_starts_it(folder: Path, is_filled: bool
         (("--plugin=server.py",), "expected a file with another name than server.py"),
     ],
 )
-def test_a_bundle_that_would_not_work_is_not_made(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_bundle_that_would_not_work_is_refused(folder: Path, args: tuple[str, ...], said: str) -> None:
     (folder / "server.py").write_text(OWN)
     done = package(folder, "mcpb", "--name=x", "--author=Ada", *args)
 
@@ -263,7 +263,7 @@ def test_a_bundle_that_would_not_work_is_not_made(folder: Path, args: tuple[str,
     assert not list(folder.glob("*.mcpb"))
 
 
-def test_a_broken_plugin_is_not_packed(folder: Path) -> None:
+def test_broken_plugin_is_not_packaged(folder: Path) -> None:
     (folder / "own.py").write_text("raise RuntimeError('no such luck')")
     done = package(folder, "mcpb", "--name=x", "--author=Ada", "--plugin=own.py")
 
@@ -292,7 +292,7 @@ def test_omitted_members_are_absent() -> None:
     assert environ == {"MCPTRIO_A_D": "1", "OTHER": "", "MCPTRIO_A_F": f"/x{os.pathsep}/y"}
 
 
-def test_settings_without_source_are_found_all_the_same() -> None:
+def test_settings_without_source_code_are_found() -> None:
     made = attrs.make_class(
         "Made", {"key": attrs.field(type=Secret, default=None), "table": attrs.field(type=dict, factory=dict)}
     )
@@ -301,7 +301,7 @@ def test_settings_without_source_are_found_all_the_same() -> None:
     assert (setting.variable, setting.is_secret, setting.description) == ("MCPTRIO_MADE_KEY", True, "key")
 
 
-def test_setting_that_is_marked_as_secret_is_one() -> None:
+def test_setting_marked_as_secret_is_sensitive() -> None:
     made = attrs.make_class("Marked", {"pin": attrs.field(type=str, default="0000", metadata={"secret": True})})
 
     [setting] = settings_of("marked", made)

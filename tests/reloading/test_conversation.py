@@ -1,4 +1,4 @@
-"""The messages that a new worker needs, and those that the client must not see."""
+"""The messages that a new worker needs, and those that must not reach the client."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def acknowledged(id: RequestId) -> Notification:
     return Notification("notifications/subscriptions/acknowledged", {"_meta": {SUBSCRIPTION: id}})
 
 
-def test_a_silent_client_has_nothing_to_replay() -> None:
+def test_client_without_requests_has_no_messages_to_replay() -> None:
     talk: SessionState[str] = SessionState()
 
     assert talk.replay("new") == []
-    assert talk.news() == []
+    assert talk.list_changes() == []
 
 
 def test_accepted_requests_are_replayed_with_other_ids() -> None:
@@ -75,7 +75,7 @@ def test_refused_requests_are_not_replayed() -> None:
     assert told(talk.replay("new")) == ["initialize", "notifications/initialized"]
 
 
-def test_an_introduction_that_is_not_answered_goes_to_the_new_one() -> None:
+def test_unanswered_initialize_is_sent_to_the_new_worker() -> None:
     talk: SessionState[str] = SessionState()
     talk.asked(Request(0, "initialize", {"protocolVersion": "2025-11-25"}), "old")
     [moved] = talk.replay("new")
@@ -90,7 +90,7 @@ def test_an_introduction_that_is_not_answered_goes_to_the_new_one() -> None:
 def test_every_list_is_notified_in_a_session(revision: str) -> None:
     talk = introduced(revision)
 
-    assert told([*talk.news()]) == [f"notifications/{each}/list_changed" for each in LISTS]
+    assert told([*talk.list_changes()]) == [f"notifications/{each}/list_changed" for each in LISTS]
     assert talk.batches == REVISIONS[revision].batches
 
 
@@ -98,11 +98,11 @@ def test_no_notification_before_the_client_is_ready() -> None:
     talk: SessionState[str] = SessionState()
     exchange(talk, "old", 0, "initialize", protocolVersion="2025-11-25")
 
-    assert talk.news() == []
+    assert talk.list_changes() == []
     assert told(talk.replay("new")) == ["initialize"]
 
 
-def test_a_listener_stays_subscribed_to_its_changes() -> None:
+def test_listener_stays_subscribed_after_a_reload() -> None:
     talk: SessionState[str] = SessionState()
     listen = Request("L", "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     talk.asked(listen, "old")
@@ -110,12 +110,12 @@ def test_a_listener_stays_subscribed_to_its_changes() -> None:
 
     assert talk.replay("new") == [listen]
     assert talk.is_repeated(acknowledged("L"))
-    assert talk.news() == [Notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION: "L"}})]
+    assert talk.list_changes() == [Notification("notifications/tools/list_changed", {"_meta": {SUBSCRIPTION: "L"}})]
     assert talk.unanswered() == []
     assert talk.abandon("new") == []
     assert not talk.answered(Response("L", {}), "old")
     assert talk.answered(Response("L", {}), "new")
-    assert talk.news() == []
+    assert talk.list_changes() == []
 
 
 def test_the_new_worker_acknowledges_a_pending_listener() -> None:
@@ -126,7 +126,7 @@ def test_the_new_worker_acknowledges_a_pending_listener() -> None:
     assert not talk.is_repeated(acknowledged("L"))
 
 
-def test_each_request_is_answered_once_and_by_its_worker() -> None:
+def test_each_request_is_answered_once_by_its_worker() -> None:
     talk = introduced()
     for id in (1, "1", 2):
         talk.asked(Request(id, "tools/call", {}), "old")

@@ -1,4 +1,4 @@
-"""``mcptrio dev``: real processes, real files, and a client that stays."""
+"""``mcptrio dev``: real processes, real files, and a client that stays connected."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def garden(tmp_path: Path) -> Path:
 
 
 def write(file: Path, text: str) -> None:
-    """At once: half a file would be a change too."""
+    """Write a file atomically: a partly written file would be another change."""
     beside = file.with_suffix(".half")
     beside.write_text(text)
     beside.replace(file)
@@ -120,7 +120,7 @@ class Log:
         self._more = trio.Event()
 
     async def until(self, text: str) -> str:
-        """Wait for a line with this in it."""
+        """Wait for a line that contains the text."""
         while not (found := [line for line in self.lines if text in line]):
             await self._more.wait()
         return found[-1]
@@ -167,8 +167,8 @@ async def test_a_saved_change_is_served_and_notified(garden: Path, revision: str
         assert "ms: garden.py" in await log.until("reloaded in ")
 
 
-async def test_a_list_that_was_empty_is_notified(garden: Path) -> None:
-    """There was no prompt when the client asked what there is."""
+async def test_change_of_an_empty_list_is_notified(garden: Path) -> None:
+    """The client connected when the server had no prompts."""
     async with developing(garden) as (client, log):
         assert [each.name async for each in client.prompts()] == []
         write(garden, f"{GARDEN}\n\nfrom mcptrio import prompt\n\n@prompt\ndef plan() -> str:\n    return ''\n")
@@ -177,7 +177,7 @@ async def test_a_list_that_was_empty_is_notified(garden: Path) -> None:
         assert [each.name async for each in client.prompts()] == ["plan"]
 
 
-async def test_a_call_in_flight_ends_in_time_or_gets_the_reason(garden: Path) -> None:
+async def test_call_in_flight_completes_or_gets_the_reason_for_the_reload(garden: Path) -> None:
     answers: dict[str, str] = {}
     async with developing(garden) as (client, log):
 
@@ -258,7 +258,7 @@ async def test_log_level_subscriptions_and_questions_continue(garden: Path) -> N
         plant(garden, "peas")
         await log.until("reloaded in ")
 
-        # The new worker counts its questions from the beginning, and the client must not see that.
+        # The new worker numbers its requests from the start, which the client must not notice.
         assert await text_of(client, "ask") == "peas and kale"
         assert await text_of(client, "tell") == "peas"
         async for change in changes:
@@ -271,7 +271,7 @@ async def test_log_level_subscriptions_and_questions_continue(garden: Path) -> N
 
 
 async def test_request_state_sealed_before_a_reload_is_accepted_after_it(garden: Path) -> None:
-    """A question in round trips: the answer comes to a worker that has not asked."""
+    """The answer to a form of a multi-round-trip request reaches a worker that has not sent it."""
     log, reloaded = Log(), trio.Event()
 
     async def answer(form: Any) -> Any:
@@ -287,7 +287,7 @@ async def test_request_state_sealed_before_a_reload_is_accepted_after_it(garden:
 
 def test_a_crashed_server_is_reported(garden: Path) -> None:
     with raw(garden) as served:
-        # All at once, so that it falls as soon as it serves: of one that has served for a while another is started.
+        # In one write, so that it crashes as soon as it serves: a worker that has served for a while is restarted.
         served.send(HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"})
         fallen = served.start_call("fall")
         assert served.receive()["id"] == HELLO["id"]
@@ -304,7 +304,7 @@ def test_a_crashed_server_is_reported(garden: Path) -> None:
         assert served.call("grow") == "peas"
 
 
-def test_the_folder_of_a_package_and_the_configuration_are_watched(tmp_path: Path) -> None:
+def test_package_folder_and_configuration_file_are_watched(tmp_path: Path) -> None:
     package = tmp_path / "lib" / "hothouse_watched"
     lib = install(tmp_path / "lib", "mcptrio-hothouse", modules={}, hothouse="hothouse_watched")
     package.mkdir()
@@ -315,7 +315,7 @@ def test_the_folder_of_a_package_and_the_configuration_are_watched(tmp_path: Pat
     with serving(cwd=tmp_path, command=command, env={"PYTHONPATH": str(lib)}) as served:
         served.greet()
         assert served.call("hothouse_grow") == "beans"
-        # Twice within a second and with equal sizes: the compiled file must not be used.
+        # Two changes within a second and of equal size: the compiled file must not be used.
         for answer in ("kales", "leeks"):
             write(package / "deep" / "tools.py", one_tool("grow", answer))
             served.until(f"reloaded in .*: tools.py(?s:.*){'reloaded' if answer == 'leeks' else ''}")
@@ -338,7 +338,7 @@ async def test_modules_imported_by_a_plugin_file_are_watched(garden: Path) -> No
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25"])
-def test_what_is_odd_is_answered_as_ever(garden: Path, revision: str) -> None:
+def test_invalid_messages_are_answered_as_by_a_server(garden: Path, revision: str) -> None:
     with raw(garden) as served:
         served.send({**HELLO, "params": {**HELLO["params"], "protocolVersion": revision}})
         assert served.receive()["result"]["protocolVersion"] == revision
@@ -365,13 +365,13 @@ def test_what_is_odd_is_answered_as_ever(garden: Path, revision: str) -> None:
         assert served.call("grow") == "beans"
 
 
-def test_a_worker_that_reads_nothing_is_replaced_and_all_is_answered(garden: Path, tmp_path: Path) -> None:
+def test_worker_that_reads_nothing_is_replaced_and_every_request_answered(garden: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with raw(garden) as served:
         served.greet()
         served.until("started in")
         frozen = served.start_call("freeze", until=str(gate))
-        # More than its pipe and its queue hold; the rest waits here.
+        # More than its pipe and its queue hold; the rest waits in the parent.
         pings = [{"jsonrpc": "2.0", "id": f"{number}-{'x' * 200}", "method": "ping"} for number in range(4000)]
         sending = threading.Thread(target=served.send, args=pings)
         sending.start()
@@ -393,7 +393,7 @@ def test_a_worker_that_reads_nothing_is_replaced_and_all_is_answered(garden: Pat
         assert served.call("grow") == "peas"
 
 
-def test_it_ends_with_its_client_and_answers_first(garden: Path) -> None:
+def test_dev_answers_pending_requests_and_ends_with_its_client(garden: Path) -> None:
     with raw(garden) as served:
         served.greet()
         id = served.start_call("wait", seconds=0.5)
@@ -415,7 +415,7 @@ def test_unsupported_dev_options_are_refused(garden: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_over_http_the_session_stays(garden: Path, revision: str) -> None:
+async def test_session_over_http_survives_a_reload(garden: Path, revision: str) -> None:
     with serving(cwd=garden.parent, command=[*DEV, "--http", "--port", "0", "--plugin", garden.name]) as served:
         url = f"http://127.0.0.1:{await trio.to_thread.run_sync(lambda: served.port)}/mcp"
         with trio.fail_after(WAIT_TIMEOUT):
@@ -432,7 +432,7 @@ async def test_over_http_the_session_stays(garden: Path, revision: str) -> None:
 
 
 def test_the_worker_receives_the_session_state(garden: Path) -> None:
-    """In the environment as on the command line."""
+    """The state is passed in the environment or on the command line."""
     command = [*DEV, "--stdio", "--no-plugin", "nobody"]
     with serving(cwd=garden.parent, command=command, env={"MCPTRIO_SERVER_ENABLE": "garden.py"}) as served:
         served.send(HELLO)

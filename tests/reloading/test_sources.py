@@ -20,7 +20,7 @@ def names(sources: Sources, folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in sources.all())
 
 
-def test_sources_of_a_package_are_written_files(tmp_path: Path) -> None:
+def test_sources_of_a_package_are_its_source_files(tmp_path: Path) -> None:
     for name in ("a.py", "deep/b.py", "data.json", "deep/page.html"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -71,13 +71,13 @@ async def test_each_kind_of_change_is_seen(tmp_path: Path) -> None:
     with trio.fail_after(30):
         assert await watch.changed() == [added, edited, removed]
     watch.renew()
-    with trio.move_on_after(0.3) as patience:
+    with trio.move_on_after(0.3) as scope:
         await watch.changed()
-    assert patience.cancelled_caught
+    assert scope.cancelled_caught
 
 
-async def test_a_change_is_reported_when_it_is_complete(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """A file is written every 50 milliseconds for two seconds: that is one change."""
+async def test_change_is_reported_when_it_is_complete(tmp_path: Path, autojump_clock: MockClock) -> None:
+    """A file written every 50 milliseconds for two seconds is one change."""
     watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
     watch.renew()
 
@@ -123,6 +123,6 @@ def test_number_of_watched_files_is_bounded_and_logged(tmp_path: Path, caplog: p
     assert [record.message for record in caplog.records] == ["more than 2000 files: those beyond are not watched"]
 
 
-def test_only_some_are_named() -> None:
+def test_message_names_the_first_changed_files_only() -> None:
     assert shown([Path("x/a.py")]) == "a.py"
     assert shown([Path(f"x/{name}.py") for name in "abcde"]) == "a.py, b.py, c.py and 2 more"

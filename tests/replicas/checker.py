@@ -13,6 +13,7 @@ import trio
 from attrs import define
 
 from tests.processes import held_port
+from tests.replicas.credentials import Issuer, issuer_of_keys
 from tests.replicas.engines import engine_of
 from tests.replicas.faults import Faults
 from tests.replicas.handshake_client import HandshakeClient
@@ -20,6 +21,9 @@ from tests.replicas.history import History
 from tests.replicas.judge import CHANGE_SECONDS, Violation, changes_arrive, judge
 from tests.replicas.modern_client import ModernClient
 from tests.replicas.processes import Program, haproxy, nginx, replica
+from tests.replicas.proof_client import PROOF_CLIENTS, ProofClient, read_runs
+from tests.replicas.quota_client import QUOTA_CLIENTS, QuotaClient, read_limited, read_local_quotas
+from tests.replicas.sse_client import SSEClient
 from tests.replicas.trial import CALL_SECONDS, Trial
 
 __all__ = ["BALANCERS", "Report", "run_trial"]
@@ -28,6 +32,7 @@ BALANCERS: Final[dict[str, Callable[[Path, int, Sequence[int]], AbstractAsyncCon
     "nginx": nginx,
     "haproxy": haproxy,
 }
+_KINDS: Final = (ModernClient, HandshakeClient, SSEClient)
 _REPLICAS: Final = 3
 _LISTENER_OF: Final = 5
 """One of this many clients listens for changes."""
@@ -55,6 +60,8 @@ class Report:
             f"clients: {_list(self.counts)}",
             f"calls: {len(self.history.calls)}, effects: {len(self.history.effects)}, "
             f"changes: {len(self.history.changes)}",
+            f"limited requests: {len(self.history.limited)}, "
+            f"local quotas: {len(self.history.local_quotas)}, proofs: {len(self.history.proofs)}",
             f"gaps of resumed streams: {gap}",
             f"violations: {len(self.violations)}",
             *(f"  {violation}" for violation in self.violations[:50]),
@@ -63,29 +70,44 @@ class Report:
 
 
 async def run_trial(
-    engine: str, balancer: str, folder: Path, *, seed: str, seconds: float = 20.0, clients: int = 40
+    engine: str,
+    balancer: str,
+    folder: Path,
+    *,
+    seed: str,
+    seconds: float = 20.0,
+    clients: int = 40,
+    is_calm: bool = False,
 ) -> Report:
     """Run a trial in a folder, which keeps the logs of all processes.
 
     Args:
         seconds: for which faults happen. Starting and ending come on top.
+        clients: besides those that try quotas and proofs.
+        is_calm: whether no fault happens.
     """
     async with AsyncExitStack() as stack:
         opened = await stack.enter_async_context(engine_of(engine, folder))
         ports = [stack.enter_context(held_port()) for _ in range(_REPLICAS + 1)]
-        replicas = [replica(folder, number, port, opened.url, opened.settings) for number, port in enumerate(ports[1:])]
+        issuer = await stack.enter_async_context(issuer_of_keys())
+        settings = {**opened.settings, **issuer.settings}
+        replicas = [replica(folder, number, port, opened.url, settings) for number, port in enumerate(ports[1:])]
         for each in replicas:
             each.start()
             stack.callback(each.end)
         for each in replicas:
             assert await each.until_ready(), f"a replica has ended: {each.log.read_text()[-2000:]}"
         await stack.enter_async_context(BALANCERS[balancer](folder, ports[0], ports[1:]))
-        trial = Trial(ports[0], History(durable=opened.durable))
+        trial = Trial(ports[0], History(durable=opened.durable, is_calm=is_calm))
         faults = Faults(replicas, opened, seed)
-        await _run(trial, faults, seed, seconds, clients)
+        await _run(trial, faults, issuer, seed, seconds, clients)
     effects = folder / "effects"
     if effects.exists():
         trial.history.effects = effects.read_text().split()
+    read_limited(folder, trial)
+    read_runs(folder, trial)
+    for each in replicas:
+        trial.history.local_quotas += read_local_quotas(each.log, trial)
     trial.history.exits = faults.exits
     trial.history.end = trial.now()
     return Report(
@@ -93,16 +115,23 @@ async def run_trial(
     )
 
 
-async def _run(trial: Trial, faults: Faults, seed: str, seconds: float, clients: int) -> None:
+async def _run(trial: Trial, faults: Faults, issuer: Issuer, seed: str, seconds: float, clients: int) -> None:
     """Let the clients work while faults happen, then until everything that was acknowledged has arrived."""
     async with trio.open_nursery() as listeners:
+        # The trial does not wait for these clients: a request without a response says nothing about quotas and proofs.
+        for number in range(QUOTA_CLIENTS):
+            listeners.start_soon(QuotaClient(trial, f"q{number}", Random(f"{seed} q{number}")).run)
+        for number in range(PROOF_CLIENTS):
+            listeners.start_soon(ProofClient(trial, f"p{number}", Random(f"{seed} p{number}"), issuer).run)
         async with trio.open_nursery() as workers:
             for number in range(clients):
                 listens = number % _LISTENER_OF == 0
-                kind = HandshakeClient if number % 2 else ModernClient
-                client = kind(trial, f"c{number}", Random(f"{seed} {number}"), listens=listens)
+                client = _KINDS[number % len(_KINDS)](trial, f"c{number}", Random(f"{seed} {number}"), listens=listens)
                 (listeners if listens else workers).start_soon(client.run)
-            await faults.run(seconds)
+            if trial.history.is_calm:
+                await trio.sleep(seconds)
+            else:
+                await faults.run(seconds)
             trial.stopping.set()
             workers.cancel_scope.deadline = trial.now() + CALL_SECONDS
         if workers.cancel_scope.cancelled_caught:

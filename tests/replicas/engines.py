@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Protocol
 
 import trio
 from attrs import define, field
 
+from tests.engines.postgres_server import PostgresServer, data_folder
+from tests.engines.programs import program_path
+from tests.engines.redis_server import RedisServer
 from tests.processes import environment, held_port
 from tests.replicas.fault_proxy import Direction, FaultProxy, fault_proxy
-from tests.replicas.processes import Program, program_path, until_listening
 
 __all__ = ["ENGINES", "Engine", "engine_of"]
 
 _START_SECONDS: Final = 30.0
+# The tables of PostgreSQL that a request needs, and that of the leases.
+_TABLES: Final = ("leases", "sessions", "streams", "events", "effects")
 
 
 @define
@@ -68,51 +69,58 @@ async def memory(folder: Path) -> AsyncIterator[Engine]:
 @asynccontextmanager
 async def redis(folder: Path) -> AsyncIterator[Engine]:
     """Redis with an append-only file, behind a proxy that damages connections."""
-    data = folder / "redis"
-    data.mkdir()
+    options = ("--appendonly", "yes", "--maxmemory-policy", "noeviction")
     with held_port() as port:
-        arguments = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(data), "--save", ""]
-        arguments += ["--appendonly", "yes", "--maxmemory-policy", "noeviction"]
-        program = Program([program_path("redis-server"), *arguments], folder, folder / "redis.log")
-        async with _running(program, port), fault_proxy(port) as proxy:
+        server = RedisServer(folder / "redis", *options, port=port)
+        async with _running(server), fault_proxy(port) as proxy:
             urls = [f"redis://127.0.0.1:{each}" for each in (proxy.port, port)]
-            yield Engine("redis", *urls, _faults(program, port, proxy))
+
+            @asynccontextmanager
+            async def flushed(seconds: float) -> AsyncIterator[None]:
+                await trio.to_thread.run_sync(server.command, "SCRIPT", "FLUSH")
+                yield
+
+            @asynccontextmanager
+            async def full(seconds: float) -> AsyncIterator[None]:
+                # Less than an empty engine needs: it refuses each write that needs memory.
+                await trio.to_thread.run_sync(server.command, "CONFIG", "SET", "maxmemory", "1")
+                try:
+                    yield
+                finally:
+                    with trio.CancelScope(shield=True):
+                        await trio.to_thread.run_sync(server.command, "CONFIG", "SET", "maxmemory", "0")
+
+            faults = _faults(server, proxy)
+            yield Engine("redis", *urls, {**faults, "flush the scripts": flushed, "fill the memory": full})
 
 
 @asynccontextmanager
 async def postgres(folder: Path) -> AsyncIterator[Engine]:
     """PostgreSQL, as a user that is not root, behind a proxy that damages connections."""
-    user = "postgres" if os.geteuid() == 0 else None
-    # Not below the folder of the test, which only its own user may enter.
-    data = Path(tempfile.mkdtemp(prefix="mcptrio-trial-"))
-    try:
-        if user is not None:
-            shutil.chown(data, user, user)
-        initdb = [program_path("initdb"), "-D", f"{data}/data", "-U", "mcptrio", "-A", "trust", "-E", "UTF8"]
-        as_user: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-        await trio.run_process([*initdb, "--locale=C", "--no-sync"], capture_stdout=True, cwd=data, **as_user)
-        with held_port() as port:
-            # The trial kills processes, never the machine, so fsync adds nothing.
-            settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": data, "fsync": "off"}
-            options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-            command = [program_path("postgres"), "-D", f"{data}/data", *options]
-            program = Program(command, data, folder / "postgres.log", user=user)
-            async with _running(program, port), fault_proxy(port) as proxy:
-                own = f"postgresql://mcptrio@127.0.0.1:{port}/postgres"
-                await _migrate(own)
-                faults = _faults(program, port, proxy)
+    with data_folder() as data, held_port() as port:
+        server = PostgresServer(data, port=port)
+        async with _running(server), fault_proxy(port) as proxy:
+            await _migrate(server.url)
 
-                @asynccontextmanager
-                async def terminated(seconds: float) -> AsyncIterator[None]:
-                    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-                    psql = [program_path("psql"), own, "-c", f"{others} AND backend_type = 'client backend'"]
-                    await trio.run_process(psql, capture_stdout=True, capture_stderr=True, check=False)
+            @asynccontextmanager
+            async def terminated(seconds: float) -> AsyncIterator[None]:
+                others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                await trio.to_thread.run_sync(server.run, f"{others} AND backend_type = 'client backend'")
+                yield
+
+            @asynccontextmanager
+            async def locked(seconds: float) -> AsyncIterator[None]:
+                tables = ", ".join(f"mcptrio.{name}" for name in _TABLES)
+                # Of two transactions that wait for each other, the engine ends one; this one then locks nothing.
+                lock = f"BEGIN; LOCK TABLE {tables}; SELECT pg_sleep({seconds}); COMMIT"
+                async with trio.open_nursery() as nursery:
+                    psql = partial(trio.run_process, capture_stdout=True, capture_stderr=True, check=False)
+                    nursery.start_soon(psql, [program_path("psql"), server.url, "-c", lock])
                     yield
 
-                url = f"postgresql://mcptrio@127.0.0.1:{proxy.port}/postgres"
-                yield Engine("postgres", url, own, {**faults, "terminate connections": terminated})
-    finally:
-        shutil.rmtree(data, ignore_errors=True)
+            url = f"postgresql://mcptrio@127.0.0.1:{proxy.port}/postgres"
+            faults = {**_faults(server, proxy), "terminate connections": terminated, "lock the tables": locked}
+            yield Engine("postgres", url, server.url, faults)
 
 
 ENGINES: Final[dict[str, Callable[[Path], AbstractAsyncContextManager[Engine]]]] = {
@@ -135,26 +143,31 @@ def engine_of(name: str, folder: Path) -> AbstractAsyncContextManager[Engine]:
     return given()
 
 
-def _faults(
-    program: Program, port: int, proxy: FaultProxy
-) -> dict[str, Callable[[float], AbstractAsyncContextManager[None]]]:
+class _Server(Protocol):
+    """The process of an engine. Its methods block."""
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def stalled(self) -> AbstractContextManager[None]: ...
+
+
+def _faults(server: _Server, proxy: FaultProxy) -> dict[str, Callable[[float], AbstractAsyncContextManager[None]]]:
     @asynccontextmanager
     async def killed(seconds: float) -> AsyncIterator[None]:
-        # PostgreSQL has children that share its memory: those end with it on SIGQUIT, without a checkpoint.
-        program.signal(
-            signal.SIGQUIT if program.user is not None or "postgres" in program.command[0] else signal.SIGKILL
-        )
-        await program.wait()
+        await trio.to_thread.run_sync(server.kill)
         try:
             yield
         finally:
             with trio.CancelScope(shield=True):
-                program.start()
-                await until_listening(program, port)
+                await trio.to_thread.run_sync(server.start)
 
     @asynccontextmanager
     async def stopped(seconds: float) -> AsyncIterator[None]:
-        with _stopped(program):
+        with server.stalled():
             yield
 
     return {
@@ -167,43 +180,14 @@ def _faults(
     }
 
 
-@contextmanager
-def _stopped(program: Program) -> Any:
-    """Stop all processes of an engine for the block."""
-    assert program.process is not None
-    main = program.process.pid
-    children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
-    pids = [main, *map(int, children)]
-    for pid in pids:
-        _signal(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            _signal(pid, signal.SIGCONT)
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        pass  # a worker process of the engine has ended
-
-
 @asynccontextmanager
-async def _running(program: Program, port: int) -> AsyncIterator[None]:
-    program.start()
+async def _running(server: _Server) -> AsyncIterator[None]:
+    await trio.to_thread.run_sync(server.start)
     try:
-        await until_listening(program, port)
         yield
     finally:
-        # SIGINT ends PostgreSQL with its connections; Redis needs no more.
-        if program.is_running:
-            program.signal(signal.SIGCONT)
-            program.signal(signal.SIGINT)
-        with trio.move_on_after(_START_SECONDS, shield=True):
-            await program.wait()
-        program.end()
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(server.stop)
 
 
 async def _migrate(url: str) -> None:

@@ -30,6 +30,10 @@ _SECONDS: Final = {
     "cut the network to the engine": (2.0, 5.0),
     "cut the network from the engine": (2.0, 5.0),
     "terminate connections": (0.0, 0.0),
+    "flush the scripts": (0.0, 0.0),
+    "fill the memory": (1.0, 4.0),
+    # Commands wait for two seconds at most.
+    "lock the tables": (1.0, 3.0),
 }
 
 

@@ -8,9 +8,22 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 
-__all__ = ["Call", "Change", "Ending", "History", "Listener", "Question", "Session"]
+__all__ = [
+    "Call",
+    "Change",
+    "Delivery",
+    "Ending",
+    "History",
+    "LimitedRequest",
+    "Listener",
+    "LocalQuota",
+    "Proof",
+    "Question",
+    "RateLimits",
+    "Session",
+]
 
 
 class Ending(Enum):
@@ -124,21 +137,95 @@ class Change:
     acknowledged: float
 
 
+@frozen
+class RateLimits:
+    """The limits of the plugin ``rate_limit`` in a trial, which hold for all replicas.
+
+    So low that clients ask for several times as much in the seconds in which a store fails.
+    """
+
+    per_second: float = 5.0
+    burst: int = 3
+
+
+@define
+class LimitedRequest:
+    """A request that ``rate_limit`` counts.
+
+    Attributes:
+        ran: when its handler has run, each time. It was allowed between ``sent`` and then.
+        refused: when its refusal arrived. It was refused between ``sent`` and then.
+    """
+
+    token: str
+    sent: float
+    ran: list[float] = field(factory=list)
+    refused: float | None = None
+
+
+@frozen
+class LocalQuota:
+    """A period in which a replica counted requests for itself, because its store failed.
+
+    Attributes:
+        replicas: the number by which it divided the limits.
+    """
+
+    replica: str
+    replicas: int
+    begun: float
+    ended: float
+
+
+class Delivery(Enum):
+    """How a request with a proof has ended for its client."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNCERTAIN = "uncertain"
+    """Refused with 502, 503 or 504, or the connection broke. Whether the proof is used up is not known."""
+    WRONG = "wrong"
+    """Any other response."""
+
+
+@define
+class Proof:
+    """A proof of possession (DPoP), and the outcome of each request that contained it.
+
+    Attributes:
+        token: an argument of the tool, the same in all requests.
+        runs: how often the tool has run.
+        said: the responses that are wrong.
+    """
+
+    token: str
+    deliveries: list[Delivery] = field(factory=list)
+    runs: int = 0
+    said: list[str] = field(factory=list)
+
+
 @define
 class History:
     """
     Attributes:
         durable: whether the stores keep what they have acknowledged, whatever fault happens.
+        is_calm: whether no fault has happened.
         effects: the token of each effect that has run.
+        local_quotas: for each replica, the periods in which it counted for itself.
         exits: replicas that have ended although no fault ended them, with their last words.
         end: when the trial has ended.
     """
 
     durable: bool = True
+    is_calm: bool = False
     sessions: list[Session] = field(factory=list)
     calls: list[Call] = field(factory=list)
     listeners: list[Listener] = field(factory=list)
     changes: list[Change] = field(factory=list)
     effects: list[str] = field(factory=list)
+    limits: RateLimits = field(factory=RateLimits)
+    limited: list[LimitedRequest] = field(factory=list)
+    local_quotas: list[LocalQuota] = field(factory=list)
+    proofs: list[Proof] = field(factory=list)
     exits: list[str] = field(factory=list)
     end: float = 0.0

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from mcptrio.stores import read_event_id
 from tests.replicas.history import Call, Ending, History
+from tests.replicas.limit_rules import proofs_once, quota_holds, quota_is_used
 
 __all__ = ["CHANGE_SECONDS", "RULES", "Violation", "judge"]
 
@@ -187,6 +188,9 @@ RULES: Final[dict[str, Callable[[History], Found]]] = {
     "effects once": effects_once,
     "changes arrive": changes_arrive,
     "replicas stay": replicas_stay,
+    "quota holds": quota_holds,
+    "quota is used": quota_is_used,
+    "proofs once": proofs_once,
 }
 
 

@@ -1,9 +1,8 @@
-"""The processes of a trial: replicas, the proxy in front of them, and how a process that must exist is found."""
+"""The processes of a trial: replicas, and the proxy in front of them."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,36 +14,25 @@ from typing import Final
 import trio
 from attrs import define, field
 
+from tests.engines.programs import program_path
 from tests.processes import environment
+from tests.replicas.credentials import write_tokens
+from tests.replicas.history import RateLimits
 from tests.replicas.raw_http import Broken, request
 
-__all__ = ["LEASE", "Program", "Replica", "haproxy", "nginx", "program_path", "replica", "until_listening"]
+__all__ = ["LEASE", "Program", "Replica", "haproxy", "nginx", "replica", "until_listening"]
 
 LEASE: Final = 2.0
 """Seconds of the leases of a trial's replicas."""
+# Only prompts are counted, so no other request waits for the quota store.
+_RATE_LIMIT: Final = """
+[plugins.rate_limit]
+per_second = {limits.per_second}
+burst = {limits.burst}
+methods = ["prompts/get"]
+"""
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 20.0
-_INSTALL: Final = {
-    "nginx": "apt-get install nginx-light",
-    "haproxy": "apt-get install haproxy",
-    "redis-server": "apt-get install redis-server",
-    "initdb": "apt-get install postgresql",
-    "postgres": "apt-get install postgresql",
-}
-
-
-def program_path(name: str) -> str:
-    """Return the path of a program.
-
-    Raises:
-        AssertionError: it is missing; says how to install it.
-    """
-    places = [os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"]
-    versions = Path("/usr/lib/postgresql").glob("*/bin")
-    places += [str(path) for path in sorted(versions, key=lambda path: float(path.parent.name), reverse=True)]
-    found = shutil.which(name, path=":".join(places))
-    assert found is not None, f"expected the program {name}, found none: {_INSTALL[name]}"
-    return found
 
 
 @define
@@ -55,7 +43,6 @@ class Program:
     cwd: Path
     log: Path
     env: Mapping[str, str] = field(factory=dict)
-    user: str | None = None
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -71,9 +58,6 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                user=self.user,
-                group=self.user,
-                extra_groups=None if self.user is None else [],
             )
 
     def signal(self, number: signal.Signals) -> None:
@@ -132,7 +116,10 @@ class Replica(Program):
 def replica(folder: Path, number: int, port: int, url: str, settings: Mapping[str, str]) -> Replica:
     """Return a replica, not yet started, that serves the tools of a trial."""
     plugin = Path(__file__).with_name("served_plugin.py")
+    configuration = folder / "mcptrio.toml"
+    configuration.write_text(_RATE_LIMIT.format(limits=RateLimits()))
     command = ["-m", "mcptrio", "serve", "--http", "--port", str(port), "--store", url, "--plugin", str(plugin)]
+    command += ["--config", str(configuration)]
     env = {
         "TRIAL_FOLDER": str(folder),
         "MCPTRIO_KEYS": "a key that all replicas share",
@@ -141,8 +128,9 @@ def replica(folder: Path, number: int, port: int, url: str, settings: Mapping[st
         "MCPTRIO_HTTP_KEEPALIVE_INTERVAL": "2",
         "MCPTRIO_HTTP_SESSION_RATE": "0",
         # Long enough for the proxy to notice that the listener has closed, short enough for a trial.
-        "MCPTRIO_TIMEOUTS_SHUTDOWN": "1",
+        "MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN": "1",
         "PYTHONPATH": str(Path(__file__).parents[2]),
+        **write_tokens(folder),
         **settings,
     }
     return Replica([sys.executable, *command], folder, folder / f"replica{number}.log", env, port=port)

@@ -10,6 +10,8 @@ from typing import Any, Final
 import trio
 from attrs import define, field
 
+from tests.replicas.credentials import TOKEN
+
 __all__ = ["Broken", "Event", "Reply", "request"]
 
 _CHUNK: Final = 65536
@@ -128,6 +130,9 @@ async def request(
 ) -> AsyncIterator[Reply]:
     """Send a request, and yield its response once the head has arrived.
 
+    Args:
+        headers: without ``Authorization``, the request has the token of every client.
+
     Raises:
         Broken: the connection failed.
     """
@@ -138,6 +143,7 @@ async def request(
     async with stream:
         body = b"" if message is None else json.dumps(message).encode()
         lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: close"]
+        headers = {"Authorization": f"Bearer {TOKEN}", **headers}
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if message is not None:
             lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]

@@ -1,19 +1,23 @@
-"""The tools and the resource that the replicas of a trial serve."""
+"""The tools, the prompt and the resource that the replicas of a trial serve."""
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import time
 from pathlib import Path
 
 import trio
 
-from mcptrio import Context, resource, tool
+from mcptrio import Context, prompt, resource, tool
 
 __all__: list[str] = []
 
 _FOLDER = Path(os.environ["TRIAL_FOLDER"])
 """Shared by all replicas of the trial, as a database that the tools use would be."""
+# The log of a replica has those of all its processes. This line begins a new one.
+logging.getLogger("trial").info("loaded")
 
 
 @tool
@@ -62,12 +66,30 @@ async def charge(ctx: Context, token: str, asks: bool) -> str:
 
 
 async def _charge(token: str) -> None:
+    _append("effects", token)
+
+
+def _append(name: str, text: str) -> None:
     # One write of an O_APPEND file is atomic.
-    file = os.open(_FOLDER / "effects", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    file = os.open(_FOLDER / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
-        os.write(file, f"{token}\n".encode())
+        os.write(file, f"{text}\n".encode())
     finally:
         os.close(file)
+
+
+@tool
+async def note(token: str) -> str:
+    """Record that it has run."""
+    _append("noted", token)
+    return token
+
+
+@prompt
+async def limited(token: str) -> str:
+    """Record when it has run. The plugin ``rate_limit`` counts it."""
+    _append("limited", f"{token} {time.monotonic()}")
+    return token
 
 
 @tool

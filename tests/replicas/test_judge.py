@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from tests.replicas.history import Call, Change, Ending, History, Listener, Question, Session
+from tests.replicas.history import (
+    Call,
+    Change,
+    Delivery,
+    Ending,
+    History,
+    LimitedRequest,
+    Listener,
+    LocalQuota,
+    Proof,
+    Question,
+    RateLimits,
+    Session,
+)
 from tests.replicas.judge import RULES, judge
 
 __all__: list[str] = []
@@ -34,6 +47,17 @@ def call(**more: Any) -> Call:
     return Call("c", "session-1", 1, more.pop("tool", "slow"), "t", 1.0, **{**plain, **more})
 
 
+def allowed(*, times: int, begun: float, seconds: float = 0.0) -> list[LimitedRequest]:
+    """Return requests that were allowed at regular times."""
+    steps = [begun + seconds * step / times for step in range(times)]
+    return [LimitedRequest("t", step - 0.01, [step]) for step in steps]
+
+
+def refused(*, times: int, begun: float, seconds: float) -> list[LimitedRequest]:
+    steps = [begun + seconds * step / times for step in range(times)]
+    return [LimitedRequest("t", step - 0.01, refused=step) for step in steps]
+
+
 def right() -> History:
     """Return a history with something of each kind, and no violation."""
     question = Question("q", "a", acknowledged=1.5)
@@ -51,6 +75,19 @@ def right() -> History:
         listeners=[Listener("l", "doc:///left", 0.0, [(0.1, 0), (2.0, 2)], ["g1/0", "g1/1", "g2/0"])],
         changes=[Change("doc:///left", 1, 1.0), Change("doc:///left", 2, 1.5)],
         effects=["t", "of an uncertain call"],
+        is_calm=True,
+        limits=RateLimits(per_second=10.0, burst=9),
+        # At once a burst of 9, then 10 a second, and clients that ask for more.
+        limited=[
+            *allowed(times=9, begun=1.0),
+            *allowed(times=30, begun=1.1, seconds=3.0),
+            *refused(times=30, begun=1.2, seconds=3.0),
+        ],
+        proofs=[
+            Proof("p1", [Delivery.REFUSED, Delivery.ACCEPTED, Delivery.REFUSED], runs=1),
+            Proof("p2", [Delivery.REFUSED, Delivery.UNCERTAIN], runs=0),
+            Proof("p3", [Delivery.REFUSED, Delivery.UNCERTAIN], runs=1),
+        ],
         end=10.0,
     )
 
@@ -99,6 +136,30 @@ WRONG: dict[str, tuple[str, Callable[[History], Any]]] = {
         "changes arrive",
         lambda h: h.listeners.append(Listener("l", "doc:///left", 0.0)),
     ),
+    "a burst that is too large": ("quota holds", lambda h: h.limited.extend(allowed(times=10, begun=8.0))),
+    "a rate that is too high": ("quota holds", lambda h: h.limited.extend(allowed(times=60, begun=5.0, seconds=3.0))),
+    "a request that ran twice": ("quota holds", lambda h: h.limited.append(LimitedRequest("t", 5.0, [5.0] * 10))),
+    "a replica that allowed more than its part": (
+        "quota holds",
+        lambda h: (
+            h.limited.extend(allowed(times=22, begun=8.0, seconds=0.1)),
+            h.local_quotas.append(LocalQuota("replica0", 3, 7.0, 9.0)),
+        ),
+    ),
+    "a rate that was not allowed": (
+        "quota is used",
+        lambda h: h.limited.extend(refused(times=30, begun=4.2, seconds=3.0)),
+    ),
+    "a proof accepted twice": ("proofs once", lambda h: h.proofs.append(Proof("p", [Delivery.ACCEPTED] * 2, 1))),
+    "a proof whose requests ran twice": (
+        "proofs once",
+        lambda h: h.proofs.append(Proof("p", [Delivery.ACCEPTED, Delivery.UNCERTAIN], 2)),
+    ),
+    "a new proof that was refused": ("proofs once", lambda h: h.proofs.append(Proof("p", [Delivery.REFUSED] * 3))),
+    "another status for a proof": (
+        "proofs once",
+        lambda h: h.proofs.append(Proof("p", [Delivery.ACCEPTED, Delivery.WRONG], 1, ["500 b''"])),
+    ),
     "a replica that ended": ("replicas stay", lambda h: h.exits.append("mcptrio: the engine cannot be reached")),
 }
 
@@ -131,6 +192,33 @@ def test_a_subscriber_that_left_misses_nothing() -> None:
 
     history.changes.append(Change("doc:///left", 3, 5.0))
     history.listeners[0].left = 4.0
+
+    assert judge(history) == []
+
+
+def test_replicas_allow_their_part_while_the_store_fails() -> None:
+    history = right()
+
+    history.limited += allowed(times=9, begun=8.0)
+    history.limited += allowed(times=6, begun=8.1)
+    history.local_quotas += [LocalQuota(f"replica{number}", 3, 8.0, 8.2) for number in range(3)]
+
+    assert judge(history) == []
+
+
+def test_requests_that_ran_late_may_have_been_allowed_before() -> None:
+    """A replica was stopped with requests that were allowed one after the other."""
+    history = right()
+
+    history.limited += [LimitedRequest("t", 5.0 + step / 10, [9.0]) for step in range(30)]
+
+    assert judge(history) == []
+
+
+def test_clients_that_ask_for_little_are_allowed_little() -> None:
+    history = right()
+
+    history.limited += [*refused(times=1, begun=5.5, seconds=1.0), *refused(times=1, begun=7.5, seconds=1.0)]
 
     assert judge(history) == []
 

@@ -14,13 +14,13 @@ __all__ = ["Reply", "exchange", "post"]
 
 @define(eq=False)
 class Reply:
-    """A response as it comes."""
+    """A response while it arrives."""
 
     status: int = 0
     headers: dict[str, str] = field(factory=dict)
     messages: list[dict[str, Any]] = field(factory=list)
     ids: list[str] = field(factory=list)
-    """Of the events."""
+    """The buffered bytes of the events."""
     began: trio.Event = field(factory=trio.Event)
     ended: trio.Event = field(factory=trio.Event)
     _came: trio.Event = field(factory=trio.Event)
@@ -54,7 +54,7 @@ class Reply:
 
 
 async def exchange(app: Any, method: str, headers: Mapping[str, str], body: bytes, reply: Reply) -> None:
-    """Run one exchange to its end."""
+    """Run one exchange until it ends."""
     sent = False
 
     async def receive() -> dict[str, Any]:
@@ -86,7 +86,7 @@ async def exchange(app: Any, method: str, headers: Mapping[str, str], body: byte
 
 
 async def post(app: Any, message: Mapping[str, Any], **headers: str) -> Reply:
-    """A POST to its end."""
+    """Run a POST until it ends."""
     reply = Reply()
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     await exchange(app, "POST", named, json.dumps(message).encode(), reply)

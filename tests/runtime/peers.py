@@ -21,7 +21,7 @@ from mcptrio.transports.memory import MemoryChannel
 __all__ = ["ALL", "Client", "connected", "envelope", "handshake", "open_client", "tool"]
 
 ALL: Mapping[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
-"""The capabilities of a client that can do everything."""
+"""The capabilities of a client that supports everything."""
 MODERN = "2026-07-28"
 _PREFIX = "io.modelcontextprotocol/"
 
@@ -45,7 +45,7 @@ def tool(
 class Client:
     channel: MemoryChannel
     ended: trio.Event = field(factory=trio.Event)
-    """The server's side has closed."""
+    """Set when the server's side has closed."""
     _unread: list[Message] = field(factory=list)
 
     async def send(self, *messages: Message) -> None:
@@ -58,7 +58,7 @@ class Client:
         return self._unread.pop(0)
 
     async def ask(self, request: Request) -> Response | ErrorResponse:
-        """Send a request, wait for the response, and drop earlier messages."""
+        """Send a request, wait for its response, and drop earlier messages."""
         await self.send(request)
         while True:
             message = await self.next()
@@ -76,7 +76,7 @@ class Client:
         return answer
 
     async def silence(self, seconds: float = 1.0) -> None:
-        """Nothing comes for so long."""
+        """Check that no message arrives for this time."""
         assert self._unread == []
         with trio.move_on_after(seconds):
             raise AssertionError(f"expected nothing, got {await self.next()}")
@@ -116,9 +116,9 @@ async def open_client(server: Server, *, principal: Principal | None = None) -> 
 
 @asynccontextmanager
 async def connected(server: Server, *, revision: str | None = "2025-11-25") -> AsyncIterator[Client]:
-    """An opened server with one client, whose handshake (if it has a revision with one) is done.
+    """Yield an open server with one client after its handshake, if the revision has one.
 
-    At the end nothing is in flight, parked or connected.
+    Check at the end that no request is in flight or parked and no client is connected.
     """
     async with server.open():
         async with open_client(server) as client:

@@ -1,4 +1,4 @@
-"""The answers to a batch: one array, when the last is there; the rest passes at once."""
+"""Responses to a batch: one array when the last is ready; other messages are sent at once."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Starter:
 
 
 @pytest.mark.parametrize("closes", [False, True])
-async def test_answers_wait_for_each_other(closes: bool) -> None:
+async def test_responses_of_a_batch_are_sent_together(closes: bool) -> None:
     outbox, start = Outbox(), Starter()
     batch = BatchOutlet(THREE, outbox, start=start, closes=closes)
     batch.close()
     await batch.send(Response(2, {}))
     batch.close()
     await batch.send(Notification("progress"))
-    batch.offer(Notification("newest"), "key")
+    batch.send_latest(Notification("newest"), "key")
     await batch.send(Request("s", "roots/list"))
     await start.run()
     assert outbox.try_take() == [Notification("progress"), Notification("newest"), Request("s", "roots/list")]
@@ -51,7 +51,7 @@ async def test_answers_wait_for_each_other(closes: bool) -> None:
     assert outbox.closed is closes
 
 
-async def test_without_answers_there_is_no_array() -> None:
+async def test_batch_without_responses_sends_no_array() -> None:
     """JSON-RPC 2.0 section 6: an empty array must not be sent."""
     outbox, start = Outbox(), Starter()
     batch = BatchOutlet(THREE, outbox, start=start, closes=True)
@@ -62,7 +62,7 @@ async def test_without_answers_there_is_no_array() -> None:
     assert outbox.closed
 
 
-async def test_a_closed_outlet_swallows_the_answers() -> None:
+async def test_responses_to_a_closed_outlet_are_dropped() -> None:
     outbox, start = Outbox(), Starter()
     batch = BatchOutlet(Batch((Request(1, "a"),)), outbox, start=start, closes=True)
     outbox.close()
@@ -73,7 +73,7 @@ async def test_a_closed_outlet_swallows_the_answers() -> None:
         await batch.send(Notification("late"))
 
 
-async def test_only_a_stream_that_can_be_resumed_is_released() -> None:
+async def test_only_a_resumable_stream_is_closed_for_resumption() -> None:
     batch: Any = BatchOutlet(THREE, Outbox(), start=Starter(), closes=True)
     assert batch.release(1000) is False
     await trio.lowlevel.checkpoint()

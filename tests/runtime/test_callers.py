@@ -1,4 +1,4 @@
-"""One notion of the caller: in handlers, in middleware, and for change notifications."""
+"""The same caller in handlers, in middleware, and for change notifications."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def who(client: Client) -> str:
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_caller_is_the_principal_or_else_the_conversation(revision: str) -> None:
+async def test_caller_is_the_principal_or_the_session(revision: str) -> None:
     same = (ANN, evolve(ANN, client_id="two"), evolve(ANN, scopes=frozenset()))
     others = (evolve(ANN, subject="bob"), evolve(ANN, issuer="https://b"), evolve(ANN, issuer=None), None, None)
     async with office() as here:
@@ -102,7 +102,7 @@ async def test_caller_is_the_principal_or_else_the_conversation(revision: str) -
         assert [view.caller for view in here.desk.seen if view.name == "who"] == [each for each in found for _ in "12"]
 
 
-async def test_issuer_and_subject_cannot_be_taken_for_another_pair() -> None:
+async def test_caller_ids_of_different_issuer_and_subject_pairs_differ() -> None:
     async with office() as here:
         callers = []
         for issuer, subject in (("a", "b"), (None, "a b"), ("a ", "b"), ("a", " b"), ("1 a", "b")):
@@ -112,7 +112,7 @@ async def test_issuer_and_subject_cannot_be_taken_for_another_pair() -> None:
 
 
 @pytest.mark.parametrize("revision", [NEW, OLD])
-async def test_change_of_one_caller_notifies_that_caller_only(revision: str) -> None:
+async def test_change_for_one_caller_notifies_that_caller_only(revision: str) -> None:
     paper, bell = "desk://paper", "desk://bell"
     async with (
         office() as here,
@@ -129,7 +129,7 @@ async def test_change_of_one_caller_notifies_that_caller_only(revision: str) -> 
             await client.call_tool("change")
             await client.call_tool("ring")
             for changes in (hers, hers_too, his, others):
-                # A subscriber who does not hear about the paper hears the bell first.
+                # A subscriber who does not receive the change of the paper receives that of the bell first.
                 first = await anext(changes)
                 assert first == Change("resource", paper if changes in told else bell)
                 if changes in told:

@@ -1,4 +1,4 @@
-"""Nothing a plugin does ends anything but its own request."""
+"""Plugin code that misbehaves ends only its own request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 
 class Exits(BaseException):
-    """Like the outcomes of pytest: not an Exception."""
+    """Like the outcomes of pytest: not a subclass of Exception."""
 
 
 async def raise_system_exit() -> str:
@@ -47,7 +47,7 @@ def raise_in_thread() -> str:
 
 
 async def raise_old_cancelled() -> str:
-    """A cancellation that was caught, kept, and raised when nothing is cancelled any more."""
+    """Raise a cancellation that was caught earlier, when nothing is cancelled."""
     kept: list[trio.Cancelled] = []
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -89,7 +89,7 @@ async def ok() -> str:
 
 
 def with_context(function: Any) -> Any:
-    """The same for a handler that runs in the supervisor's nursery in the stateless revision."""
+    """Return the same for a handler that runs in the supervisor's nursery in the stateless revision."""
 
     async def asking(ctx: Context) -> Any:
         return await (function() if function is not raise_in_thread else raise_system_exit())
@@ -102,7 +102,7 @@ def with_context(function: Any) -> Any:
 @pytest.mark.parametrize("context", [False, True])
 @pytest.mark.parametrize("bad", BAD, ids=lambda function: function.__name__)
 async def test_a_tool_that_misbehaves_ends_its_own_request_only(bad: Any, context: bool, modern: bool) -> None:
-    """By the real clock, since a thread is among them."""
+    """Uses the real clock, because one of the handlers uses a thread."""
     server = Server()
     server.add_tool(with_context(bad) if context else bad, name="bad")
     server.add_tool(ok)
@@ -117,7 +117,7 @@ async def test_a_tool_that_misbehaves_ends_its_own_request_only(bad: Any, contex
 
 @pytest.mark.parametrize("modern", [False, True])
 @pytest.mark.parametrize("context", [False, True])
-async def test_an_error_while_being_cancelled_stays_in_the_request(
+async def test_error_during_cancellation_affects_only_its_request(
     context: bool, modern: bool, autojump_clock: Any
 ) -> None:
     """The cancellation and the error leave the author's nursery in one group."""
@@ -144,7 +144,7 @@ async def test_an_error_while_being_cancelled_stays_in_the_request(
         await trio.sleep(1)
         assert (await client.result(tool(2, "ok", modern=modern)))["content"][0]["text"] == "still here"
 
-        # The same when its time is over.
+        # The same after its timeout.
         assert "timed out" in (await client.error(tool(3, "stubborn", modern=modern))).message
         assert (await client.result(tool(4, "ok", modern=modern)))["content"][0]["text"] == "still here"
 
@@ -154,7 +154,7 @@ async def test_an_error_while_being_cancelled_stays_in_the_request(
     ["text", 5, [1], object(), {"_meta": 5}, {"bad": "\ud800"}],
     ids=["text", "number", "list", "object", "meta", "surrogate"],
 )
-async def test_a_method_of_a_plugin_may_return_anything(value: Any, autojump_clock: Any) -> None:
+async def test_invalid_result_of_a_plugin_method_fails_its_request_only(value: Any, autojump_clock: Any) -> None:
     async def odd() -> Any:
         return value
 
@@ -167,7 +167,7 @@ async def test_a_method_of_a_plugin_may_return_anything(value: Any, autojump_clo
         assert (await client.result(tool(3, "ok")))["content"][0]["text"] == "still here"
 
 
-async def test_a_listener_that_misbehaves_ends_nothing(autojump_clock: Any) -> None:
+async def test_failing_notification_handler_ends_nothing(autojump_clock: Any) -> None:
     server = Server()
     for function in (raise_system_exit, raise_group, raise_old_cancelled):
         server.add_method(function, "acme/heard", notification=True)
@@ -177,7 +177,7 @@ async def test_a_listener_that_misbehaves_ends_nothing(autojump_clock: Any) -> N
         assert (await client.result(tool(1, "ok")))["content"][0]["text"] == "still here"
 
 
-async def test_a_background_task_that_misbehaves_is_started_again(autojump_clock: Any) -> None:
+async def test_failing_background_task_is_restarted(autojump_clock: Any) -> None:
     starts: list[float] = []
 
     async def task() -> None:
@@ -197,7 +197,7 @@ async def test_a_background_task_that_misbehaves_is_started_again(autojump_clock
         assert (await client.result(tool(1, "ok")))["content"][0]["text"] == "still here"
 
 
-async def test_a_flood_of_notifications_does_not_become_a_flood_of_tasks(autojump_clock: Any) -> None:
+async def test_flood_of_notifications_starts_a_bounded_number_of_tasks(autojump_clock: Any) -> None:
     heard: list[int] = []
 
     async def slow() -> None:
@@ -224,8 +224,8 @@ async def ping_back(client: Client, error: bool) -> None:
 
 
 @pytest.mark.parametrize("error", [False, True])
-async def test_a_client_that_answers_pings_lives_on(error: bool, autojump_clock: Any) -> None:
-    """Even an error is an answer."""
+async def test_client_that_answers_pings_stays_connected(error: bool, autojump_clock: Any) -> None:
+    """An error response counts as well."""
     server = Server(settings=ServerSettings(ping_interval=10))
     async with connected(server) as client:
         with trio.move_on_after(1000):

@@ -1,4 +1,4 @@
-"""Side effects behind ``ctx.once``: one for each call, however often and wherever its handler is replayed."""
+"""Side effects in ``ctx.once``: one for each call, however often and wherever its handler is replayed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Customer:
 
 
 class Till:
-    """Counts what is charged.
+    """Counts the charges.
 
     Attributes:
         begun: set when a charge has begun.
@@ -52,7 +52,7 @@ class Till:
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_a_retry_that_is_delivered_twice_has_one_effect(parked: int, autojump_clock: Any) -> None:
+async def test_retry_delivered_twice_has_one_effect(parked: int, autojump_clock: Any) -> None:
     till = Till()
 
     async def buy(ctx: Context) -> str:
@@ -66,7 +66,7 @@ async def test_a_retry_that_is_delivered_twice_has_one_effect(parked: int, autoj
             await trio.testing.wait_all_tasks_blocked()
         till.go_on.set()
         answers = [await client.next() for _ in range(2)]
-        # A third, long after.
+        # A third delivery, long after.
         await trio.sleep(1000)
         answers.append(await client.ask(retry(12, "it", one, {"sure": accept("y")})))
 
@@ -74,7 +74,7 @@ async def test_a_retry_that_is_delivered_twice_has_one_effect(parked: int, autoj
         assert till.charges == ["ann"]
 
 
-async def test_a_result_larger_than_all_that_is_kept_is_not_made_twice(autojump_clock: Any) -> None:
+async def test_effect_with_a_result_over_the_cache_size_runs_once(autojump_clock: Any) -> None:
     till = Till()
 
     async def fetch() -> str:
@@ -97,7 +97,7 @@ async def test_a_result_larger_than_all_that_is_kept_is_not_made_twice(autojump_
         assert till.charges == ["a page"]
 
 
-async def test_two_calls_have_an_effect_each(autojump_clock: Any) -> None:
+async def test_each_of_two_calls_has_its_own_effect(autojump_clock: Any) -> None:
     till = Till()
     till.go_on.set()
 
@@ -112,7 +112,7 @@ async def test_two_calls_have_an_effect_each(autojump_clock: Any) -> None:
         assert till.charges == ["ann", "ann"]
 
 
-async def test_an_effect_that_fails_is_tried_again_by_the_next_delivery(autojump_clock: Any) -> None:
+async def test_failed_effect_is_retried_by_the_next_delivery(autojump_clock: Any) -> None:
     tries: list[int] = []
 
     async def charge() -> str:
@@ -133,7 +133,7 @@ async def test_an_effect_that_fails_is_tried_again_by_the_next_delivery(autojump
         assert len(tries) == 2
 
 
-async def test_an_effect_of_a_cancelled_call_ends_and_the_next_delivery_has_its_result(autojump_clock: Any) -> None:
+async def test_effect_of_a_cancelled_call_completes_for_the_next_delivery(autojump_clock: Any) -> None:
     till = Till()
 
     async def buy(ctx: Context) -> str:
@@ -151,7 +151,7 @@ async def test_an_effect_of_a_cancelled_call_ends_and_the_next_delivery_has_its_
         assert till.charges == ["ann"]
 
 
-async def test_an_effect_of_a_cancelled_call_is_cut_in_the_end(autojump_clock: Any) -> None:
+async def test_effect_of_a_cancelled_call_is_cancelled_after_its_timeout(autojump_clock: Any) -> None:
     till = Till()
 
     async def buy(ctx: Context) -> str:
@@ -168,7 +168,7 @@ async def test_an_effect_of_a_cancelled_call_is_cut_in_the_end(autojump_clock: A
         assert server.status.working == 0
 
 
-async def test_an_authors_own_bound_holds_inside(autojump_clock: Any) -> None:
+async def test_timeout_of_the_author_applies_inside_an_effect(autojump_clock: Any) -> None:
     till = Till()
 
     async def buy(ctx: Context) -> str:
@@ -182,7 +182,7 @@ async def test_an_authors_own_bound_holds_inside(autojump_clock: Any) -> None:
 
 
 @pytest.mark.parametrize("parked", [0, 1, 10])
-async def test_the_client_is_asked_once_the_effects_of_other_tasks_have_ended(parked: int, autojump_clock: Any) -> None:
+async def test_client_request_is_sent_after_effects_of_other_tasks_have_ended(parked: int, autojump_clock: Any) -> None:
     charges: list[int] = []
 
     async def charge() -> int:
@@ -211,8 +211,8 @@ async def test_the_client_is_asked_once_the_effects_of_other_tasks_have_ended(pa
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_no_effect_begins_while_the_client_is_asked(parked: int, autojump_clock: Any) -> None:
-    """The state that the client has would not know of it."""
+async def test_no_effect_starts_while_a_client_request_is_pending(parked: int, autojump_clock: Any) -> None:
+    """The state that the client holds would not contain it."""
     till = Till()
     till.go_on.set()
 
@@ -236,7 +236,7 @@ async def test_no_effect_begins_while_the_client_is_asked(parked: int, autojump_
         assert till.charges == ["ann"]
 
 
-async def test_an_effect_may_ask(autojump_clock: Any) -> None:
+async def test_effect_can_send_a_request_to_the_client(autojump_clock: Any) -> None:
     async def effect(ctx: Context) -> str:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.lowlevel.checkpoint)
@@ -253,7 +253,7 @@ async def test_an_effect_may_ask(autojump_clock: Any) -> None:
 
 
 @pytest.mark.parametrize("revision", [None, "2025-11-25"])
-async def test_an_effect_on_an_object_needs_a_key(revision: str | None, autojump_clock: Any) -> None:
+async def test_effect_with_an_object_argument_needs_a_key(revision: str | None, autojump_clock: Any) -> None:
     till = Till()
     till.go_on.set()
     failed: list[BaseException] = []
@@ -275,7 +275,7 @@ async def test_an_effect_on_an_object_needs_a_key(revision: str | None, autojump
 @pytest.mark.parametrize(
     "value", [Customer(7), date(2026, 1, 1), nan, {1, 2}, 2**70, "\ud800", b"x", (1, 2), {3: "a"}, [Pair(1, 2)]]
 )
-async def test_a_result_that_is_no_json_value_is_refused(value: Any, revision: str | None, autojump_clock: Any) -> None:
+async def test_effect_result_that_is_not_json_is_refused(value: Any, revision: str | None, autojump_clock: Any) -> None:
     failed: list[BaseException] = []
 
     async def effect() -> Any:
@@ -294,7 +294,7 @@ async def test_a_result_that_is_no_json_value_is_refused(value: Any, revision: s
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_a_result_is_the_same_in_a_replay(parked: int, autojump_clock: Any) -> None:
+async def test_effect_result_is_equal_in_a_replay(parked: int, autojump_clock: Any) -> None:
     got: list[Any] = []
 
     async def effect() -> Any:

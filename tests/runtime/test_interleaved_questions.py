@@ -22,7 +22,7 @@ __all__: list[str] = []
 EXPIRES = 30.0
 MAX_ROUNDS = 40
 
-# Times are exact in binary, so that a sum of them is one moment and not two.
+# Times are exact in binary, so that their sums are exact too.
 STEPS = st.one_of(
     st.tuples(st.just("ask"), st.just(0.0)),
     st.tuples(st.just("once"), st.sampled_from([0.0, 0.5, 2.0])),
@@ -30,7 +30,7 @@ STEPS = st.one_of(
 )
 CHILDREN = st.lists(st.lists(STEPS, min_size=1, max_size=4), min_size=1, max_size=3)
 ROUNDS = st.lists(st.tuples(st.integers(0, 7), st.sampled_from([0.0, 1.0, 2 * EXPIRES])), max_size=10)
-"""Which of the questions are answered, as bits, and the seconds until the client repeats its request."""
+"""The requests that are answered, as bits, and the seconds until the client repeats its request."""
 
 
 async def play(children: list[list[tuple[str, float]]], rounds: list[tuple[int, float]], parked: int) -> None:
@@ -96,7 +96,7 @@ async def converse(client: Client, rounds: list[tuple[int, float]]) -> str:
 
 @settings(max_examples=100)
 @given(CHILDREN, ROUNDS, st.sampled_from([0, 1]))
-def test_each_question_is_answered_and_each_effect_happens_once(
+def test_interleaved_requests_are_answered_and_effects_run_once(
     children: list[list[tuple[str, float]]], rounds: list[tuple[int, float]], parked: int
 ) -> None:
     trio.run(play, children, rounds, parked, clock=trio.testing.MockClock(autojump_threshold=0))

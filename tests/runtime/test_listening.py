@@ -28,7 +28,7 @@ async def ok() -> str:
     return "ok"
 
 
-async def test_the_acknowledgement_is_not_lost_in_a_full_outbox(autojump_clock: Any) -> None:
+async def test_acknowledgement_is_sent_before_changes_with_a_full_outbox(autojump_clock: Any) -> None:
     """A slow client gets the acknowledgement before any change."""
 
     async def flood(ctx: Context) -> str:
@@ -59,7 +59,9 @@ async def test_the_acknowledgement_is_not_lost_in_a_full_outbox(autojump_clock: 
         assert all(m.params is not None and m.params["_meta"][_SUBSCRIPTION] == 2 for m in about)
 
 
-async def test_changes_of_another_replica_are_told_and_lost_ones_as_if_all_had_changed(autojump_clock: Any) -> None:
+async def test_changes_of_another_replica_are_notified_and_lost_ones_reported_as_all_changed(
+    autojump_clock: Any,
+) -> None:
     bus = MemoryBus()
     stores = memory_stores(bus=bus)
     servers = [Server(settings=ServerSettings(stores=stores)), Server(settings=ServerSettings(stores=stores))]
@@ -71,7 +73,7 @@ async def test_changes_of_another_replica_are_told_and_lost_ones_as_if_all_had_c
         message = await client.next()
         assert isinstance(message, Notification)
         assert message.method == "notifications/tools/list_changed"
-        # What another version may send ends nothing.
+        # A message of another version is ignored.
         for news in (b"no json", b"[]", b'{"list":["tools"]}', b'{"uri":5}'):
             bus.publish("changes", news)
         servers[1].remove_tool("ok")
@@ -83,7 +85,7 @@ async def test_changes_of_another_replica_are_told_and_lost_ones_as_if_all_had_c
         assert message.method == "notifications/tools/list_changed"
 
 
-async def test_a_client_that_may_have_missed_changes_is_told_of_all_that_it_follows(autojump_clock: Any) -> None:
+async def test_client_that_may_have_missed_changes_gets_all_its_notifications(autojump_clock: Any) -> None:
     server = Server()
     server.add_tool(ok)
     record = SessionRecord(id="s", revision="2025-11-25", initialized=True, subscriptions=frozenset({"doc:///a"}))

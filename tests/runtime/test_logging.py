@@ -1,4 +1,4 @@
-"""Log messages on their way to a client: redacted, bounded, and never the end of anything."""
+"""Log messages to a client: redacted, bounded, and unable to end the session."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ async def logged(client: Client, name: str) -> tuple[list[Any], Message]:
         ("see https://ann:hunter2@example.com/", "see https://[redacted]@example.com/"),
     ],
 )
-def test_secrets_are_taken_out_of_data(data: Any, sent: Any) -> None:
+def test_secrets_in_log_data_are_redacted(data: Any, sent: Any) -> None:
     assert Logging().redact(data) == sent
 
 
 @pytest.mark.parametrize("text", ["-eyJ", "eyJ.", "token ", "-----BEGIN ", "://a:", "bearer\t", "sk-", 'password""'])
-def test_no_text_takes_long_to_look_through(text: str) -> None:
+def test_redaction_of_any_text_takes_linear_time(text: str) -> None:
     began = time.process_time()
     redacted = Logging().redact(text * (4_000_000 // len(text)))
     assert time.process_time() - began < 2
     assert len(redacted) < MAX_TEXT_CHARS + 100
 
 
-def test_a_secret_is_not_hidden_by_the_cut() -> None:
+def test_secret_at_the_truncation_boundary_is_redacted() -> None:
     text = "x" * (MAX_TEXT_CHARS - 10) + " ghp_" + "a" * 40
     assert "ghp_" not in Logging().redact(text)
 
 
-def test_a_redaction_that_gives_no_text_lets_nothing_through() -> None:
+def test_redaction_that_returns_no_text_drops_the_message() -> None:
     sink = Logging()
     sink.redactions.append(lambda text: None)  # type: ignore[arg-type,return-value]
     assert sink.redact("hello") == "[redaction failed]"
 
 
-async def test_a_bad_sink_and_a_bad_redaction_end_nothing() -> None:
-    """From a thread as well, whose messages Trio takes at the risk of all. By the real clock, for the thread."""
+async def test_failing_sink_and_redaction_end_nothing() -> None:
+    """Logs from a thread too, because an error there would end the Trio run. Uses the real clock for the thread."""
 
     def from_thread() -> str:
         _log.warning("one %s", "two")
@@ -117,8 +117,8 @@ async def test_records_logged_by_sinks_and_redactions_are_not_forwarded(autojump
         assert heard == ["hello"]
 
 
-async def test_a_sink_hears_a_handler_that_cleans_up_after_its_request(autojump_clock: Any) -> None:
-    """The request stands alone, so it ends with the question. Its parked handler ends later."""
+async def test_sink_receives_messages_of_a_handler_after_its_request(autojump_clock: Any) -> None:
+    """The request has no session, so it ends with its result. Its parked handler ends later."""
     heard: list[Any] = []
 
     async def parks(ctx: Context) -> str:

@@ -57,7 +57,7 @@ async def talk() -> Conversation:
     return Conversation.begin()
 
 
-async def test_the_result_is_returned(talk: Conversation, autojump_clock: Any) -> None:
+async def test_result_of_an_outgoing_request_is_returned(talk: Conversation, autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
         results: list[dict[str, Any]] = []
 
@@ -72,7 +72,7 @@ async def test_the_result_is_returned(talk: Conversation, autojump_clock: Any) -
     talk.assert_nothing_left()
 
 
-async def test_an_error_of_the_peer_is_raised(talk: Conversation, autojump_clock: Any) -> None:
+async def test_error_response_of_the_peer_is_raised(talk: Conversation, autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
 
         async def ask() -> None:
@@ -85,7 +85,7 @@ async def test_an_error_of_the_peer_is_raised(talk: Conversation, autojump_clock
     talk.assert_nothing_left()
 
 
-async def test_without_an_answer_the_peer_is_notified(talk: Conversation, autojump_clock: Any) -> None:
+async def test_timed_out_request_is_cancelled_at_the_peer(talk: Conversation, autojump_clock: Any) -> None:
     began = trio.current_time()
     with pytest.raises(trio.TooSlowError):
         await talk.ping()
@@ -100,7 +100,7 @@ async def test_without_an_answer_the_peer_is_notified(talk: Conversation, autoju
     talk.assert_nothing_left()
 
 
-async def test_a_cancelled_request_notifies_the_peer_under_a_shield(talk: Conversation, autojump_clock: Any) -> None:
+async def test_cancelled_request_sends_its_cancellation_shielded(talk: Conversation, autojump_clock: Any) -> None:
     with trio.move_on_after(3):
         await talk.ping()
     assert [type(message) for message in talk.outbox.try_take()] == [Request, Notification]
@@ -127,7 +127,7 @@ async def test_unsent_request_is_not_cancelled(autojump_clock: Any) -> None:
     talk.assert_nothing_left()
 
 
-async def test_a_request_that_is_cancelled_already_sends_nothing(talk: Conversation, autojump_clock: Any) -> None:
+async def test_request_in_a_cancelled_scope_sends_nothing(talk: Conversation, autojump_clock: Any) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()
         await talk.ping()
@@ -136,7 +136,7 @@ async def test_a_request_that_is_cancelled_already_sends_nothing(talk: Conversat
     talk.assert_nothing_left()
 
 
-async def test_the_end_of_the_session_ends_the_wait(talk: Conversation, autojump_clock: Any) -> None:
+async def test_end_of_the_session_ends_the_wait_for_a_response(talk: Conversation, autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
 
         async def ask() -> None:
@@ -152,7 +152,7 @@ async def test_the_end_of_the_session_ends_the_wait(talk: Conversation, autojump
     talk.assert_nothing_left()
 
 
-async def test_a_closed_outlet_leaves_nothing(talk: Conversation, autojump_clock: Any) -> None:
+async def test_request_on_a_closed_outlet_leaves_no_state(talk: Conversation, autojump_clock: Any) -> None:
     talk.outbox.close()
     with pytest.raises(ConnectionClosed):
         await talk.ping()

@@ -1,4 +1,4 @@
-"""The parking lot: bounded, the longest waiting goes first."""
+"""Parked handlers: a bounded number, of which the longest waiting is evicted first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Run:
         self.cancelled.append(reason)
 
 
-async def test_past_its_spaces_the_longest_waiting_is_cancelled() -> None:
+async def test_longest_parked_handler_is_cancelled_over_the_limit() -> None:
     lot = SuspendedHandlers(2)
     runs = [Run(str(number)) for number in range(4)]
     for run in runs:
@@ -30,7 +30,7 @@ async def test_past_its_spaces_the_longest_waiting_is_cancelled() -> None:
     assert [parked.label for parked in lot.status] == ["2", "3"]
 
 
-async def test_without_spaces_nothing_is_parked() -> None:
+async def test_limit_of_zero_parks_nothing() -> None:
     lot = SuspendedHandlers(0)
 
     assert not lot.park("t", Run("x"))

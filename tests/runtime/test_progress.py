@@ -1,4 +1,4 @@
-"""Progress: rising, not too fast, the newest wins, and the last one comes before the answer."""
+"""Progress: increasing, rate-limited, the newest replaces a queued one, and the last is sent before the response."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_fast_progress_is_rate_limited_and_keeps_the_latest(autojump_clock
     assert told(outbox) == []
 
 
-async def test_in_a_full_outbox_the_newest_takes_the_place_of_the_older(autojump_clock: MockClock) -> None:
+async def test_progress_in_a_full_outbox_replaces_the_queued_one(autojump_clock: MockClock) -> None:
     outbox = Outbox(1)
     progress = ProgressReporter(1, outbox, LATEST)
     for value in range(5):
@@ -75,8 +75,8 @@ async def test_in_a_full_outbox_the_newest_takes_the_place_of_the_older(autojump
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])
-async def test_a_value_that_is_no_number_is_refused(value: float, autojump_clock: MockClock) -> None:
-    """With or without a progress token."""
+async def test_progress_that_is_not_a_number_is_refused(value: float, autojump_clock: MockClock) -> None:
+    """With and without a progress token."""
     refused: list[float | None] = []
 
     async def report(ctx: Context) -> str:
@@ -95,7 +95,7 @@ async def test_a_value_that_is_no_number_is_refused(value: float, autojump_clock
 
 
 @pytest.mark.parametrize(("version", "message"), [("2024-11-05", None), ("2025-03-26", "half")])
-async def test_the_text_is_for_the_revisions_that_have_it(version: str, message: Any) -> None:
+async def test_progress_message_is_sent_in_revisions_with_messages(version: str, message: Any) -> None:
     outbox = Outbox()
     ProgressReporter("t", outbox, REVISIONS[version]).report(1, 2, "half")
     (item,) = outbox.try_take()

@@ -10,7 +10,7 @@ from mcptrio.ground.token_bucket import TokenBucket
 __all__: list[str] = []
 
 
-async def test_a_burst_then_the_rate(autojump_clock: MockClock) -> None:
+async def test_bucket_allows_a_burst_then_the_rate(autojump_clock: MockClock) -> None:
     bucket = TokenBucket(rate=2, burst=3)
     assert [bucket.take() for _ in range(5)] == [True] * 3 + [False] * 2
 
@@ -18,7 +18,7 @@ async def test_a_burst_then_the_rate(autojump_clock: MockClock) -> None:
     assert [bucket.take() for _ in range(2)] == [True, False]
 
 
-async def test_it_never_holds_more_than_a_burst(autojump_clock: MockClock) -> None:
+async def test_bucket_never_holds_more_than_a_burst(autojump_clock: MockClock) -> None:
     bucket = TokenBucket(rate=2, burst=3)
 
     await trio.sleep(3600)

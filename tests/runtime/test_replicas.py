@@ -1,4 +1,4 @@
-"""Two servers behind one address, with one store and one bus: no session belongs to either."""
+"""Two servers behind one address, with one store and one bus: each serves every session."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Replicas:
     id: int = 0
 
     async def begin(self, app: int = 0, **headers: str) -> str:
-        """A session; its id."""
+        """Start a session, and return its id."""
         info = {"name": "raw", "version": "1"}
         params = {"protocolVersion": "2025-11-25", "capabilities": CAPABILITIES, "clientInfo": info}
         reply = await post(self.apps[app], self.request("initialize", params), **headers)
@@ -51,7 +51,7 @@ class Replicas:
         return {"jsonrpc": "2.0", "id": self.id, "method": method, "params": dict(params or {})}
 
     def start(self, app: int, session: str, message: Mapping[str, Any]) -> Reply:
-        """A POST under way."""
+        """Start a POST."""
         reply = Reply()
         headers = {"mcp-session-id": session}
         self.nursery.start_soon(exchange, self.apps[app], "POST", headers, json.dumps(message).encode(), reply)
@@ -92,7 +92,7 @@ async def name(ctx: Context) -> str:
     return str(await ctx.ask("name?", str))
 
 
-async def test_a_session_continues_at_the_other_replica(autojump_clock: Any) -> None:
+async def test_session_continues_on_the_other_replica(autojump_clock: Any) -> None:
     async def who(ctx: Context) -> str:
         assert ctx.client_info is not None
         return ctx.client_info.name
@@ -103,7 +103,7 @@ async def test_a_session_continues_at_the_other_replica(autojump_clock: Any) -> 
         assert reply.messages[0]["result"]["content"][0]["text"] == "raw"
 
 
-async def test_an_answer_finds_its_question_at_the_other_replica(autojump_clock: Any) -> None:
+async def test_response_reaches_its_request_on_the_other_replica(autojump_clock: Any) -> None:
     async with replicas(name) as both:
         session = await both.begin(0)
         call = both.start(0, session, both.request("tools/call", {"name": "name"}))
@@ -113,7 +113,7 @@ async def test_an_answer_finds_its_question_at_the_other_replica(autojump_clock:
         assert (await call.next())["result"]["content"][0]["text"] == "Ann"
 
 
-async def test_a_cancellation_finds_its_request_at_the_other_replica(autojump_clock: Any) -> None:
+async def test_cancellation_reaches_its_request_on_the_other_replica(autojump_clock: Any) -> None:
     cancelled: list[str | None] = []
 
     async def endless(ctx: Context) -> str:
@@ -135,8 +135,8 @@ async def test_a_cancellation_finds_its_request_at_the_other_replica(autojump_cl
         assert cancelled == ["enough"]
 
 
-async def test_a_call_runs_on_one_replica_only_whatever_else_changes_the_session(autojump_clock: Any) -> None:
-    """One request's change of the session is not mistaken for that of another one."""
+async def test_call_runs_on_one_replica_despite_other_session_changes(autojump_clock: Any) -> None:
+    """A change of the session by one request is not mistaken for that of another request."""
     runs: list[int] = []
     go = trio.Event()
 
@@ -146,7 +146,7 @@ async def test_a_call_runs_on_one_replica_only_whatever_else_changes_the_session
         return "done"
 
     async def change(ctx: Context) -> str:
-        """Changes the record and answers later than the other."""
+        """Change the record, and respond later than the other call."""
         ctx._scope.session.set_log_level("error")
         go.set()
         await trio.sleep(0.5)
@@ -162,7 +162,7 @@ async def test_a_call_runs_on_one_replica_only_whatever_else_changes_the_session
         assert runs == [1]
 
 
-async def test_a_level_set_at_one_replica_holds_at_the_other(autojump_clock: Any) -> None:
+async def test_log_level_set_on_one_replica_applies_on_the_other(autojump_clock: Any) -> None:
     async def speak(ctx: Context) -> str:
         await ctx.info("hello")
         return "done"
@@ -177,7 +177,7 @@ async def test_a_level_set_at_one_replica_holds_at_the_other(autojump_clock: Any
         assert len(heard.messages) == 1
 
 
-async def test_a_session_that_ends_at_one_replica_has_ended_at_the_other(autojump_clock: Any) -> None:
+async def test_session_deleted_on_one_replica_ends_on_the_other(autojump_clock: Any) -> None:
     ended: list[int] = []
 
     async def endless() -> str:
@@ -208,8 +208,8 @@ async def test_a_session_is_available_to_its_own_principal_only(autojump_clock: 
             assert (await post(app, both.request("ping"), mcp_session_id=session, x_user="ann")).status == 200
 
 
-async def test_a_handler_sees_the_token_of_its_own_request(autojump_clock: Any) -> None:
-    """Not that of the session's first one: scopes are added, and taken away."""
+async def test_handler_receives_the_token_of_its_own_request(autojump_clock: Any) -> None:
+    """Not the token of the session's first request: scopes are granted and revoked meanwhile."""
 
     async def may(ctx: Context) -> str:
         await trio.sleep(0.5)
@@ -231,8 +231,8 @@ async def test_a_handler_sees_the_token_of_its_own_request(autojump_clock: Any) 
         assert all(scopes == got for scopes, got in seen.items())
 
 
-async def test_a_session_without_ping_answers_can_resume(autojump_clock: Any) -> None:
-    """Its local part has ended regularly: nothing hangs, and all counts return to zero."""
+async def test_session_without_ping_answers_can_be_resumed(autojump_clock: Any) -> None:
+    """Its local part has ended properly: nothing hangs, and all counts return to zero."""
     async with replicas(ping_interval=10, timeouts=Timeouts(ping=5)) as both:
         session = await both.begin(0)
         stream = Reply()
@@ -248,7 +248,7 @@ async def test_a_session_without_ping_answers_can_resume(autojump_clock: Any) ->
 
 
 def listen(both: Replicas, app: int, session: str, **headers: str) -> Reply:
-    """A GET that stays open."""
+    """Open a GET that stays open."""
     reply = Reply()
     named = {"mcp-session-id": session, **{name.replace("_", "-"): value for name, value in headers.items()}}
     both.nursery.start_soon(exchange, both.apps[app], "GET", named, b"", reply)
@@ -256,7 +256,7 @@ def listen(both: Replicas, app: int, session: str, **headers: str) -> Reply:
 
 
 async def changed(both: Replicas, name: str) -> None:
-    """The list of tools changes, and every replica hears of it."""
+    """Change the list of tools, and wait until every replica has received the change."""
 
     async def work() -> str:
         return ""
@@ -290,7 +290,7 @@ async def test_older_listening_stream_delivers_again_after_the_newer_disconnects
         second = listen(both, 1, session)
         await trio.sleep(1)
         second.disconnect()
-        # The messages for the client that has left are kept for this time, in case it reconnects.
+        # The messages for the disconnected client are kept for this time, in case it reconnects.
         await trio.sleep(HTTPLimits().resume_timeout + 10)
         # The notifications of the time between are replaced by a report that everything may have changed.
         assert len(first.messages) == 1
@@ -298,7 +298,7 @@ async def test_older_listening_stream_delivers_again_after_the_newer_disconnects
         assert len(first.messages) == 2
 
 
-async def test_a_stream_that_is_resumed_elsewhere_ends_where_it_was_read_before(autojump_clock: Any) -> None:
+async def test_stream_resumed_on_another_replica_ends_on_the_first(autojump_clock: Any) -> None:
     async with replicas(name) as both:
         session = await both.begin(0)
         call = both.start(0, session, both.request("tools/call", {"name": "name"}))
@@ -313,12 +313,12 @@ async def test_a_stream_that_is_resumed_elsewhere_ends_where_it_was_read_before(
         answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "accept", "content": {"value": "Ann"}}}
         assert (await post(both.apps[1], answer, mcp_session_id=session)).status == 202
         await trio.sleep(1)
-        # The one that resumed last has the answer, alone.
+        # Only the response that resumed last receives the result.
         assert [len(reply.messages) for reply in (call, *readers)] == [1, 1, 2]
 
 
 class StalledStore(MemorySessionStore):
-    """Saves nothing while its engine is away."""
+    """A store that saves nothing while its engine is unreachable."""
 
     is_away = False
 
@@ -329,7 +329,7 @@ class StalledStore(MemorySessionStore):
 
 
 class SlowStore(MemorySessionStore):
-    """Takes a second for each save and load, as an engine behind a slow network, and counts them."""
+    """A store whose saves and loads take a second, as over a slow network; it counts them."""
 
     calls = 0
 
@@ -357,7 +357,7 @@ async def test_changes_made_while_the_record_is_stored_are_stored_too(autojump_c
             async with trio.open_nursery() as nursery:
                 change = partial(post, both.apps[0], mcp_session_id=session)
                 nursery.start_soon(change, both.request("logging/setLevel", {"level": "debug"}))
-                # Each is loaded for a second, so the second change is made while the first one is being stored.
+                # Each load takes a second, so the second change is made while the first one is being stored.
                 await trio.sleep(0.5)
                 nursery.start_soon(change, both.request("resources/subscribe", {"uri": "doc:///page"}))
         record = await store.load(session)
@@ -367,7 +367,7 @@ async def test_changes_made_while_the_record_is_stored_are_stored_too(autojump_c
         assert store.calls - before < 10
 
 
-async def test_change_that_is_announced_while_another_is_loaded_is_loaded_too(autojump_clock: Any) -> None:
+async def test_change_announced_while_another_is_loaded_is_loaded_too(autojump_clock: Any) -> None:
     store = SlowStore()
     async with replicas(name, sessions=store) as both:
         session = await both.begin(0)
@@ -378,7 +378,7 @@ async def test_change_that_is_announced_while_another_is_loaded_is_loaded_too(au
         bus = both.servers[0].stores.bus
         assert bus is not None
         for number in range(4):
-            # The other replica announces each change half a second after it has begun to load the one before.
+            # The other replica announces each change half a second after loading of the previous one has begun.
             stored = await MemorySessionStore.load(store, session)
             assert stored is not None
             await MemorySessionStore.save(store, evolve(stored, subscriptions=frozenset({f"doc:///{number}"})))

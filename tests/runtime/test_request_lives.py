@@ -1,6 +1,6 @@
-"""Requests end once, whatever happens to them: answers, cancellations, deadlines, retries, disconnects, a stop.
+"""Requests end once in any sequence of responses, cancellations, deadlines, retries, disconnects and a shutdown.
 
-Hypothesis makes the order of events up. Afterwards each request has one answer or a recorded reason for none, and
+Hypothesis generates the order of events. Afterwards each request has one response or a recorded reason for none, and
 nothing is left: no count, no handler, no thread, no place in a limiter, no memory.
 """
 
@@ -33,7 +33,7 @@ __all__: list[str] = []
 TIMES = Timeouts(request=60, idle=20, input=30, shutdown=10)
 LIMITS = ServerLimits(parked=2, requests_per_session=20)
 BIG = "x" * 100_000
-"""An argument whose memory is counted."""
+"""An argument large enough that its memory is counted."""
 
 
 async def quick(text: str = "") -> int:
@@ -107,7 +107,7 @@ EVENTS = st.lists(
 
 @define(eq=False)
 class Peer:
-    """A client of 2025-11-25 or 2026-07-28 on a channel, or one of 2026-07-28 whose requests stand alone."""
+    """A client of 2025-11-25 or 2026-07-28 on a channel, or one of 2026-07-28 whose requests have no channel."""
 
     server: Server
     nursery: trio.Nursery
@@ -117,12 +117,12 @@ class Peer:
     sent: dict[int, tuple[str, dict[str, Any]]] = field(factory=dict)
     """Requests by id, with the tool and its arguments."""
     given_up: set[int] = field(factory=set)
-    """Requests that this side has cancelled."""
+    """Ids of requests that this side has cancelled."""
     silenced: set[int] = field(factory=set)
-    """Those of them that had no answer by then."""
+    """Cancelled requests that had no response by then."""
     cancels: dict[int, Callable[[str], None]] = field(factory=dict)
     questions: list[tuple[int, Any]] = field(factory=list)
-    """Of the server: the request or the result that asks, with the id of the request that the result is of."""
+    """Server requests, or results that request input, with the id of the request that the result is of."""
     gone: bool = False
     _last: int = 0
 
@@ -171,7 +171,7 @@ class Peer:
             self.nursery.start_soon(self._alone, message)
 
     async def _alone(self, message: Request) -> None:
-        """As the HTTP endpoint does it; a listening request needs no task."""
+        """Serve a message as the HTTP endpoint does; a listening request needs no task."""
         outbox = Outbox()
         self.nursery.start_soon(self._take_all, outbox)
         id = int(str(message.id))
@@ -224,7 +224,7 @@ class Peer:
 
 
 class Watch:
-    """Every request that was in flight, and the check of what became of it."""
+    """Every request that was in flight, and the check of how it ended."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -236,7 +236,7 @@ class Watch:
                 self.seen[id(scope)] = scope
 
     def stopped(self, id: int) -> bool:
-        """Whether the stop of the server has ended a request that stood alone, which its exchange answers."""
+        """Return whether the shutdown has ended a request without a session, which its exchange answers."""
         return any(
             scope.request.id == id and scope.session.name == "http" and scope.reason == "the server is stopping"
             for scope in self.seen.values()
@@ -289,7 +289,7 @@ async def play(events: list[tuple[str, int, Any]]) -> None:
     watch = Watch(server)
     drained = False
     hurried = 0
-    """Events that follow at once, before the server has done anything about the last one."""
+    """Events that follow immediately, before the server has handled the last one."""
     async with server.open(), open_client(server) as old, open_client(server) as new, trio.open_nursery() as nursery:
         await handshake(old)
         peers = [Peer(server, nursery, False, old), Peer(server, nursery, True, new), Peer(server, nursery, True)]
@@ -336,7 +336,7 @@ async def play(events: list[tuple[str, int, Any]]) -> None:
         silent = {id for id in peer.sent if not peer.answers[id] and id not in peer.given_up}
         if peer.channel is None:
             silent = {id for id in silent if not watch.stopped(id)}
-        # A client that has left gets no answers; a channel that the stopped server has closed takes no requests.
+        # A disconnected client gets no responses; a channel closed by the stopped server accepts no requests.
         assert not silent or peer.gone, silent
     watch.check()
     assert max(effects.values(), default=1) == 1
@@ -344,7 +344,7 @@ async def play(events: list[tuple[str, int, Any]]) -> None:
 
 @settings(max_examples=100)
 @given(EVENTS)
-def test_every_request_ends_once_and_leaves_nothing(events: list[tuple[str, int, Any]]) -> None:
+def test_every_request_ends_once_and_leaves_no_state(events: list[tuple[str, int, Any]]) -> None:
     trio.run(play, events, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
@@ -355,7 +355,7 @@ def _steps() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("state", "event", "after", "action"), list(_steps()))
-def test_states_only_lead_towards_the_end(
+def test_request_states_never_go_back(
     state: RequestState, event: RequestEvent, after: RequestState, action: Action
 ) -> None:
     assert after >= state or (state, after) == (RequestState.KEPT_OPEN, RequestState.CANCELLED)
@@ -368,5 +368,5 @@ def test_states_only_lead_towards_the_end(
 
 
 @pytest.mark.parametrize("event", [RequestEvent.CANCEL, RequestEvent.FAIL, RequestEvent.CLOSE])
-def test_every_state_takes_an_end(event: RequestEvent) -> None:
+def test_request_can_end_in_every_state(event: RequestEvent) -> None:
     assert all(event in row for row in TRANSITIONS.values())

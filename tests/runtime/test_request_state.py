@@ -29,13 +29,13 @@ def test_sealed_values_round_trip() -> None:
     assert open_state(ring, seal_state(ring, JOURNAL, **SAME), **SAME) == JOURNAL
 
 
-def test_no_two_states_are_the_same() -> None:
+def test_sealed_states_of_equal_values_differ() -> None:
     ring = KeyRing([NEW])
 
     assert len({seal_state(ring, JOURNAL, **SAME) for _ in range(10)}) == 10
 
 
-def test_keys_rotate_the_first_seals_and_all_open() -> None:
+def test_first_key_seals_and_all_keys_open() -> None:
     before, during, after = KeyRing([OLD]), KeyRing([NEW, OLD]), KeyRing([NEW])
     old, new = seal_state(before, JOURNAL, **SAME), seal_state(during, JOURNAL, **SAME)
 
@@ -45,7 +45,7 @@ def test_keys_rotate_the_first_seals_and_all_open() -> None:
             open_state(ring, sealed, **SAME)
 
 
-def test_without_keys_each_process_has_its_own() -> None:
+def test_each_process_has_its_own_key_by_default() -> None:
     sealed = seal_state(KeyRing(), JOURNAL, **SAME)
 
     with pytest.raises(InvalidParams):
@@ -111,7 +111,7 @@ def request(**params: Any) -> RequestReceived:
     return RequestReceived(1, method, LATEST.structure({"name": "t", **params}, method.params), Peer(revision=LATEST))
 
 
-def test_the_digest_is_of_the_request_and_not_of_its_round() -> None:
+def test_digest_covers_the_request_without_its_round() -> None:
     first = request(arguments={"a": 1, "b": [2]})
 
     assert digest_of(first) == digest_of(

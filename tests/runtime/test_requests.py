@@ -1,4 +1,4 @@
-"""The life of a request: its deadline, its end, and that nothing of it comes afterwards."""
+"""The life of a request: its deadline, its end, and that it sends nothing afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def revision(modern: bool) -> str | None:
 
 
 @BOTH
-async def test_nothing_is_sent_for_a_request_that_is_over(modern: bool, autojump_clock: Any) -> None:
+async def test_ended_request_sends_nothing(modern: bool, autojump_clock: Any) -> None:
     kept: list[Context] = []
 
     async def keep(ctx: Context) -> str:
@@ -44,12 +44,12 @@ async def test_nothing_is_sent_for_a_request_that_is_over(modern: bool, autojump
             for late in (kept[0].request("acme/late"), kept[0].elicit("late?", str)):
                 with pytest.raises(ConnectionClosed):
                     await late
-        await client.silence()
+        await client.expect_nothing()
 
 
 @BOTH
-async def test_nothing_is_sent_for_a_request_that_was_cancelled(modern: bool, autojump_clock: Any) -> None:
-    """Not even by a handler that takes its time to clean up, and then has a result all the same."""
+async def test_cancelled_request_sends_nothing(modern: bool, autojump_clock: Any) -> None:
+    """This holds also for a handler that cleans up slowly and then returns a result."""
     cleaned: list[int] = []
 
     async def stubborn(ctx: Context) -> str:
@@ -67,14 +67,14 @@ async def test_nothing_is_sent_for_a_request_that_was_cancelled(modern: bool, au
         await client.send(tool(1, "stubborn", modern=modern, _meta=meta))
         await trio.sleep(1)
         await client.send(Notification("notifications/cancelled", {"requestId": 1}))
-        await client.silence(20)
+        await client.expect_nothing(20)
         assert cleaned == [1]
-        # The id is free again.
+        # The id can be reused.
         await client.result(tool(1, "stubborn", modern=modern))
 
 
 @BOTH
-async def test_the_request_deadline_holds_whatever_is_reported(modern: bool, autojump_clock: Any) -> None:
+async def test_progress_does_not_extend_the_request_deadline(modern: bool, autojump_clock: Any) -> None:
     ended: list[float] = []
 
     async def busy(ctx: Context) -> str:
@@ -97,7 +97,7 @@ async def test_the_request_deadline_holds_whatever_is_reported(modern: bool, aut
 
 
 @BOTH
-async def test_without_progress_the_idle_deadline_holds(modern: bool, autojump_clock: Any) -> None:
+async def test_request_without_progress_ends_at_the_idle_deadline(modern: bool, autojump_clock: Any) -> None:
     async def quiet(ctx: Context) -> str:
         await trio.sleep(9)
         await ctx.report_progress(1)
@@ -113,7 +113,7 @@ async def test_without_progress_the_idle_deadline_holds(modern: bool, autojump_c
 @pytest.mark.parametrize(
     ("caller", "seconds"), [(5, "5"), (1e9, "10"), (0, "10"), (-1, "10"), (True, "10"), ("5", "10")]
 )
-async def test_a_caller_can_only_shorten(caller: Any, seconds: str, autojump_clock: Any) -> None:
+async def test_caller_can_only_shorten_the_timeout(caller: Any, seconds: str, autojump_clock: Any) -> None:
     async def quiet() -> str:
         await trio.sleep_forever()
         return "unreachable"
@@ -126,8 +126,8 @@ async def test_a_caller_can_only_shorten(caller: Any, seconds: str, autojump_clo
 
 
 @pytest.mark.parametrize("meta", [5, "x", [1], None, True])
-async def test_a_meta_that_is_no_object_is_refused(meta: Any, autojump_clock: Any) -> None:
-    """Of methods outside the specification as well, whose other parameters are their own affair."""
+async def test_meta_that_is_not_an_object_is_refused(meta: Any, autojump_clock: Any) -> None:
+    """This includes custom methods, whose other parameters are not checked."""
 
     async def echo(params: Any) -> Any:
         return params
@@ -144,7 +144,7 @@ async def test_a_meta_that_is_no_object_is_refused(meta: Any, autojump_clock: An
 
 
 @pytest.mark.parametrize("params", [None, {}, {"a": [1, None]}])
-async def test_a_method_of_a_plugin_gets_its_params_as_they_came(params: Any, autojump_clock: Any) -> None:
+async def test_custom_method_receives_its_params_unchanged(params: Any, autojump_clock: Any) -> None:
     async def echo(ctx: Context, params: Any) -> Any:
         return {"got": params}
 
@@ -156,7 +156,7 @@ async def test_a_method_of_a_plugin_gets_its_params_as_they_came(params: Any, au
         assert (await client.result(Request(2, "acme/echo", stamped)))["got"] == stamped
 
 
-async def test_a_long_uri_is_not_kept(autojump_clock: Any) -> None:
+async def test_long_uri_is_not_kept_after_its_request(autojump_clock: Any) -> None:
     async def data() -> str:
         return "x"
 
@@ -168,8 +168,8 @@ async def test_a_long_uri_is_not_kept(autojump_clock: Any) -> None:
         await client.result(Request(2, "resources/subscribe", {"uri": "data://x"}))
 
 
-async def test_a_stateless_request_is_in_no_session(autojump_clock: Any) -> None:
-    """Not even where the channel has one: nothing is inferred from it (MCP 2026-07-28, basic/index)."""
+async def test_stateless_request_has_no_session(autojump_clock: Any) -> None:
+    """This holds also if the channel has a session: nothing is inferred from it (MCP 2026-07-28, basic/index)."""
 
     async def session(ctx: Context) -> str:
         return str(ctx.session_id)
@@ -183,7 +183,7 @@ async def test_a_stateless_request_is_in_no_session(autojump_clock: Any) -> None
         assert outside["content"][0]["text"] == "None"
 
 
-async def test_too_many_requests_are_refused_and_their_places_are_released(autojump_clock: Any) -> None:
+async def test_requests_over_the_limit_are_refused_and_places_released(autojump_clock: Any) -> None:
     async def slow() -> str:
         await trio.sleep(10)
         return "done"

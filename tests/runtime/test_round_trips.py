@@ -1,4 +1,4 @@
-"""Questions in results: parked, resumed, replayed, evicted, and attacked by clients."""
+"""Multi-round-trip requests: handlers parked, resumed, replayed and evicted, and attacks of clients."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def first_round(client: Client, id: Any = 1) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_answers_lead_to_the_end_parked_or_replayed(parked: int, autojump_clock: Any) -> None:
+async def test_answers_complete_the_call_parked_or_replayed(parked: int, autojump_clock: Any) -> None:
     server = serving(twice, limits=ServerLimits(parked=parked))
     async with connected(server, revision=None) as client:
         one = await first_round(client)
@@ -70,8 +70,8 @@ async def test_answers_lead_to_the_end_parked_or_replayed(parked: int, autojump_
 
 
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_answers_without_a_question_are_ignored(parked: int, autojump_clock: Any) -> None:
-    """Answers before their question, and second answers, are ignored and not stored."""
+async def test_answers_without_a_request_are_ignored(parked: int, autojump_clock: Any) -> None:
+    """Answers before their request, and second answers, are ignored and not stored."""
     server = serving(twice, limits=ServerLimits(parked=parked))
     async with connected(server, revision=None) as client:
         one = await first_round(client)
@@ -84,7 +84,7 @@ async def test_answers_without_a_question_are_ignored(parked: int, autojump_cloc
 
 
 async def test_handler_of_a_large_request_expires(autojump_clock: Any) -> None:
-    """The memory that its parameters hold is given back once, although its code runs again to clean up."""
+    """The memory of its parameters is released once, although its code runs again to clean up."""
     server = serving(twice, timeouts=Timeouts(input=100))
     async with connected(server, revision=None) as client:
         one = await client.result(tool(1, "it", modern=True, _meta={"padding": "x" * 10_000}))
@@ -94,8 +94,8 @@ async def test_handler_of_a_large_request_expires(autojump_clock: Any) -> None:
         assert keys(two) == ["second"]
 
 
-async def test_the_same_retry_twice_runs_to_the_end_twice(autojump_clock: Any) -> None:
-    """The first finds the parked handler, the second replays; neither waits for the other."""
+async def test_repeated_retry_completes_twice(autojump_clock: Any) -> None:
+    """The first retry resumes the parked handler, the second replays it; neither waits for the other."""
     server = serving(twice)
     async with connected(server, revision=None) as client:
         one = await first_round(client)
@@ -108,7 +108,7 @@ async def test_the_same_retry_twice_runs_to_the_end_twice(autojump_clock: Any) -
             assert text(answer.result) == "a, b"  # type: ignore[union-attr]
 
 
-async def test_an_abandoned_question_is_not_asked_again(autojump_clock: Any) -> None:
+async def test_abandoned_request_is_not_repeated(autojump_clock: Any) -> None:
     async def patient(ctx: Context) -> str:
         with trio.move_on_after(5):
             await ctx.elicit("now?", str, key="now")
@@ -122,7 +122,7 @@ async def test_an_abandoned_question_is_not_asked_again(autojump_clock: Any) -> 
         assert text(await client.result(retry(3, "it", two, {"later": accept("b")}))) == "b"
 
 
-async def test_a_retry_while_the_parked_handler_is_being_cleaned_up_replays(autojump_clock: Any) -> None:
+async def test_retry_during_the_cleanup_of_a_parked_handler_replays(autojump_clock: Any) -> None:
     starts: list[float] = []
 
     async def slow_to_leave(ctx: Context) -> str:
@@ -141,7 +141,7 @@ async def test_a_retry_while_the_parked_handler_is_being_cleaned_up_replays(auto
         assert len(starts) == 2
 
 
-async def test_a_parked_handler_ends_without_a_retry(autojump_clock: Any) -> None:
+async def test_parked_handler_expires_without_a_retry(autojump_clock: Any) -> None:
     ended: list[float] = []
 
     async def waiting(ctx: Context) -> str:
@@ -160,7 +160,7 @@ async def test_a_parked_handler_ends_without_a_retry(autojump_clock: Any) -> Non
         assert server.status.parked == ()
 
 
-async def test_the_oldest_is_evicted_and_its_retry_replays(autojump_clock: Any) -> None:
+async def test_oldest_parked_handler_is_evicted_and_its_retry_replays(autojump_clock: Any) -> None:
     starts: list[int] = []
 
     async def asks(ctx: Context) -> str:
@@ -177,7 +177,7 @@ async def test_the_oldest_is_evicted_and_its_retry_replays(autojump_clock: Any) 
         assert len(starts) == 4
 
 
-async def test_a_wrong_answer_is_refused_and_the_handler_waits_on(autojump_clock: Any) -> None:
+async def test_invalid_answer_is_refused_and_the_handler_keeps_waiting(autojump_clock: Any) -> None:
     server = serving(twice)
     async with connected(server, revision=None) as client:
         one = await first_round(client)
@@ -189,7 +189,7 @@ async def test_a_wrong_answer_is_refused_and_the_handler_waits_on(autojump_clock
         assert keys(two) == ["second"]
 
 
-async def test_a_retry_without_the_answer_is_asked_again(autojump_clock: Any) -> None:
+async def test_retry_without_an_answer_gets_the_request_again(autojump_clock: Any) -> None:
     async with connected(serving(twice), revision=None) as client:
         one = await first_round(client)
         again = await client.result(retry(2, "it", one, {}))
@@ -217,7 +217,7 @@ async def test_a_cancelled_retry_ends_the_handler(autojump_clock: Any) -> None:
         assert len(ended) == 1
 
 
-async def test_asking_inside_a_shield_fails_loudly(autojump_clock: Any) -> None:
+async def test_request_inside_a_shielded_scope_fails(autojump_clock: Any) -> None:
     async def shielded(ctx: Context) -> str:
         with trio.CancelScope(shield=True):
             await ctx.elicit("what?", str)
@@ -227,7 +227,7 @@ async def test_asking_inside_a_shield_fails_loudly(autojump_clock: Any) -> None:
         assert (await first_round(client))["isError"] is True
 
 
-async def test_a_request_of_ones_own_is_refused_where_servers_send_none(autojump_clock: Any) -> None:
+async def test_custom_request_is_refused_in_the_stateless_revision(autojump_clock: Any) -> None:
     """MCP 2026-07-28, basic/patterns: servers MUST NOT initiate JSON-RPC requests."""
 
     async def own(ctx: Context) -> str:
@@ -287,7 +287,7 @@ async def test_server_stop_ends_parked_handlers(autojump_clock: Any) -> None:
         assert ended == [1]
 
 
-async def test_two_questions_at_once_may_be_answered_one_by_one(autojump_clock: Any) -> None:
+async def test_concurrent_requests_can_be_answered_one_by_one(autojump_clock: Any) -> None:
     async def both(ctx: Context) -> str:
         answers: dict[str, str] = {}
 
@@ -308,8 +308,8 @@ async def test_two_questions_at_once_may_be_answered_one_by_one(autojump_clock: 
         assert text(asked) == "ab"
 
 
-async def test_a_handler_with_a_large_state_is_not_parked(autojump_clock: Any) -> None:
-    """The client has no state, so no retry would ever come."""
+async def test_handler_whose_state_is_too_large_is_not_parked(autojump_clock: Any) -> None:
+    """The client has no state, so it could never retry."""
     ended: list[int] = []
 
     async def large(ctx: Context) -> str:
@@ -332,16 +332,14 @@ async def test_a_handler_with_a_large_state_is_not_parked(autojump_clock: Any) -
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 @pytest.mark.parametrize("id", [None, "sign-in"])
-async def test_a_page_that_the_user_does_not_want_is_asked_for_once(
-    id: str | None, action: str, autojump_clock: Any
-) -> None:
+async def test_declined_url_is_requested_once(id: str | None, action: str, autojump_clock: Any) -> None:
     async def guarded(ctx: Context) -> str:
         await ctx.elicit("name?", str, key="name")
         raise ctx.url_required("sign in first", "https://example.com/in", id=id)
 
     async with connected(serving(guarded), revision=None) as client:
         one = await first_round(client)
-        # The declined question was another one.
+        # The declined request was another one.
         two = await client.result(retry(2, "it", one, {"name": {"action": "decline"}}))
         (page,) = keys(two)
         last = await client.result(retry(3, "it", two, {page: {"action": action}}))
@@ -349,7 +347,7 @@ async def test_a_page_that_the_user_does_not_want_is_asked_for_once(
         assert last["content"][0]["text"] == f"the user chose to {action}: sign in first"
 
 
-async def test_a_page_that_the_user_opens_is_asked_for_until_it_is_visited(autojump_clock: Any) -> None:
+async def test_accepted_url_is_requested_until_it_is_visited(autojump_clock: Any) -> None:
     calls: list[int] = []
 
     async def guarded(ctx: Context) -> str:
@@ -366,7 +364,7 @@ async def test_a_page_that_the_user_opens_is_asked_for_until_it_is_visited(autoj
         assert text(asked) == "signed in"
 
 
-async def test_a_client_that_asks_much_evicts_its_own_handlers(autojump_clock: Any) -> None:
+async def test_client_with_many_parked_handlers_evicts_its_own(autojump_clock: Any) -> None:
     starts: list[str] = []
 
     async def asks(ctx: Context) -> str:

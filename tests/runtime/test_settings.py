@@ -1,4 +1,4 @@
-"""Settings and limits are values; each limit has a default, and none is without end."""
+"""Settings and limits are immutable values; each limit has a finite default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcptrio.serving import ServerLimits, ServerSettings
 __all__: list[str] = []
 
 
-def test_every_limit_and_time_ends_somewhere() -> None:
+def test_every_limit_and_timeout_is_finite() -> None:
     settings = ServerSettings()
     values = {**attrs.asdict(settings.limits), **attrs.asdict(settings.timeouts)}
 
@@ -23,7 +23,7 @@ def test_every_limit_and_time_ends_somewhere() -> None:
     assert all(isfinite(value) and value > 0 for value in values.values())
 
 
-def test_they_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         ServerSettings().ping_interval = 5  # type: ignore[misc]
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
@@ -32,26 +32,26 @@ def test_they_do_not_change() -> None:
 
 @pytest.mark.parametrize("value", [-1, nan, "5", None, 1.5])
 @pytest.mark.parametrize("name", [each.name for each in attrs.fields(ServerLimits) if each.name != "logs_per_second"])
-def test_a_limit_is_a_whole_number(name: str, value: Any) -> None:
+def test_limit_that_is_not_an_integer_is_refused(name: str, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=name):
         ServerLimits(**{name: value})
 
 
 @pytest.mark.parametrize("name", [each.name for each in attrs.fields(ServerLimits) if each.name != "parked"])
-def test_only_parking_can_be_switched_off(name: str) -> None:
+def test_only_the_parking_limit_can_be_zero(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         ServerLimits(**{name: 0})
     assert ServerLimits(parked=0).parked == 0
 
 
 @pytest.mark.parametrize("value", [-1, nan, "5", None])
-def test_an_interval_is_no_negative_number(value: Any) -> None:
+def test_negative_interval_is_refused(value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="ping_interval"):
         Server(settings=ServerSettings(ping_interval=value))
 
 
 @pytest.mark.parametrize("value", [0, -1, nan, "5"])
-def test_a_timeout_of_a_function_is_a_positive_number(value: Any) -> None:
+def test_timeout_of_a_function_must_be_positive(value: Any) -> None:
     async def work() -> str:
         return ""
 

@@ -1,4 +1,4 @@
-"""Side effects behind ``ctx.once`` over several replicas: one for each call, whatever replica its deliveries reach."""
+"""Side effects in ``ctx.once`` over several replicas: one for each call, whichever replica receives its deliveries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 async def replicas(
     function: Callable[..., Awaitable[str]], stores: Stores, count: int = 2, **options: Any
 ) -> AsyncIterator[list[Client]]:
-    """A client of each replica."""
+    """Yield a client of each replica."""
     async with AsyncExitStack() as stack:
         servers = [serving(function, stores=stores, keys=KEYS, **options) for _ in range(count)]
         yield [await stack.enter_async_context(connected(server, revision=None)) for server in servers]
@@ -57,8 +57,8 @@ class Faulty:
     Args:
         failing: the methods that fail.
         hanging: the methods that never return.
-        late: the methods that do their work and fail then, as after a lost answer.
-        asked: the number of claims that were asked for.
+        late: the methods that fail after they have done their work, as if the response was lost.
+        asked: the number of requested claims.
     """
 
     effects: EffectStore
@@ -100,7 +100,7 @@ def faulty(*, bus: bool = True) -> tuple[Stores, Faulty]:
 
 @pytest.mark.parametrize("bus", [True, False])
 @pytest.mark.parametrize("parked", [0, 10])
-async def test_a_retry_that_reaches_two_replicas_has_one_effect(parked: int, bus: bool, autojump_clock: Any) -> None:
+async def test_retry_received_by_two_replicas_has_one_effect(parked: int, bus: bool, autojump_clock: Any) -> None:
     till = Till()
     stores = memory_stores(bus=MemoryBus() if bus else None)
     async with replicas(buy(till), stores, limits=ServerLimits(parked=parked)) as clients:
@@ -113,7 +113,7 @@ async def test_a_retry_that_reaches_two_replicas_has_one_effect(parked: int, bus
         till.go_on.set()
         answers = [await client.next() for client in clients]
         assert trio.current_time() - began <= (0 if bus else 2)
-        # A third, long after.
+        # A third delivery, long after.
         await trio.sleep(1000)
         answers.append(await clients[1].ask(retry(12, "it", one, {"sure": accept("y")})))
 
@@ -121,7 +121,7 @@ async def test_a_retry_that_reaches_two_replicas_has_one_effect(parked: int, bus
         assert till.charges == ["ann"]
 
 
-async def test_a_lost_message_of_the_bus_costs_a_delay(autojump_clock: Any) -> None:
+async def test_lost_bus_message_only_delays_the_result(autojump_clock: Any) -> None:
     till = Till()
     bus = MemoryBus()
     stores = memory_stores(bus=bus)
@@ -135,7 +135,7 @@ async def test_a_lost_message_of_the_bus_costs_a_delay(autojump_clock: Any) -> N
         assert [text((await client.next()).result) for client in clients] == ["receipt 1"] * 2  # type: ignore[union-attr]
 
 
-async def test_an_effect_that_fails_is_run_by_the_replica_that_waits(autojump_clock: Any) -> None:
+async def test_failed_effect_is_run_by_the_waiting_replica(autojump_clock: Any) -> None:
     tries: list[int] = []
     go_on = trio.Event()
 
@@ -161,7 +161,7 @@ async def test_an_effect_that_fails_is_run_by_the_replica_that_waits(autojump_cl
         assert (text(paid), len(tries)) == ("paid", 2)
 
 
-async def test_an_effect_that_is_cut_is_run_by_the_replica_that_waits(autojump_clock: Any) -> None:
+async def test_cancelled_effect_is_run_by_the_waiting_replica(autojump_clock: Any) -> None:
     till = Till()
     async with replicas(buy(till), memory_stores(bus=MemoryBus())) as clients:
         one = await first_round(clients[0])
@@ -194,7 +194,7 @@ async def test_effect_with_a_question_resumes_on_the_other_replica(parked: int, 
         assert trio.current_time() == began
 
 
-async def test_the_first_round_asks_no_store(autojump_clock: Any) -> None:
+async def test_first_round_does_not_query_the_store(autojump_clock: Any) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -208,7 +208,7 @@ async def test_the_first_round_asks_no_store(autojump_clock: Any) -> None:
         assert effects.asked == 0
 
 
-async def test_without_the_store_no_effect_begins(autojump_clock: Any) -> None:
+async def test_no_effect_starts_while_the_store_fails(autojump_clock: Any) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -224,7 +224,7 @@ async def test_without_the_store_no_effect_begins(autojump_clock: Any) -> None:
         assert text(await clients[1].result(retry(3, "it", one, {"sure": accept("y")}))) == "receipt 1"
 
 
-async def test_a_result_that_cannot_be_stored_is_stored_later(autojump_clock: Any) -> None:
+async def test_result_that_cannot_be_stored_is_stored_later(autojump_clock: Any) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -233,13 +233,13 @@ async def test_a_result_that_cannot_be_stored_is_stored_later(autojump_clock: An
         effects.failing = {"finish"}
         assert text(await clients[0].result(retry(2, "it", one, {"sure": accept("y")}))) == "receipt 1"
         await clients[1].send(retry(2, "it", one, {"sure": accept("y")}))
-        await clients[1].silence(10)
+        await clients[1].expect_nothing(10)
         effects.failing = set()
         assert text((await clients[1].next()).result) == "receipt 1"  # type: ignore[union-attr]
         assert till.charges == ["ann"]
 
 
-async def test_a_store_that_hangs_does_not_keep_the_answer_back(autojump_clock: Any) -> None:
+async def test_hanging_store_does_not_delay_the_response(autojump_clock: Any) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -275,13 +275,13 @@ async def test_a_claim_that_cannot_be_released_is_released_later(autojump_clock:
         assert (await clients[0].result(retry(2, "it", one, {"sure": accept("y")})))["isError"]
         for client in clients:
             await client.send(retry(3, "it", one, {"sure": accept("y")}))
-            await client.silence(5)
+            await client.expect_nothing(5)
         effects.failing = set()
         assert [text((await client.next()).result) for client in clients] == ["paid"] * 2  # type: ignore[union-attr]
         assert len(tries) == 2
 
 
-async def test_a_claim_whose_answer_was_lost_is_released(autojump_clock: Any) -> None:
+async def test_claim_whose_response_was_lost_is_released(autojump_clock: Any) -> None:
     till = Till()
     till.go_on.set()
     stores, effects = faulty()
@@ -293,8 +293,8 @@ async def test_a_claim_whose_answer_was_lost_is_released(autojump_clock: Any) ->
         assert text(await clients[1].result(retry(2, "it", one, {"sure": accept("y")}))) == "receipt 1"
 
 
-async def test_a_release_that_is_repeated_does_not_end_a_later_claim(autojump_clock: Any) -> None:
-    """Its answer was lost, so the first one has released the effect for the next delivery."""
+async def test_repeated_release_does_not_end_a_later_claim(autojump_clock: Any) -> None:
+    """The first release took effect although its response was lost, and the next delivery has claimed the effect."""
     till = Till()
     tries: list[int] = []
 
@@ -324,7 +324,7 @@ async def test_a_release_that_is_repeated_does_not_end_a_later_claim(autojump_cl
         assert till.charges == ["ann"]
 
 
-async def test_an_effect_of_a_replica_that_has_ended_is_not_repeated(autojump_clock: Any) -> None:
+async def test_effect_of_a_crashed_replica_is_not_repeated(autojump_clock: Any) -> None:
     till = Till()
     till.go_on.set()
 
@@ -359,7 +359,7 @@ async def test_a_call_waits_for_another_replica_until_its_deadline(autojump_cloc
         error = await client.error(retry(2, "it", one, {"sure": accept("y")}))
         assert "timed out" in error.message
         assert trio.current_time() - began == pytest.approx(60)
-        # 0.05, 0.1, … 1.6 and then every 2 seconds; once more before it follows the bus.
+        # After 0.05, 0.1, … 1.6 and then every 2 seconds; once more before it follows the bus.
         assert 30 <= busy.asked <= 40
         await trio.sleep(6)
         assert (server.status.working, till.charges) == (0, [])
@@ -389,8 +389,8 @@ trio.run(main)
 """
 
 
-async def test_a_process_is_killed_while_it_runs_an_effect(tmp_path: Path) -> None:
-    """Its own clients, and those of the other process that wait for it, hear that the outcome is not known."""
+async def test_outcome_of_an_effect_is_unknown_after_its_process_was_killed(tmp_path: Path) -> None:
+    """Its own clients, and those of the other process that wait for it, get an error that the outcome is unknown."""
     file, root = str(tmp_path / "shared.db"), str(ROOT)
     till = Till()
     till.go_on.set()
@@ -407,7 +407,7 @@ async def test_a_process_is_killed_while_it_runs_an_effect(tmp_path: Path) -> No
                     said += await process.stdout.receive_some()
                 assert said == b"charging\n"
                 await client.send(retry(2, "it", one, {"sure": accept("y")}))
-                await client.silence(0.5)
+                await client.expect_nothing(0.5)
                 process.kill()
                 await process.wait()
                 answer: Any = await client.next()

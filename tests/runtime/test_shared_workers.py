@@ -1,4 +1,4 @@
-"""Sessions over HTTP: they wait without tasks, share their workers, and take nothing of each other along."""
+"""Sessions over HTTP: they wait without tasks, share workers, and do not affect each other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEFT: ContextVar[str] = ContextVar("left", default="nothing")
 
 
 async def ask(session: Session, request: Request) -> list[Any]:
-    """Everything that comes of it."""
+    """Return all events of a request."""
     outbox = Outbox()
     session.receive(request, outbox)
     came: list[Any] = []
@@ -40,7 +40,7 @@ async def ask(session: Session, request: Request) -> list[Any]:
 
 
 async def shaken(server: Server) -> Session:
-    """A session that has been initialized."""
+    """Return an initialized session."""
     session = server.supervisor.open_session()
     (answer,) = await ask(session, INITIALIZE)
     assert isinstance(answer, Response)
@@ -71,7 +71,7 @@ async def leave_something() -> str:
     return found
 
 
-async def test_sessions_that_wait_have_no_task(autojump_clock: Any) -> None:
+async def test_idle_sessions_have_no_task(autojump_clock: Any) -> None:
     server = Server()
     server.add_tool(leave_something)
     async with server.open():
@@ -89,7 +89,7 @@ async def test_sessions_that_wait_have_no_task(autojump_clock: Any) -> None:
         assert len(server.status.sessions) == 1
 
 
-async def test_a_session_that_ends_cancels_its_own_requests_alone(autojump_clock: Any) -> None:
+async def test_ended_session_cancels_its_own_requests_only(autojump_clock: Any) -> None:
     server = Server()
     server.add_tool(hold)
     async with server.open():
@@ -111,13 +111,13 @@ async def test_a_session_that_ends_cancels_its_own_requests_alone(autojump_clock
                 assert ends["one"] == []
 
         assert [text_of(answer) for answer in ends["other"]] == ["held"]
-        # The workers are as good as before.
+        # The workers can still be used.
         (answer,) = await ask(await shaken(server), Request(1, "ping", None))
         assert isinstance(answer, Response)
 
 
-async def test_a_handler_that_cleans_up_counts_until_it_has(autojump_clock: Any) -> None:
-    """A session that ends makes no room for more before there is some."""
+async def test_handler_counts_against_the_limit_until_its_cleanup_ends(autojump_clock: Any) -> None:
+    """An ended session frees its place only then."""
     cleaned = trio.Event()
 
     async def tidy() -> str:

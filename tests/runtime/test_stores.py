@@ -1,4 +1,4 @@
-"""A failing store loses only the values that were to be stored."""
+"""A failing store loses only the values that were about to be stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def hold() -> str:
     return "held"
 
 
-async def test_a_store_that_cannot_append_ends_its_stream_and_not_the_server(
+async def test_store_that_cannot_append_ends_its_stream_only(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server()
@@ -67,7 +67,7 @@ async def test_a_store_that_cannot_append_ends_its_stream_and_not_the_server(
 
 
 async def test_unwritable_store_file_fails_only_writes_until_it_is_writable(tmp_path: Path) -> None:
-    """New sessions are refused, a call whose answer is lost gets an error, and everything else continues."""
+    """New sessions are refused, a call whose response is lost gets an error, and the rest continues."""
     file = tmp_path / "kept.db"
     go = trio.Event()
 
@@ -123,7 +123,7 @@ async def test_unwritable_store_file_fails_only_writes_until_it_is_writable(tmp_
 
 
 class ForgetfulStore(MemoryEventStore):
-    """Cannot drop a session at the first attempt."""
+    """A store that fails to drop a session at the first attempt."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The supervisor: its limits, and its end."""
+"""The supervisor: its limits, and its shutdown."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def slow() -> str:
     return "done"
 
 
-async def test_requests_of_the_whole_server_are_bounded(autojump_clock: Any) -> None:
+async def test_requests_over_the_server_limit_are_refused(autojump_clock: Any) -> None:
     server = Server(settings=ServerSettings(limits=ServerLimits(requests=2)))
     server.add_tool(endless)
     async with connected(server) as one, open_client(server) as other:
@@ -52,7 +52,7 @@ async def test_requests_of_the_whole_server_are_bounded(autojump_clock: Any) -> 
 
 
 @pytest.mark.parametrize("seconds", [0.5, 50])
-async def test_the_end_takes_as_long_as_was_given(autojump_clock: Any, seconds: float) -> None:
+async def test_shutdown_takes_no_longer_than_its_timeout(autojump_clock: Any, seconds: float) -> None:
     server = Server(settings=ServerSettings(timeouts=Timeouts(shutdown=seconds)))
     server.add_tool(endless)
     async with connected(server) as client:
@@ -64,7 +64,7 @@ async def test_the_end_takes_as_long_as_was_given(autojump_clock: Any, seconds: 
         assert trio.current_time() - began == pytest.approx(seconds)
 
 
-async def test_sessions_are_bounded(autojump_clock: Any) -> None:
+async def test_sessions_over_the_limit_are_refused(autojump_clock: Any) -> None:
     server = Server(settings=ServerSettings(limits=ServerLimits(sessions=1)))
     async with connected(server):
         _, theirs = memory_channel_pair()
@@ -74,7 +74,7 @@ async def test_sessions_are_bounded(autojump_clock: Any) -> None:
             server.supervisor.open_session()
 
 
-async def test_a_server_that_is_not_open_serves_nothing() -> None:
+async def test_closed_server_refuses_connections() -> None:
     server = Server()
     assert not hasattr(server, "serve")
     ours, theirs = memory_channel_pair()
@@ -119,7 +119,7 @@ async def test_stopping_an_idle_server_takes_no_time(autojump_clock: Any) -> Non
         assert trio.current_time() == began
 
 
-async def test_a_peer_that_never_reads_does_not_hold_up_the_end(autojump_clock: Any) -> None:
+async def test_peer_that_never_reads_does_not_delay_the_shutdown(autojump_clock: Any) -> None:
     async def flood(ctx: Context) -> str:
         while True:
             await ctx.notify("acme/flood")
@@ -139,7 +139,7 @@ async def test_a_peer_that_never_reads_does_not_hold_up_the_end(autojump_clock: 
     assert server.status.in_flight == 0
 
 
-async def test_threads_that_outlive_their_requests_are_counted() -> None:
+async def test_abandoned_threads_are_counted() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def stubborn() -> str:
@@ -150,12 +150,12 @@ async def test_threads_that_outlive_their_requests_are_counted() -> None:
     server = Server(settings=ServerSettings(limits=ServerLimits(threads=3)))
     server.add_tool(stubborn)
     async with server.open(), mcptrio.connect(server) as client:
-        with trio.move_on_after(30) as patience:
+        with trio.move_on_after(30) as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(client.call_tool, "stubborn")
                 await trio.to_thread.run_sync(begun.wait)
                 nursery.cancel_scope.cancel()
-        assert not patience.cancelled_caught
+        assert not scope.cancelled_caught
         await client.ping()
         assert server.status.in_flight == 0
         assert server.status.threads == ThreadStatus(busy=1, limit=3)
@@ -181,7 +181,7 @@ async def test_a_flooding_client_waits_until_its_answers_are_read(autojump_clock
         assert len(served) < 500
 
 
-async def test_a_session_that_has_ended_takes_in_nothing_more(autojump_clock: Any) -> None:
+async def test_ended_session_accepts_no_messages(autojump_clock: Any) -> None:
     server = Server()
     server.add_tool(slow)
     async with server.open():
@@ -202,7 +202,7 @@ async def test_a_session_that_has_ended_takes_in_nothing_more(autojump_clock: An
         assert session.in_flight == {}
 
 
-async def test_ending_a_session_before_it_runs_leaves_nothing(autojump_clock: Any) -> None:
+async def test_session_ended_before_it_runs_leaves_no_state(autojump_clock: Any) -> None:
     server = Server(settings=ServerSettings(ping_interval=5))
     async with server.open():
         session = server.supervisor.open_session()
@@ -229,7 +229,7 @@ async def test_a_stored_session_continues(autojump_clock: Any) -> None:
 
 
 @pytest.mark.parametrize("message", [Notification("acme/none"), Notification("notifications/initialized")])
-async def test_a_notification_on_its_own_is_taken_and_closed(message: Notification, autojump_clock: Any) -> None:
+async def test_stateless_notification_is_accepted_and_closed(message: Notification, autojump_clock: Any) -> None:
     server = Server()
     async with server.open():
         outbox = Outbox()
@@ -238,7 +238,7 @@ async def test_a_notification_on_its_own_is_taken_and_closed(message: Notificati
         assert outbox.try_take() == []
 
 
-async def test_a_message_on_its_own_needs_an_envelope(autojump_clock: Any) -> None:
+async def test_stateless_message_needs_an_envelope(autojump_clock: Any) -> None:
     server = Server()
     async with server.open():
         for request in (INITIALIZE, Request(1, "tools/list"), Request(2, "tools/list", {"_meta": {}})):
@@ -272,7 +272,7 @@ async def test_cancelling_the_caller_cancels_the_request(autojump_clock: Any) ->
         assert server.supervisor.in_flight == 0
 
 
-async def test_a_plugin_hears_notifications_wherever_they_come_in(autojump_clock: Any) -> None:
+async def test_plugin_receives_notifications_of_every_transport(autojump_clock: Any) -> None:
     heard: list[Any] = []
 
     async def hear(params: Any) -> None:

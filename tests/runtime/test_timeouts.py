@@ -1,4 +1,4 @@
-"""Timeouts: what narrows what."""
+"""Timeouts: how the timeouts of server, plugin, tool and caller combine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ seconds = st.floats(min_value=0.001, max_value=1e6)
 
 
 @given(seconds, seconds, seconds)
-def test_an_author_states_the_whole(request: float, idle: float, to: float) -> None:
+def test_timeout_of_the_author_replaces_the_request_timeout(request: float, idle: float, to: float) -> None:
     bounded = Timeouts(request=request, idle=idle, input=7).with_request(to)
 
     assert (bounded.request, bounded.idle, bounded.input) == (to, to, 7)
 
 
 @pytest.mark.parametrize("value", [0, -1, -inf, nan])
-def test_times_are_positive(value: float) -> None:
+def test_timeout_that_is_not_positive_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="request"):
         Timeouts(request=value)
 

@@ -26,14 +26,14 @@ class Sleepy:
         return "awake"
 
 
-async def test_plugin_that_blocks_the_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
+async def test_plugin_that_blocks_the_event_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(plugins=[Sleepy()], settings=ServerSettings(timeouts=Timeouts(blocked=0.2)))
     async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("doze", {"seconds": 0.01})
         with trio.fail_after(60):
-            # Others are named too, where a busy machine holds the loop up.
+            # Other code is named too if a busy machine delays the loop.
             while len(named := [each for each in told(caplog) if "Sleepy" in each]) < 2:
-                # Longer than the time between two looks and the patience together.
+                # Longer than the check interval and the timeout together.
                 await client.call_tool("doze", {"seconds": 1.5})
                 await trio.sleep(1)
     first, second = named[:2]
@@ -54,7 +54,7 @@ async def test_waiting_requests_do_not_block_others(caplog: pytest.LogCaptureFix
     assert told(caplog) == []
 
 
-async def test_without_a_limit_the_watchdog_does_not_run() -> None:
+async def test_watchdog_does_not_run_without_a_limit() -> None:
     async with watch_loop(inf, lambda path: None):
         assert watchers() == 0
     async with watch_loop(1, lambda path: None):
@@ -63,41 +63,41 @@ async def test_without_a_limit_the_watchdog_does_not_run() -> None:
 
 
 def watchers() -> int:
-    """How many threads look."""
+    """Count the watchdog threads."""
     return sum(thread.name == "mcptrio watchdog" for thread in threading.enumerate())
 
 
 async def gone() -> None:
-    """Wait until no task watches."""
+    """Wait until no watchdog thread is left."""
     with trio.fail_after(30):
         while watchers():  # noqa: ASYNC110 - it is a thread that ends
             await trio.sleep(0.01)
 
 
-async def test_code_without_a_plugin_is_shown_by_its_place(caplog: pytest.LogCaptureFixture) -> None:
+async def test_blocking_code_outside_plugins_is_shown_by_its_location(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
-    place = "test_code_without_a_plugin_is_shown_by_its_place ("
+    place = "test_blocking_code_outside_plugins_is_shown_by_its_location ("
     async with watch_loop(0.1, lambda path: None):
         await trio.sleep(0.1)
         with trio.fail_after(60):
-            # Something else is named too, where a busy machine holds the loop up.
+            # Other code is named too if a busy machine delays the loop.
             while not any(place in each for each in told(caplog)):
                 time.sleep(1.2)  # noqa: ASYNC251 - the fault that is tested
                 await trio.sleep(0.6)
 
 
-async def test_loop_that_ends_in_the_middle_of_a_look_is_not_held_up() -> None:
+async def test_end_of_the_loop_during_a_check_is_not_delayed() -> None:
     async with watch_loop(60, lambda path: None):
         time.sleep(0.7)  # noqa: ASYNC251 - so that it has asked, and there is no answer
         began = time.monotonic()
-    assert time.monotonic() - began < 30  # half of what it waits for an answer
+    assert time.monotonic() - began < 30  # half of the time that it waits for a response
     await gone()
 
 
-async def test_time_that_jumps_is_left_alone(autojump_clock: trio.testing.MockClock) -> None:
+async def test_watchdog_does_not_run_on_a_clock_that_jumps(autojump_clock: trio.testing.MockClock) -> None:
     async with watch_loop(1, lambda path: None):
         assert watchers() == 0
-    # Longer than between two signs of life, which would keep the clock from ever jumping.
+    # Longer than the interval of the checks, which would keep the clock from ever jumping.
     autojump_clock.autojump_threshold = 0.7
     async with Server(plugins=[Sleepy()]).open():
         await trio.sleep(3600)

@@ -1,4 +1,4 @@
-"""Code that is at work for a request: counted, and its places kept, until it has really ended."""
+"""Code that runs for a request is counted, and its places are kept, until it has really ended."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class Shop:
 
     @mark
     async def ask(self, ctx: Context) -> str:
-        """Ask, and work on."""
+        """Send a form, and continue to work."""
         return await self._work(ctx, ask=True)
 
 
 @REVISIONS
 @pytest.mark.parametrize("how", ["running", "cancelled", "asking"])
-async def test_a_lifespan_is_left_after_the_handlers_have_ended(
+async def test_lifespan_exits_after_the_handlers_have_ended(
     how: str, revision: str | None, autojump_clock: Any
 ) -> None:
     shop = Shop()
@@ -85,7 +85,7 @@ async def test_a_lifespan_is_left_after_the_handlers_have_ended(
         await client.send(tool(1, name, modern=revision is None))
         await shop.begun.wait()
         if how == "asking":
-            # The question, or the answer that is one.
+            # The request, or the result that contains it.
             await client.next()
         elif how == "cancelled":
             await client.send(Notification("notifications/cancelled", {"requestId": 1}))
@@ -95,7 +95,7 @@ async def test_a_lifespan_is_left_after_the_handlers_have_ended(
         assert server.status.working == 0
 
 
-async def test_a_plugin_in_quarantine_has_nothing_parked(autojump_clock: Any) -> None:
+async def test_quarantined_plugin_has_no_parked_handlers(autojump_clock: Any) -> None:
     shop = Shop()
     server = Server(plugins=[shop])
     async with connected(server, revision=None) as client:
@@ -107,11 +107,11 @@ async def test_a_plugin_in_quarantine_has_nothing_parked(autojump_clock: Any) ->
 
 
 class Threads:
-    """Sync tools that wait until they are let go.
+    """Sync tools that wait until they are released.
 
     Attributes:
-        begun, most: calls, and calls at the same time.
-        first: set when there was one.
+        begun, most: calls, and concurrent calls.
+        first: set when the first call has begun.
     """
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ async def ended(server: Server) -> None:
 
 
 @REVISIONS
-async def test_a_thread_that_was_left_behind_keeps_its_place_in_its_tool(revision: str | None) -> None:
+async def test_abandoned_thread_keeps_its_place_in_its_tool(revision: str | None) -> None:
     threads = Threads()
     server = Server()
     server.add_tool(threads.hold, concurrency=1, timeout=0.02)
@@ -178,7 +178,7 @@ class Named:
 
 
 @REVISIONS
-async def test_threads_that_were_left_behind_hold_up_no_other_plugin(revision: str | None) -> None:
+async def test_abandoned_threads_do_not_delay_other_plugins(revision: str | None) -> None:
     threads = Threads()
     plugins = [Named("slow", threads.hold), Named("quick", lambda: "quick")]
     config = {"slow": {"timeout": 0.02}}
@@ -195,8 +195,8 @@ async def test_threads_that_were_left_behind_hold_up_no_other_plugin(revision: s
 
 
 @REVISIONS
-async def test_sync_functions_that_have_all_places_can_start_threads(revision: str | None) -> None:
-    """They would wait for each other if the threads came from the same places."""
+async def test_sync_functions_in_all_places_can_start_threads(revision: str | None) -> None:
+    """They would wait for each other if those threads used the same places."""
     together = threading.Barrier(2, timeout=60)
 
     def outer(ctx: Context) -> str:
@@ -221,9 +221,7 @@ async def test_sync_functions_that_have_all_places_can_start_threads(revision: s
 
 @REVISIONS
 @pytest.mark.parametrize("bound", ["tool", "plugin"])
-async def test_a_timeout_counts_from_when_the_call_begins(
-    bound: str, revision: str | None, autojump_clock: Any
-) -> None:
+async def test_timeout_starts_when_the_call_begins(bound: str, revision: str | None, autojump_clock: Any) -> None:
     begun: list[float] = []
 
     async def work() -> str:
@@ -245,7 +243,7 @@ async def test_a_timeout_counts_from_when_the_call_begins(
 
 
 @REVISIONS
-async def test_an_expired_call_is_not_started_at_its_turn(revision: str | None, autojump_clock: Any) -> None:
+async def test_expired_queued_call_is_not_started(revision: str | None, autojump_clock: Any) -> None:
     begun: list[int] = []
 
     async def work(number: int) -> str:
@@ -256,7 +254,7 @@ async def test_an_expired_call_is_not_started_at_its_turn(revision: str | None, 
     server = Server()
     server.add_tool(work, concurrency=1)
     async with connected(server, revision=revision) as client:
-        # The second is given up in the moment in which its turn comes.
+        # The second call expires at the moment at which its turn comes.
         for id, meta in ((1, {}), (2, {"mcptrio/timeout": 1.0}), (3, {})):
             await client.send(tool(id, "work", {"number": id}, modern=revision is None, _meta=meta))
         answers = [await client.next() for _ in range(3)]
@@ -266,7 +264,7 @@ async def test_an_expired_call_is_not_started_at_its_turn(revision: str | None, 
 
 
 @REVISIONS
-async def test_a_sync_tool_may_ask(revision: str | None) -> None:
+async def test_sync_tool_can_send_a_request_to_the_client(revision: str | None) -> None:
     starts: list[int] = []
     failed: list[Exception] = []
 
@@ -289,7 +287,7 @@ async def test_a_sync_tool_may_ask(revision: str | None) -> None:
             two = await client.result(retry(2, "ask", one, {"first": accept("a")}))
             assert (keys(one), keys(two)) == (["first"], ["second"])
             done = await client.result(retry(3, "ask", two, {"second": accept("b")}))
-            # It is replayed, since one that waits would keep its thread.
+            # It is replayed, because a waiting handler would keep its thread.
             assert (text(done), len(starts)) == ("a b", 3)
         else:
             await client.send(tool(1, "ask"))
@@ -304,7 +302,7 @@ async def test_a_sync_tool_may_ask(revision: str | None) -> None:
 
 
 @REVISIONS
-async def test_a_sync_tool_that_asks_ends_when_it_is_cancelled(revision: str | None) -> None:
+async def test_sync_tool_that_waits_for_the_client_ends_when_cancelled(revision: str | None) -> None:
     told: list[BaseException] = []
     over = threading.Event()
 
@@ -330,11 +328,11 @@ async def test_a_sync_tool_that_asks_ends_when_it_is_cancelled(revision: str | N
         assert isinstance(told[0], trio.Cancelled)
 
 
-async def test_a_notification_is_heard_to_its_end_before_the_lifespan_is_left(autojump_clock: Any) -> None:
+async def test_notification_handler_ends_before_the_lifespan_exits(autojump_clock: Any) -> None:
     happened: list[str] = []
     begun = trio.Event()
 
-    class Ears:
+    class Listener:
         @hookimpl
         def setup(self, server: PluginSetup) -> None:
             async def hear() -> None:
@@ -353,18 +351,16 @@ async def test_a_notification_is_heard_to_its_end_before_the_lifespan_is_left(au
 
             return live()
 
-    server = Server(plugins=[Ears()])
+    server = Server(plugins=[Listener()])
     async with connected(server) as client:
         await client.send(Notification("com.example/said"))
         await begun.wait()
-        await server.disable_plugin("Ears")
+        await server.disable_plugin("Listener")
         assert happened == ["heard", "left"]
 
 
 @REVISIONS
-async def test_calls_beyond_the_rate_of_a_plugin_say_when_to_try_again(
-    revision: str | None, autojump_clock: Any
-) -> None:
+async def test_calls_over_the_rate_of_a_plugin_get_retry_after(revision: str | None, autojump_clock: Any) -> None:
     async def wave() -> str:
         return "hello"
 
@@ -377,7 +373,7 @@ async def test_calls_beyond_the_rate_of_a_plugin_say_when_to_try_again(
         assert refused.data["retryAfter"] == pytest.approx(1.5, abs=0.5)
 
 
-async def test_an_effect_of_a_thread_ends_with_its_call() -> None:
+async def test_effect_of_a_thread_ends_with_its_call() -> None:
     happened: list[str] = []
     begun = trio.Event()
 
@@ -406,7 +402,7 @@ async def test_an_effect_of_a_thread_ends_with_its_call() -> None:
 
 
 @REVISIONS
-async def test_a_context_that_is_used_later_asks_no_more(revision: str | None, autojump_clock: Any) -> None:
+async def test_context_of_an_ended_request_sends_no_requests(revision: str | None, autojump_clock: Any) -> None:
     kept: list[Context] = []
 
     async def keep(ctx: Context) -> str:
@@ -427,7 +423,7 @@ async def test_a_context_that_is_used_later_asks_no_more(revision: str | None, a
 
 
 @pytest.mark.parametrize("helpers", [False, True], ids=["calls", "threads that calls start"])
-async def test_calls_of_one_client_that_need_threads_hold_up_no_other_client(helpers: bool) -> None:
+async def test_thread_calls_of_one_client_do_not_delay_other_clients(helpers: bool) -> None:
     threads = Threads()
 
     async def start(ctx: Context, slow: bool) -> str:
@@ -461,7 +457,7 @@ async def test_calls_of_one_client_that_need_threads_hold_up_no_other_client(hel
 
 
 @REVISIONS
-async def test_clients_take_turns_in_the_places_of_a_tool(revision: str | None, autojump_clock: Any) -> None:
+async def test_clients_alternate_in_the_places_of_a_tool(revision: str | None, autojump_clock: Any) -> None:
     served: list[str] = []
 
     async def work(who: str) -> None:

@@ -1,4 +1,4 @@
-"""Workers: requests never wait for each other, and nothing of one is left for the next."""
+"""Workers: requests never wait for each other, and leave no state for the next one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEFT: ContextVar[str] = ContextVar("left", default="nothing")
 
 
 class Gate:
-    """Calls that wait for each other: with fewer tasks than calls none of them would end."""
+    """Calls that wait for each other: with fewer tasks than calls, no call would end."""
 
     def __init__(self) -> None:
         self.inside = 0
@@ -55,7 +55,7 @@ def text_of(answer: Message) -> str:
     return text
 
 
-async def test_as_many_calls_run_at_once_as_there_are(autojump_clock: trio.testing.MockClock) -> None:
+async def test_all_calls_run_concurrently(autojump_clock: trio.testing.MockClock) -> None:
     async with connected(Server(plugins=[Gate()])) as client:
         await client.send(*(call(id, "meet", {"parties": 200}) for id in range(1, 201)))
         with trio.fail_after(5):
@@ -64,14 +64,14 @@ async def test_as_many_calls_run_at_once_as_there_are(autojump_clock: trio.testi
     assert texts == ["200"] * 200
 
 
-async def test_a_context_variable_set_by_one_call_is_not_seen_by_the_next() -> None:
+async def test_context_variable_of_one_call_is_not_visible_to_the_next() -> None:
     async with connected(Server(plugins=[Gate()])) as client:
         texts = [text_of(await client.ask(call(id, "leave_something"))) for id in range(1, 6)]
 
     assert texts == ["nothing"] * 5
 
 
-async def test_a_cancelled_call_takes_no_other_along(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelled_call_does_not_affect_others(autojump_clock: trio.testing.MockClock) -> None:
     async with connected(Server(plugins=[Gate()])) as client:
         await client.send(call(1, "wait"), call(2, "meet", {"parties": 2}))
         await trio.testing.wait_all_tasks_blocked()
@@ -86,7 +86,7 @@ async def test_a_cancelled_call_takes_no_other_along(autojump_clock: trio.testin
     ]
 
 
-async def test_a_deadline_is_kept_while_others_come_and_go(autojump_clock: trio.testing.MockClock) -> None:
+async def test_deadline_applies_while_other_calls_start_and_end(autojump_clock: trio.testing.MockClock) -> None:
     server = Server(plugins=[Gate()], settings=ServerSettings(timeouts=Timeouts(idle=50)))
     async with connected(server) as client:
         started = trio.current_time()

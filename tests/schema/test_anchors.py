@@ -41,14 +41,14 @@ def takes(annotation: Any) -> Arguments:
         (Annotated[str, msgspec.Meta(pattern="^[,;\\t|]$")], "\t", ",\n"),
     ],
 )
-def test_end_of_a_pattern_is_the_end(annotation: Any, good: Any, bad: Any) -> None:
+def test_pattern_does_not_match_a_final_line_end(annotation: Any, good: Any, bad: Any) -> None:
     arguments = takes(annotation)
     arguments.convert({"value": good})
     with pytest.raises(InvalidParams, match="value"):
         arguments.convert({"value": bad})
 
 
-def test_pattern_is_shown_as_it_was_written() -> None:
+def test_pattern_is_listed_unchanged() -> None:
     shown = takes(Name).schema["properties"]["value"]
     assert shown == {"type": "string", "pattern": "^[a-z]{1,8}$", "minLength": 2, "description": "A name."}
     with pytest.raises(InvalidParams) as refused:

@@ -96,7 +96,7 @@ def refuse(arguments: Arguments, given: Any) -> str:
     return caught.value.message
 
 
-def test_no_parameters_take_the_empty_object() -> None:
+def test_function_without_parameters_accepts_an_empty_object() -> None:
     def function() -> None: ...
 
     arguments = Arguments.of(function)
@@ -106,7 +106,7 @@ def test_no_parameters_take_the_empty_object() -> None:
     assert refuse(arguments, {"a": 1}) == "unknown argument `a` @ $; none are known"
 
 
-def test_a_signature_is_described() -> None:
+def test_signature_becomes_a_schema() -> None:
     def search(
         ctx: Absent,
         text: str,
@@ -141,7 +141,7 @@ def test_a_signature_is_described() -> None:
     assert arguments.required == {"text"}
 
 
-def test_omitted_arguments_stay_omitted() -> None:
+def test_omitted_arguments_are_not_passed() -> None:
     marker = object()
 
     def function(a: int, b: str = "b", c: Any = marker) -> None: ...
@@ -153,7 +153,7 @@ def test_omitted_arguments_stay_omitted() -> None:
     assert arguments.convert({"c": [1], "a": 1, "b": "x"}) == {"a": 1, "b": "x", "c": [1]}
 
 
-def test_classes_of_every_kind_are_made() -> None:
+def test_objects_become_classes_of_every_kind() -> None:
     def function(point: Point, row: Row, options: Options, pair: Pair, struct: Struct, order: Order) -> None: ...
 
     converted = Arguments.of(function).convert(
@@ -177,7 +177,7 @@ def test_classes_of_every_kind_are_made() -> None:
     }
 
 
-def test_classes_of_every_kind_are_described() -> None:
+def test_classes_of_every_kind_become_schemas() -> None:
     def function(point: Point, options: Options, pair: Pair, struct: Struct, order: Order) -> None: ...
 
     schema = Arguments.of(function).schema
@@ -197,7 +197,7 @@ def test_classes_of_every_kind_are_described() -> None:
     assert list(places["struct"]["properties"]) == ["maxSize"]
     assert places["order"] == {"$ref": "#/$defs/Order.Order"}
     line = definitions["Order.Order"]["properties"]["lines"]["items"]
-    assert line["properties"]["title"] == {"type": "string"}  # the property, not pydantic's title
+    assert line["properties"]["title"] == {"type": "string"}  # the title of the property, not pydantic's
     assert "title" not in definitions["Point"]
 
 
@@ -226,7 +226,7 @@ def test_classes_of_every_kind_are_described() -> None:
         (list, [1, "a"], [1, "a"]),
     ],
 )
-def test_a_json_value_becomes_the_type(annotation: Any, given: Any, made: Any) -> None:
+def test_json_value_is_converted_to_the_annotated_type(annotation: Any, given: Any, made: Any) -> None:
     value = takes(annotation).convert({"value": given})["value"]
 
     assert value == made
@@ -276,11 +276,11 @@ def test_a_json_value_becomes_the_type(annotation: Any, given: Any, made: Any) -
         (str, 10**400, "expected a string @ $.value, got a very large integer"),
     ],
 )  # fmt: skip
-def test_a_value_that_does_not_fit_is_refused(annotation: Any, given: Any, message: str) -> None:
+def test_invalid_argument_is_refused_with_its_path(annotation: Any, given: Any, message: str) -> None:
     assert refuse(takes(annotation), {"value": given}) == message
 
 
-def test_names_that_do_not_fit_are_named() -> None:
+def test_error_names_missing_and_unknown_arguments() -> None:
     def function(text: str, after: float = 1) -> None: ...
 
     arguments = Arguments.of(function)
@@ -312,7 +312,7 @@ def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
     assert "nested this deeply" in refuse(takes(Order), {"value": nested})
 
 
-def test_object_takes_any_value() -> None:
+def test_object_annotation_accepts_any_value() -> None:
     assert takes(object).schema["properties"]["value"] == takes(Any).schema["properties"]["value"]
     assert takes(dict[str, object]).convert({"value": {"a": [1]}})["value"] == {"a": [1]}
 
@@ -323,7 +323,7 @@ def keywords(**a: int) -> None: ...
 
 
 @pytest.mark.parametrize("function", [positional, variable, keywords])
-def test_a_parameter_without_a_name_to_give_is_refused(function: Callable[..., None]) -> None:
+def test_parameter_that_cannot_be_passed_by_name_is_refused(function: Callable[..., None]) -> None:
     with pytest.raises(TypeError, match=f"{function.__name__}: parameter `.*a"):
         Arguments.of(function)
 
@@ -346,7 +346,7 @@ def test_an_annotation_without_a_json_form_is_refused(annotation: Any, message: 
         takes(annotation)
 
 
-def test_functions_behind_other_callables_are_read() -> None:
+def test_signatures_of_wrapped_callables_are_read() -> None:
     class Notes:
         async def add(self, text: str, *, tag: Color = Color.RED) -> None: ...
 
@@ -371,7 +371,7 @@ def test_functions_behind_other_callables_are_read() -> None:
     assert Arguments.of(functools.partial(Notes().add, "text")).names == ("tag",)
 
 
-def test_local_classes_are_found_where_the_function_uses_them() -> None:
+def test_local_classes_in_annotations_are_resolved() -> None:
     @attrs.define
     class Local:
         a: int
@@ -382,8 +382,8 @@ def test_local_classes_are_found_where_the_function_uses_them() -> None:
     assert Arguments.of(function).convert({"local": {"a": 1}}) == {"local": Local(1)}
 
 
-def test_converting_is_fast() -> None:
-    """Less than 1.5 us is the aim (0.6 measured); ten times that is a bug even on a loaded machine."""
+def test_conversion_takes_microseconds() -> None:
+    """The target is 1.5 us (0.6 measured); ten times that is a bug even on a loaded machine."""
     arguments = takes(str)
     given = {"value": "hello"}
 

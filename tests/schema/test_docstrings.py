@@ -1,4 +1,4 @@
-"""Docstrings of three styles, read for a model."""
+"""Docstrings of three styles are parsed into descriptions for a model."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ REST = """Wait, then return the text.
 
 
 @pytest.mark.parametrize("text", [GOOGLE, NUMPY, REST], ids=["google", "numpy", "rest"])
-def test_three_styles_say_the_same(text: str) -> None:
+def test_three_docstring_styles_give_equal_descriptions(text: str) -> None:
     parsed = parse_docstring(text)
 
     assert parsed.description == "Wait, then return the text.\n\nMore about it: with a colon."
@@ -71,7 +71,7 @@ def test_three_styles_say_the_same(text: str) -> None:
     }
 
 
-def test_text_after_the_sections_stays() -> None:
+def test_text_after_the_sections_is_kept() -> None:
     parsed = parse_docstring("First.\n\nArgs:\n    a: the a\n\nLast, at the margin.")
 
     assert parsed.description == "First.\n\nLast, at the margin."
@@ -88,12 +88,12 @@ def test_text_after_the_sections_stays() -> None:
         "Parameters\n\nThere is no rule below that word.",
     ],
 )
-def test_text_resembling_a_section_is_description(text: str) -> None:
+def test_text_resembling_a_section_is_kept_as_description(text: str) -> None:
     assert parse_docstring(text).description == text
     assert parse_docstring(text).parameters == {}
 
 
-def test_two_numpy_names_share_a_sentence() -> None:
+def test_two_numpy_names_share_a_description() -> None:
     parsed = parse_docstring(
         "S.\n\nParameters\n----------\nx, y : int\n    a coordinate\n\nNotes\n-----\nKept out of it."
     )
@@ -103,7 +103,7 @@ def test_two_numpy_names_share_a_sentence() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "   \n  "])
-def test_nothing_is_described_by_nothing(text: str | None) -> None:
+def test_empty_docstring_gives_no_description(text: str | None) -> None:
     assert parse_docstring(text).description == ""
     assert parse_docstring(text).parameters == {}
 
@@ -114,7 +114,7 @@ def test_nothing_is_described_by_nothing(text: str | None) -> None:
         | st.text()
     )
 )
-def test_nothing_makes_it_fail(lines: list[str]) -> None:
+def test_any_docstring_is_parsed(lines: list[str]) -> None:
     parsed = parse_docstring("\n".join(lines))
 
     assert all(sentence and "\n" not in sentence for sentence in parsed.parameters.values())

@@ -93,7 +93,7 @@ def refuse(form: ElicitationForm, content: Any) -> str:
     return caught.value.message
 
 
-def test_every_kind_of_field_is_shown() -> None:
+def test_every_kind_of_field_becomes_a_form_field() -> None:
     assert ElicitationForm.of(Everything).schema == {
         "type": "object",
         "properties": {
@@ -118,7 +118,7 @@ def test_every_kind_of_field_is_shown() -> None:
     }  # fmt: skip
 
 
-def test_an_answer_becomes_the_class() -> None:
+def test_answer_is_converted_to_the_class() -> None:
     form = ElicitationForm.of(Everything)
     answer = {
         "name": "n", "age": 4.0, "ratio": 1, "sure": True, "day": "2026-01-02", "at": "2026-01-02T03:04:05Z",
@@ -154,7 +154,7 @@ def test_an_answer_becomes_the_class() -> None:
         ({"name": "n", "code": "ABCDE"}, 'expected a string of at most 4 characters @ $.code, got "ABCDE"'),
     ],
 )
-def test_an_answer_that_does_not_fit_is_refused(content: Any, message: str) -> None:
+def test_invalid_answer_is_refused(content: Any, message: str) -> None:
     assert refuse(ElicitationForm.of(Everything), content) == message
 
 
@@ -170,18 +170,18 @@ def test_an_answer_that_does_not_fit_is_refused(content: Any, message: str) -> N
         (Model, ["theA"], {"theA": 1, "color": "red"}, Model(theA=1, color=Color.DARK_RED)),
     ],
 )
-def test_classes_of_every_kind_are_asked(cls: Any, required: list[str], content: Any, made: Any) -> None:
+def test_classes_of_every_kind_become_forms(cls: Any, required: list[str], content: Any, made: Any) -> None:
     form = ElicitationForm.of(cls)
 
     assert form.schema["required"] == required
     assert form.convert(content) == made
 
 
-def test_a_class_may_refuse_by_itself() -> None:
+def test_error_of_the_class_refuses_the_answer() -> None:
     assert refuse(ElicitationForm.of(Plain), {"a": -1}) == "a must not be negative @ $, got an object"
 
 
-def test_a_models_enum_is_titled_too() -> None:
+def test_enum_of_a_model_has_titles() -> None:
     assert ElicitationForm.of(Model).schema["properties"]["color"] == {
         "type": "string",
         "oneOf": COLORS,
@@ -211,7 +211,7 @@ def test_a_models_enum_is_titled_too() -> None:
         ({"type": "object"}, {"type": "string", "oneOf": [{"const": "type", "title": "object"}]}, "type", "type"),
     ],
 )
-def test_a_single_value_is_asked_under_value(annotation: Any, field: dict[str, Any], given: Any, made: Any) -> None:
+def test_single_value_becomes_the_field_value(annotation: Any, field: dict[str, Any], given: Any, made: Any) -> None:
     form = ElicitationForm.of(annotation)
 
     assert form.schema == {"type": "object", "properties": {"value": field}, "required": ["value"]}
@@ -221,7 +221,7 @@ def test_a_single_value_is_asked_under_value(annotation: Any, field: dict[str, A
     assert "@ $.value" in refuse(form, {"value": {"nested": 1}})
 
 
-def test_a_value_that_may_be_none_may_be_left_out() -> None:
+def test_optional_field_can_be_omitted() -> None:
     form = ElicitationForm.of(str | None)
 
     assert form.schema == {"type": "object", "properties": {"value": {"type": "string"}}}
@@ -229,7 +229,7 @@ def test_a_value_that_may_be_none_may_be_left_out() -> None:
     assert form.convert({"value": "x"}) == "x"
 
 
-def test_a_ready_schema_is_unchanged() -> None:
+def test_prepared_schema_is_unchanged() -> None:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",

@@ -1,4 +1,4 @@
-"""The fields of a class that callers see, set and receive are the same ones."""
+"""The fields of a class that callers see, set and receive are the same."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Box(Generic[T]):
 
 @dataclass
 class Unknown:
-    """Its annotation is there for type checkers only."""
+    """Its annotation is visible to type checkers only."""
 
     item: Absent
 
@@ -150,15 +150,15 @@ def test_caller_cannot_set_private_fields(cls: type[Any]) -> None:
         ),
     ],
 )
-def test_a_class_inside_another_type_is_made_by_its_init(annotation: Any, value: Any, made: Any) -> None:
+def test_class_inside_another_type_is_created_by_its_init(annotation: Any, value: Any, made: Any) -> None:
     assert taken(annotation, value) == made
 
 
-def test_converters_of_attrs_run() -> None:
+def test_attrs_converters_run() -> None:
     assert taken(Member, {"name": "n", "size": 3}).size == 6
 
 
-def test_a_class_that_refuses_is_located() -> None:
+def test_error_of_a_class_names_its_path() -> None:
     @dataclass
     class Even:
         number: int
@@ -173,7 +173,7 @@ def test_a_class_that_refuses_is_located() -> None:
     assert caught.value.message == "expected an even number @ $.value.a[1], got an object"
 
 
-def test_a_class_that_cannot_be_made_from_its_fields_is_refused() -> None:
+def test_class_that_cannot_be_created_from_its_fields_is_refused() -> None:
     @dataclass
     class Needs:
         a: int
@@ -222,12 +222,12 @@ def test_a_returned_class_sends_the_fields_that_its_schema_shows() -> None:
         (list[int], {1: 2}.values(), [2]),
     ],
 )
-def test_subclasses_and_other_collections_are_sent(annotation: Any, value: Any, sent: Any) -> None:
+def test_subclasses_and_other_collections_are_serialized(annotation: Any, value: Any, sent: Any) -> None:
     assert OutputSchema.of(dict[str, annotation]).encode({"value": value}) == {"value": sent}
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")]])
-def test_a_float_that_json_does_not_know_is_not_promised(value: Any) -> None:
+def test_non_finite_float_is_refused_as_a_result(value: Any) -> None:
     schema = OutputSchema.of(list[float] if isinstance(value, list) else float)
 
     with pytest.raises(TypeError, match=r"expected a number @ \$.*, got null"):
@@ -235,7 +235,7 @@ def test_a_float_that_json_does_not_know_is_not_promised(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [123456789012345678901234567890.0, -1e30, 2.0**53 + 2])
-def test_an_integer_that_a_float_has_rounded_is_refused(value: float) -> None:
+def test_integer_rounded_by_float_parsing_is_refused(value: float) -> None:
     with pytest.raises(InvalidParams, match=r"expected an integer @ .*beyond 2\*\*53"):
         takes(int).convert({"value": value})
     assert takes(int).convert({"value": 2.0**53}) == {"value": 2**53}
@@ -276,7 +276,7 @@ def _described(annotation: Any, schema: dict[str, Any]) -> dict[str, Any]:
     return {} if doc is None or "enum" not in schema or annotation is Right else {"description": doc}
 
 
-async def test_a_tool_sends_no_private_fields() -> None:
+async def test_private_fields_are_not_sent() -> None:
     @tool
     async def whole() -> Account:
         """Whole."""

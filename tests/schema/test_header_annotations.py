@@ -11,7 +11,7 @@ from mcptrio.schema.validation import check_header_annotations
 REGION = {"type": "string", "x-mcp-header": "Region"}
 
 
-def test_annotations_are_found_by_their_path() -> None:
+def test_header_annotations_are_found_with_their_paths() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -27,14 +27,14 @@ def test_annotations_are_found_by_their_path() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["default", "const", "enum", "examples"])
-def test_data_is_not_annotated(keyword: str) -> None:
+def test_annotations_inside_data_are_ignored(keyword: str) -> None:
     data: Any = {"properties": {"a": {"x-mcp-header": ""}}, "x-mcp-header": ""}
 
     assert check_header_annotations({"properties": {"a": {"type": "object", keyword: [data]}}, keyword: data}) == {}
 
 
 @pytest.mark.parametrize("name", ["a b", "a:b", "a\r\nX: y", "é", "a\x00", 'a"', "a/b", "(a)", "a\n"])
-def test_a_name_that_is_no_token_is_refused(name: str) -> None:
+def test_header_name_that_is_not_a_token_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"@ \$\.properties\.a: not a token"):
         check_header_annotations({"properties": {"a": {"type": "string", "x-mcp-header": name}}})
 
@@ -50,12 +50,12 @@ def test_a_name_that_is_no_token_is_refused(name: str) -> None:
         ({"x-mcp-header": "N"}, "got none"),
     ],
 )
-def test_a_wrong_annotation_is_refused(field: dict[str, Any], message: str) -> None:
+def test_invalid_header_annotation_is_refused(field: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         check_header_annotations({"properties": {"a": field}})
 
 
-def test_a_name_is_used_once_whatever_its_case() -> None:
+def test_header_name_repeated_in_another_case_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'region' @ \$\.properties\.b: already used at \$\.a"):
         check_header_annotations({"properties": {"a": REGION, "b": {**REGION, "x-mcp-header": "REGION"}}})
 
@@ -82,6 +82,6 @@ def test_a_name_is_used_once_whatever_its_case() -> None:
         {"properties": {"a": {"anyOf": [{"properties": {"b": REGION}}]}}},
     ],
 )
-def test_only_properties_lead_to_an_annotation(schema: dict[str, Any]) -> None:
+def test_annotation_outside_properties_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="reached by properties alone"):
         check_header_annotations(schema)

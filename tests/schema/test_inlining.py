@@ -43,7 +43,7 @@ POINT = {
 }
 
 
-def test_definitions_without_references_are_inlined() -> None:
+def test_non_recursive_definitions_are_inlined() -> None:
     def draw(lines: list[Line], origin: Point | None = None) -> None: ...
 
     schema = Arguments.of(draw).schema
@@ -70,7 +70,7 @@ def test_recursive_type_stays_a_definition() -> None:
         arguments.convert({"tree": {"at": {"x": 1}, "branches": [{"at": 5}]}})
 
 
-def test_keywords_next_to_a_reference_apply_too() -> None:
+def test_keywords_next_to_a_reference_are_kept() -> None:
     definitions = {"Text": {"type": "string", "minLength": 2, "title": "Text"}}
 
     [remark, bound, other], rest = inlined(
@@ -88,8 +88,8 @@ def test_keywords_next_to_a_reference_apply_too() -> None:
     assert rest == {}
 
 
-def test_a_schema_that_would_grow_out_of_bounds_keeps_its_definitions() -> None:
-    """Each holds the one before twice: 40 of them would be a billion."""
+def test_schema_that_would_grow_too_large_keeps_its_definitions() -> None:
+    """Each definition contains the previous one twice: 40 of them would become a billion schemas."""
     definitions: dict[str, Any] = {"D0": {"type": "string"}}
     for number in range(1, 40):
         before = {"$ref": f"#/$defs/D{number - 1}"}

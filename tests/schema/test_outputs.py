@@ -89,7 +89,7 @@ def test_text_and_content_are_not_structured(annotation: Any) -> None:
         (datetime, {"type": "string", "format": "date-time"}),
     ],
 )
-def test_values_are_structured(annotation: Any, schema: dict[str, Any]) -> None:
+def test_value_types_get_an_output_schema(annotation: Any, schema: dict[str, Any]) -> None:
     output = OutputSchema.of(annotation)
 
     assert output.schema == schema
@@ -97,7 +97,7 @@ def test_values_are_structured(annotation: Any, schema: dict[str, Any]) -> None:
     assert output.is_object == (schema.get("type") == "object")
 
 
-def test_the_root_is_inlined_and_recursion_kept() -> None:
+def test_root_is_inlined_and_recursive_definitions_kept() -> None:
     schema = schema_of(Tree)
 
     assert schema["type"] == "object"
@@ -107,7 +107,7 @@ def test_the_root_is_inlined_and_recursion_kept() -> None:
     assert "$defs" not in schema_of(Plain) or set(schema_of(Plain)["$defs"]) == {"Kind"}
 
 
-def test_a_field_may_be_called_like_a_keyword() -> None:
+def test_field_named_like_a_keyword_is_kept() -> None:
     schema = schema_of(Keywords)
 
     assert schema["properties"]["enum"] == {"type": "string", "enum": ["b", "a"]}
@@ -124,7 +124,7 @@ def test_a_recursive_model_is_an_object_at_the_root() -> None:
     assert output.encode(Model(number=1)) == {"theNumber": 1, "parent": None}
 
 
-def test_values_become_plain_json() -> None:
+def test_values_are_serialized_as_json() -> None:
     when = datetime(2026, 1, 2, tzinfo=UTC)
 
     assert encode_value([Plain(Kind.A, Decimal("1.5")), {1: {2}}, b"hi", Model(number=1)]) == [
@@ -152,12 +152,12 @@ def test_values_become_plain_json() -> None:
         (Decimal, Decimal("NaN"), "expected the text of a finite decimal number"),
     ],
 )
-def test_a_function_that_breaks_its_promise_is_found_out(annotation: Any, value: Any, message: str) -> None:
+def test_result_that_does_not_match_the_annotation_raises(annotation: Any, value: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         OutputSchema.of(annotation).encode(value)
 
 
-def test_a_return_annotation_is_looked_up() -> None:
+def test_return_annotation_in_a_string_is_resolved() -> None:
     async def good() -> Tree: ...  # type: ignore[empty-body]
     async def bare(): ...  # type: ignore[no-untyped-def]
     async def lost() -> Missing: ...  # type: ignore[name-defined]  # noqa: F821

@@ -130,14 +130,14 @@ def agree(arguments: Arguments, given_arguments: dict[str, Any]) -> None:
 
 @settings(max_examples=200)
 @given(annotations | unions, values)
-def test_a_value_is_taken_if_and_only_if_the_schema_takes_it(annotation: Any, value: Any) -> None:
+def test_conversion_accepts_exactly_the_values_of_the_schema(annotation: Any, value: Any) -> None:
     agree(taking(annotation), {"value": value})
 
 
 @settings(max_examples=200)
 @given(st.data())
-def test_values_made_to_fit_fit(data: st.DataObject) -> None:
-    """Values drawn for the annotation, so that agreement is not only about refusals."""
+def test_valid_values_are_accepted_by_schema_and_conversion(data: st.DataObject) -> None:
+    """The values are drawn for the annotation, so that not only refusals are compared."""
     made: dict[Any, st.SearchStrategy[Any]] = {
         Point: st.fixed_dictionaries({"x": st.integers()}, optional={"y": st.integers(0, 3), "color": st.just("red")}),
         Options: st.fixed_dictionaries({"deep": st.booleans()}, optional={"level": st.sampled_from([1, 2.0])}),
@@ -153,7 +153,7 @@ def test_values_made_to_fit_fit(data: st.DataObject) -> None:
 
     agree(arguments, {"value": value})
     converted = arguments.convert({"value": value})
-    # An accepted value can be sent again, and is accepted as the same.
+    # An accepted value can be serialized, and is accepted again as an equal value.
     assert arguments.convert({"value": encode_value(converted["value"])}) == converted
     sent = OutputSchema.of(GenericAlias(dict, (str, annotation)))
     assert sent.schema is not None
@@ -161,7 +161,7 @@ def test_values_made_to_fit_fit(data: st.DataObject) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c", "A", ""]), values, max_size=3))
-def test_names_are_taken_if_and_only_if_the_schema_takes_them(given_arguments: dict[str, Any]) -> None:
+def test_conversion_accepts_exactly_the_argument_names_of_the_schema(given_arguments: dict[str, Any]) -> None:
     def function(a: int, b: str | None = None, *, c: Any = ...) -> None: ...
 
     agree(Arguments.of(function), given_arguments)
@@ -169,7 +169,7 @@ def test_names_are_taken_if_and_only_if_the_schema_takes_them(given_arguments: d
 
 @settings(max_examples=300)
 @given(annotations | unions, values)
-def test_every_schema_made_here_is_one_the_validator_takes(annotation: Any, value: Any) -> None:
+def test_every_generated_schema_is_accepted_by_the_validator(annotation: Any, value: Any) -> None:
     arguments = taking(annotation)
 
     shown = jsonschema_rs.Draft202012Validator(arguments.schema).is_valid({"value": value})

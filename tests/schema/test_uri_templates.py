@@ -1,4 +1,4 @@
-"""URI templates: RFC 6570 expansion, and matching that cannot climb out."""
+"""URI templates: RFC 6570 expansion, and matching that refuses path traversal."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ CASES = [tuple(line.split(" ", 1)) for line in EXPANSIONS.strip().splitlines()]
 
 
 @pytest.mark.parametrize(("template", "expected"), CASES)
-def test_the_rfcs_examples_expand(template: str, expected: str) -> None:
+def test_examples_of_the_rfc_are_expanded(template: str, expected: str) -> None:
     assert expand(template, VALUES) == expected
 
 
@@ -126,7 +126,7 @@ def test_the_rfcs_examples_expand(template: str, expected: str) -> None:
         ("note://{id}", "note://caf%C3%A9", {"id": "café"}),
         ("note://{id}", "note://café", {"id": "café"}),
         ("é://{id}", "%C3%A9://x", {"id": "x"}),
-        ("note://{id}", "note://%252e%252e", {"id": "%2e%2e"}),  # once, and once only
+        ("note://{id}", "note://%252e%252e", {"id": "%2e%2e"}),  # decoded once only
         ("note://{id}", "note://", None),
         ("note://{id}", "note://a/b", None),
         ("note://{id}", "NOTE://a", None),
@@ -167,10 +167,10 @@ def test_the_rfcs_examples_expand(template: str, expected: str) -> None:
         ("t:{a}/{a}", "t:1/2", None),
         ("t:{id}", "t:%zz", None),
         ("t:{id}", "t:%C3", None),
-        ("t:{id}", "t:%c0%ae", None),  # an overlong dot
+        ("t:{id}", "t:%c0%ae", None),  # an overlong encoding of a dot
     ],
 )
-def test_a_uri_matches_or_not(template: str, uri: str, expected: dict[str, Any] | None) -> None:
+def test_uri_is_matched_with_its_variables(template: str, uri: str, expected: dict[str, Any] | None) -> None:
     assert URITemplate(template).match(uri) == expected
 
 
@@ -178,7 +178,7 @@ def test_a_uri_matches_or_not(template: str, uri: str, expected: dict[str, Any] 
     "value", ["..", "%2e%2e", ".%2E", "a%2Fb", "a%5Cb", "a\\b", "a%00b", "..%2F..", "a b", "a\nb", "\ud800"]
 )
 @pytest.mark.parametrize("template", ["file:///{id}", "file:///x{/id}", "file:///x{/id*}", "file:///{id,other}"])
-def test_a_simple_variable_cannot_climb(template: str, value: str) -> None:
+def test_simple_variable_refuses_path_traversal(template: str, value: str) -> None:
     uri = "file:///x/" + value if "x{/" in template else "file:///" + value
 
     assert URITemplate(template).match(uri) is None
@@ -191,12 +191,12 @@ def test_a_simple_variable_cannot_climb(template: str, value: str) -> None:
         "a%00", "a%5C..%5Cb", "C:/x", "c%3A/x", "C:x",
     ],
 )  # fmt: skip
-def test_a_reserved_variable_cannot_climb(value: str) -> None:
+def test_reserved_variable_refuses_path_traversal(value: str) -> None:
     assert URITemplate("file:///{+path}").match("file:///" + value) is None
     assert URITemplate("file:///{+path}{?q}").match("file:///" + value + "?q=1") is None
 
 
-def test_a_reserved_variable_may_look_harmlessly_odd() -> None:
+def test_reserved_variable_accepts_unusual_paths() -> None:
     template = URITemplate("file:///{+path}")
 
     for path in ("..a/b..", "a/.../b", "a/./b", "%252e%252e/x", "ab:c"):
@@ -239,11 +239,11 @@ def test_a_malformed_template_is_refused(template: str, message: str) -> None:
         URITemplate(template)
 
 
-def test_the_variables_are_named_once_and_in_order() -> None:
+def test_variables_are_listed_once_and_in_order() -> None:
     assert URITemplate("t:{b}{?a,c*}{#b}").variables == ("b", "a", "c")
 
 
-def test_the_more_specific_template_is_tried_first() -> None:
+def test_more_specific_template_is_tried_first() -> None:
     templates = [
         "f:///{+path}",
         "f:///{name}",
@@ -260,7 +260,7 @@ def test_the_more_specific_template_is_tried_first() -> None:
     ]  # fmt: skip
 
 
-def test_a_value_that_cannot_be_expanded_is_named() -> None:
+def test_error_names_the_value_that_cannot_be_expanded() -> None:
     with pytest.raises(TypeError, match="'a': a prefix"):
         expand("{a:3}", {"a": ["x"]})
     with pytest.raises(TypeError, match="'a': expected a string or number, got list"):
@@ -268,8 +268,8 @@ def test_a_value_that_cannot_be_expanded_is_named() -> None:
     assert expand("{?a,b,c}", {"a": 1, "b": True, "c": 1.5}) == "?a=1&b=true&c=1.5"
 
 
-def test_no_uri_makes_matching_slow() -> None:
-    """Thirty ambiguous variables over the longest URI; a backtracking matcher needs longer than the universe has."""
+def test_matching_of_any_uri_takes_linear_time() -> None:
+    """Thirty ambiguous variables over the longest URI: a backtracking matcher would never finish."""
     template = URITemplate("t:" + "".join(f"{{+v{n}}}x" for n in range(30)) + "!")
     named = URITemplate("t:{&a*}{&b*}")
 
@@ -283,12 +283,12 @@ def test_no_uri_makes_matching_slow() -> None:
 SAFE = st.text(min_size=1, max_size=12).filter(
     lambda text: text != ".." and not set(text) & {"\0", "/", "\\"} and text.isprintable()
 )
-# Characters that do not also separate what the templates below put side by side.
+# Characters that do not also separate adjacent expressions of the templates below.
 PLAIN = st.text("abcXYZ019_~é ü%&=?#,;:", min_size=1, max_size=8)
 
 
 @given(SAFE)
-def test_any_safe_value_round_trips(value: str) -> None:
+def test_any_safe_value_is_matched_after_expansion(value: str) -> None:
     for text in ("t:{v}", "t:x{/v}", "t:a/{v}/b", "t:a{?v}", "t:a{;v}", "t:a?b=c{&v}", "t:a{/v*}"):
         template = URITemplate(text)
         given_value: Any = [value] if "*" in text else value
@@ -316,7 +316,7 @@ def test_expanded_uri_matches_its_template(values: dict[str, Any]) -> None:
 
 
 @given(st.text("abc/.%2eEfF5cC\\0:?#", max_size=30))
-def test_no_uri_gets_out(text: str) -> None:
+def test_matched_values_contain_no_path_traversal(text: str) -> None:
     for template in ("t:/{v}", "t:/{+v}", "t:/x{/v*}", "t:/{v}{.w}", "t:/{+v}{?q}"):
         for uri in ("t:/" + text, "t:/x/" + text):
             found = URITemplate(template).match(uri) or {}

@@ -29,7 +29,7 @@ def nest(levels: int) -> Any:
 
 
 def doubling(levels: int) -> dict[str, Any]:
-    """Each definition refers twice to the next: 2 ** levels evaluations out of a few hundred bytes."""
+    """A schema whose definitions each refer twice to the next: 2 ** levels evaluations in a few hundred bytes."""
     definitions: dict[str, Any] = {
         f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]} for n in range(levels)
     }
@@ -99,7 +99,7 @@ def test_valid_instance_passes() -> None:
         {"$schema": DRAFT_07, "allOf": [{"$ref": "#a"}], "definitions": {"x": {"$id": "#a", "type": "string"}}},
     ],
 )
-def test_references_within_the_schema_are_followed(schema: dict[str, Any]) -> None:
+def test_references_within_the_schema_are_resolved(schema: dict[str, Any]) -> None:
     Validator(schema).validate("x")
 
     assert refuse(schema, 1) == "expected a string @ $, got 1"
@@ -113,18 +113,18 @@ def test_references_within_the_schema_are_followed(schema: dict[str, Any]) -> No
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
-def test_nothing_outside_the_schema_is_referred_to(keyword: str, reference: str) -> None:
+def test_reference_outside_the_schema_is_refused(keyword: str, reference: str) -> None:
     schema = {"properties": {"a": {"items": {keyword: reference}}}, "enum": [{}]}
 
     with pytest.raises(ValueError, match="leads out of the schema; nothing is ever fetched"):
         Validator(schema)
 
 
-def test_data_is_not_read_as_a_schema() -> None:
+def test_keywords_inside_data_are_ignored() -> None:
     Validator({"const": {"$ref": "http://nowhere/"}, "default": {"$ref": "x"}}).validate({"$ref": "http://nowhere/"})
 
 
-def test_dialects() -> None:
+def test_dialect_of_a_schema_is_applied() -> None:
     tuples = {"items": [{"type": "integer"}]}
 
     assert refuse({"$schema": DRAFT_07, **tuples}, ["x"]) == 'expected an integer @ $[0], got "x"'
@@ -139,7 +139,7 @@ def test_dialects() -> None:
         Validator({"$schema": 7})
 
 
-def test_keywords_next_to_an_old_reference_are_ignored() -> None:
+def test_keywords_next_to_a_draft_07_reference_are_ignored() -> None:
     schema = {"$schema": DRAFT_07, "properties": {"a": {"$ref": "#/definitions/s", "$id": "http://x/", "minLength": 9}}}
 
     Validator({**schema, "definitions": {"s": {"type": "string"}}}).validate({"a": "short"})
@@ -164,12 +164,12 @@ def test_keywords_next_to_an_old_reference_are_ignored() -> None:
         (doubling(200), "more than 256 references and combinators"),
     ],
 )
-def test_a_schema_that_is_too_much_or_wrong_is_refused(schema: Any, message: str) -> None:
+def test_invalid_or_too_large_schema_is_refused(schema: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Validator(schema)
 
 
-def test_a_schema_that_is_too_deep_is_refused() -> None:
+def test_schema_nested_too_deeply_is_refused() -> None:
     deep: dict[str, Any] = {}
     for _ in range(70):
         deep = {"properties": {"a": deep}}
@@ -187,7 +187,7 @@ def test_a_schema_that_is_too_deep_is_refused() -> None:
     Validator(shallow)
 
 
-def test_an_instance_that_is_too_deep_is_refused() -> None:
+def test_instance_nested_too_deeply_is_refused() -> None:
     assert refuse({}, nest(500)) == "expected at most 128 levels of nesting @ $, got more"
     Validator({}).validate(nest(128))
     itself: list[Any] = []
@@ -196,11 +196,11 @@ def test_an_instance_that_is_too_deep_is_refused() -> None:
 
 
 @pytest.mark.parametrize("instance", [object(), {1: 2}, "\ud800", {"a": {1, 2}}])
-def test_an_instance_that_is_not_json_is_refused(instance: Any) -> None:
+def test_instance_that_is_not_json_is_refused(instance: Any) -> None:
     assert refuse({"type": "string"}, instance).startswith("expected a JSON value @ $")
 
 
-def test_multiplying_references_are_refused_and_not_followed() -> None:
+def test_exponential_references_are_refused_without_evaluation() -> None:
     started = time.process_time()
 
     assert refuse(doubling(10), 1).startswith("expected a value that fits the schema")
@@ -210,19 +210,19 @@ def test_multiplying_references_are_refused_and_not_followed() -> None:
 
 
 @pytest.mark.parametrize("levels", [2, 8, 16, 18])
-def test_a_branching_recursion_is_refused_in_time(levels: int) -> None:
-    """Explaining why 16 levels do not fit takes 14 s; so it is not explained."""
+def test_branching_recursion_is_refused_quickly(levels: int) -> None:
+    """An explanation of why 16 levels do not match takes 14 s, so the error contains none."""
     started = time.process_time()
 
     assert "expected a value that fits" in refuse(BRANCHING, nest(levels))
     assert time.process_time() - started < 5
 
 
-def test_a_branching_recursion_too_deep_to_try_is_refused() -> None:
+def test_branching_recursion_over_the_depth_limit_is_refused() -> None:
     assert "takes too long to check" in refuse(BRANCHING, nest(60))
 
 
-def test_an_ordinary_recursion_may_be_deep() -> None:
+def test_deep_linear_recursion_is_accepted() -> None:
     tree = {
         "type": "object",
         "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "x": {"$ref": "#"}, "value": {"type": "integer"}},
@@ -244,11 +244,11 @@ def test_an_ordinary_recursion_may_be_deep() -> None:
     Validator(json_value).validate([[["a"] * 1_000] * 10] * 10)
 
 
-def test_a_large_and_flat_instance_is_fine() -> None:
+def test_large_flat_instance_is_accepted() -> None:
     Validator({"items": {"type": "integer", "minimum": 0}}).validate(list(range(200_000)))
 
 
-def test_an_evil_pattern_takes_linear_time() -> None:
+def test_catastrophic_pattern_takes_linear_time() -> None:
     started = time.process_time()
 
     refuse({"pattern": "^(a+)+$"}, "a" * 100_000 + "b")
@@ -272,14 +272,14 @@ def test_error_message_length_is_bounded() -> None:
     assert len(refuse({"required": [large]}, {})) < 1_000
 
 
-def test_formats_are_checked_where_asked() -> None:
+def test_formats_are_checked_if_enabled() -> None:
     for name, bad in [("email", "x"), ("date", "2026-13-01"), ("date-time", "2026-01-01"), ("uri", "no scheme")]:
         Validator({"format": name}).validate(bad)
         assert refuse({"format": name}, bad, formats=True).startswith(f"expected a string in the format {name} @ $")
 
 
-def test_the_validator_is_imported_with_the_first_schema() -> None:
-    """22 ms that a server of annotated functions never pays."""
+def test_validator_is_imported_with_the_first_schema() -> None:
+    """The import takes 22 ms, which a server of annotated functions never spends."""
     program = (
         "import sys; import mcptrio.schema.elicitation_forms, mcptrio.schema.validation as v;"
         "assert 'jsonschema_rs' not in sys.modules; v.Validator({}); assert 'jsonschema_rs' in sys.modules;"

@@ -1,4 +1,4 @@
-"""URI templates, expanded with values like in a client.
+"""Expansion of URI templates with values, as in a client.
 
 The expansions of a client must match the template.
 

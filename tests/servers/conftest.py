@@ -1,6 +1,6 @@
-"""Other people's servers: installed at the same time, started as their users start them, ended before the run ends.
+"""Servers of other projects: installed in parallel, started as their users start them, stopped before the run ends.
 
-A server over stdio is a command here, which the test's client starts; one over HTTP is a URL, and runs for all tests.
+A server over stdio is a command, which the test's client starts; one over HTTP is a URL, and runs for all tests.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Installed:
 
     node: Node
     packages: Path
-    """The folder of the ``node_modules``."""
+    """The folder that contains ``node_modules``."""
     pythons: dict[str, Path]
-    """By the generation of the SDK that the reference servers use there."""
+    """The Python of each environment, by the major version of the SDK that the reference servers use in it."""
 
     @property
     def everything(self) -> Path:
@@ -63,7 +63,7 @@ class Installed:
 
 @pytest.fixture(scope="session")
 def installed() -> Installed:
-    """All at the same time: each waits for its registry half of the time."""
+    """Install in parallel: each installation waits for its registry half of the time."""
     node = find_node()
     with ThreadPoolExecutor() as pool:
         packages = pool.submit(node.install, HERE)
@@ -88,7 +88,7 @@ def python_sdk_command() -> Command:
 
 @pytest.fixture(scope="session")
 def python_sdk_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Without a path: ``/mcp``, ``/json/mcp``, ``/stateless/mcp`` and ``/old/sse`` are served."""
+    """Return the URL without a path: ``/mcp``, ``/json/mcp``, ``/stateless/mcp`` and ``/old/sse`` are served."""
     with running((sys.executable, str(HERE / "python_sdk_server.py"), "http"), tmp_path_factory) as url:
         yield url
 
@@ -101,7 +101,7 @@ def typescript_sdk_command(installed: Installed) -> Command:
 
 @pytest.fixture(scope="session")
 def typescript_sdk_url(typescript_sdk_command: Command, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Without a path: ``/mcp``, ``/json/mcp`` and ``/stateless/mcp`` are served."""
+    """Return the URL without a path: ``/mcp``, ``/json/mcp`` and ``/stateless/mcp`` are served."""
     with running((*typescript_sdk_command[:-1], "http"), tmp_path_factory) as url:
         yield url
 
@@ -115,7 +115,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 @pytest.fixture(scope="session")
 def target(way: Way, request: pytest.FixtureRequest) -> Command | Endpoint:
-    """Where the way leads; for the whole session, so that what is started for it does not look like a test's leak."""
+    """Return the target of the way; session-scoped, so that its server does not count as a leak of a test."""
     if way.transport == "stdio":
         command: Command = request.getfixturevalue(f"{way.sdk}_sdk_command")
         return command
@@ -123,7 +123,7 @@ def target(way: Way, request: pytest.FixtureRequest) -> Command | Endpoint:
     return Endpoint(url=url + PATHS[way.transport], transport="sse" if way.transport == "sse" else "http")
 
 
-# Everybody's example
+# server-everything
 
 
 @pytest.fixture(scope="session")
@@ -148,7 +148,7 @@ def everything_sse_url(installed: Installed, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="session", params=["v1", "v2"])
 def reference_generation(request: pytest.FixtureRequest) -> str:
-    """Return the version of the SDK; tests with a reference server use both."""
+    """Return the major version of the SDK; tests with a reference server use both."""
     generation: str = request.param
     return generation
 
@@ -178,7 +178,7 @@ def fetch_command(reference_python: Path, reference_generation: str) -> Command:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Two commits on ``main``, a branch ``other``, a file that is staged and one that is not."""
+    """Two commits on ``main``, a branch ``other``, a staged file and an untracked one."""
     folder = tmp_path / "repository"
     folder.mkdir()
 
@@ -202,7 +202,7 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def site() -> Iterator[str]:
-    """Without a path: ``/page`` is there for all, ``/private`` not for robots, ``/missing`` not at all."""
+    """Return the URL without a path: robots may read ``/page`` but not ``/private``; ``/missing`` does not exist."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Site) as server:
         thread = Thread(target=server.serve_forever, name="site")
         thread.start()
@@ -212,7 +212,7 @@ def site() -> Iterator[str]:
 
 
 def announced(installed: Installed, transport: str) -> Command:
-    """The command of the server that is everybody's example, made to say its port."""
+    """Return the command of server-everything, changed so that it prints its port."""
     announce = (HERE / "announce.mjs").as_uri()
     return (str(installed.node.binary), "--import", announce, str(installed.everything), transport)
 
@@ -233,7 +233,7 @@ def running(command: Sequence[str], folders: pytest.TempPathFactory, **env: str)
 
 
 class _Site(BaseHTTPRequestHandler):
-    """A small site, part of which is closed to robots."""
+    """A small site, part of which is disallowed for robots."""
 
     protocol_version = "HTTP/1.1"
 

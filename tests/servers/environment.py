@@ -1,7 +1,7 @@
-"""Servers of other projects in Python, each version in its own environment.
+"""Python servers of other projects, each version in its own environment.
 
-The fixtures in conftest.py use it. Nothing of them gets into the environment of the tests. They are started as modules
-with their own Python: the scripts of an environment contain its first path, and the cache renames it.
+The fixtures in conftest.py use it. Nothing is installed into the environment of the tests. The servers are started as
+modules with their own Python: the scripts of an environment contain its original path, and the cache renames it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def install(requirements: Path, modules: Sequence[str]) -> Path:
 
     def make(home: Path) -> None:
         python = str(home / "bin" / "python")
-        # Without pip and without compiled files, this takes 5 s instead of 12.
+        # Without pip and without compiling files, this takes 5 s instead of 12.
         _run(sys.executable, "-m", "venv", "--without-pip", str(home))
         pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python)
         _run(*pip, "install", "--quiet", "--no-deps", "--no-compile", "--requirement", str(requirements))

@@ -1,8 +1,8 @@
-"""A server with the official Python SDK, written like its documentation, for testing our client.
+"""A server with the official Python SDK, written like its documentation, for tests of our client.
 
-The tests run it as a process: ``python_sdk_server.py stdio`` or ``… http``. It offers the same as
-typescript_sdk_server.mjs, in every revision of the SDK, with the SDK's public API; without one, like the SDK's own
-conformance server.
+The tests run it as a process: ``python_sdk_server.py stdio`` or ``… http``. It has the same features as
+typescript_sdk_server.mjs, in every revision of the SDK, with the SDK's public API; if there is none, it follows the
+SDK's own conformance server.
 
 Source: mcp 2.3.0, mcp/server; the SDK's examples/servers/everything-server.
 """
@@ -422,7 +422,7 @@ mcp._lowlevel_server.add_request_handler("prompts/list", PaginatedRequestParams,
 
 
 class Events(EventStore):
-    """The sent events, for clients that reconnect. Grows as long as the test runs."""
+    """The sent events, for clients that reconnect. Grows for the whole test run."""
 
     def __init__(self) -> None:
         self._sent: list[tuple[str, JSONRPCMessage | None]] = []
@@ -465,7 +465,7 @@ def application() -> Starlette:
 
 
 async def serve_http() -> None:
-    import uvicorn  # a tenth of the time of each start over stdio, which does not need it
+    import uvicorn  # a tenth of the start-up time over stdio, which does not need it
 
     # With the protocol, so that asyncio turns off Nagle's algorithm.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:

@@ -1,4 +1,4 @@
-"""The server that everybody tries a client on, `@modelcontextprotocol/server-everything`, over its three transports.
+"""`@modelcontextprotocol/server-everything`, a widely used server for testing clients, over its three transports.
 
 It is written with the first SDK for TypeScript and speaks handshake revisions only, which the client has to find out.
 """
@@ -47,7 +47,7 @@ def target(request: pytest.FixtureRequest) -> Any:
     return Endpoint(url=url, transport="sse" if name == "sse_url" else "auto")
 
 
-async def test_what_it_offers(target: Any) -> None:
+async def test_everything_server_lists_are_read(target: Any) -> None:
     async with connect(target, timeouts=TIMEOUTS) as client:
         assert client.revision == "2025-11-25"
         assert client.server_info is not None
@@ -67,7 +67,7 @@ async def test_what_it_offers(target: Any) -> None:
         ]
 
 
-async def test_tools(target: Any) -> None:
+async def test_everything_server_tools_return_their_results(target: Any) -> None:
     async with connect(target, timeouts=TIMEOUTS) as client:
         assert await text(client, "echo", message="Zoë 🌊") == "Echo: Zoë 🌊"
         assert await text(client, "get-sum", a=1, b=2.5) == "The sum of 1 and 2.5 is 3.5."
@@ -98,7 +98,7 @@ async def test_tools(target: Any) -> None:
         assert isinstance(embedded.resource, BlobResourceContents)
 
 
-async def test_resources(target: Any) -> None:
+async def test_everything_server_resources_are_read(target: Any) -> None:
     async with connect(target, timeouts=TIMEOUTS) as client:
         (document,) = (await client.read_resource("demo://resource/static/document/features.md")).contents
         assert isinstance(document, TextResourceContents)
@@ -122,7 +122,7 @@ async def test_resources(target: Any) -> None:
                 await client.read_resource(uri)
 
 
-async def test_prompts_and_completion(target: Any) -> None:
+async def test_everything_server_prompts_and_completion_work(target: Any) -> None:
     async with connect(target, timeouts=TIMEOUTS) as client:
         (weather,) = (await client.get_prompt("args-prompt", {"city": "Oslo"})).messages
         assert weather.content == TextContent(text="What's weather in Oslo?")
@@ -139,7 +139,7 @@ async def test_prompts_and_completion(target: Any) -> None:
         assert found.values == ("7",)
 
 
-async def test_what_it_asks(target: Any) -> None:
+async def test_everything_server_requests_are_answered(target: Any) -> None:
     user = User()
     async with connect(target, timeouts=TIMEOUTS, handlers=user.handlers()) as client:
         # The server requests the roots a third of a second after the handshake.
@@ -159,7 +159,7 @@ async def test_what_it_asks(target: Any) -> None:
     ]
 
 
-async def test_roots_that_change(target: Any) -> None:
+async def test_everything_server_receives_changed_roots(target: Any) -> None:
     user, folders = User(), ["/srv/one"]
 
     async def tell() -> list[str]:
@@ -177,8 +177,8 @@ async def test_roots_that_change(target: Any) -> None:
         assert "file:///srv/two" in await text(client, "get-roots-list")
 
 
-async def test_its_form(target: Any) -> None:
-    """It has a field of every kind."""
+async def test_everything_server_form_is_filled_in(target: Any) -> None:
+    """The form has a field of every kind."""
     filled = {
         "name": "Zoë",
         "check": True,
@@ -204,8 +204,8 @@ async def test_its_form(target: Any) -> None:
     assert (got["content"]["integer"], got["content"]["number"]) == (42, 3.14), "defaults are filled in"
 
 
-async def test_pages_to_open_first(target: Any) -> None:
-    """It refuses until they are, and then asks. It never tells that the user is done there."""
+async def test_everything_server_call_continues_after_required_pages_are_opened(target: Any) -> None:
+    """The server refuses the call until the pages are opened, and never notifies their completion."""
     user = User()
     soon = evolve(TIMEOUTS, input=0.5)
     async with connect(target, timeouts=soon, handlers=user.handlers()) as client:
@@ -215,7 +215,7 @@ async def test_pages_to_open_first(target: Any) -> None:
     assert user.asked == ["https://modelcontextprotocol.io", "https://example.com/y"]
 
 
-async def test_required_pages_that_are_not_opened(target: Any) -> None:
+async def test_everything_server_call_fails_if_required_pages_are_declined(target: Any) -> None:
     async def decline(page: OpenURL) -> Any:
         return page.decline()
 
@@ -225,7 +225,7 @@ async def test_required_pages_that_are_not_opened(target: Any) -> None:
         assert await text(client, "echo", message="after it") == "Echo: after it"
 
 
-async def test_progress_and_giving_up(target: Any) -> None:
+async def test_everything_server_reports_progress_and_survives_a_cancelled_call(target: Any) -> None:
     heard: list[Progress] = []
     async with connect(target, timeouts=TIMEOUTS) as client:
         slow = {"duration": 0.2, "steps": 2}
@@ -239,7 +239,7 @@ async def test_progress_and_giving_up(target: Any) -> None:
         assert await text(client, "echo", message="after it") == "Echo: after it"
 
 
-async def test_changes_and_log_messages(target: Any) -> None:
+async def test_everything_server_changes_and_log_messages_are_received(target: Any) -> None:
     user = User()
     uri = "demo://resource/dynamic/text/1"
     async with connect(target, timeouts=TIMEOUTS, handlers=user.handlers(), log_level="debug") as client:
@@ -256,8 +256,10 @@ async def test_changes_and_log_messages(target: Any) -> None:
         await text(client, "toggle-simulated-logging")
 
 
-async def test_it_gets_no_secrets(everything_command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server shows its environment to every client."""
+async def test_everything_server_does_not_inherit_secrets(
+    everything_command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server returns its environment to every client."""
     monkeypatch.setenv("A_SECRET_OF_OURS", "hunter2")
     async with connect(everything_command, timeouts=TIMEOUTS) as client:
         environment = json.loads(await text(client, "get-env"))

@@ -1,6 +1,6 @@
 """The reference servers in Python: on the first SDK, which speaks handshake revisions, and on the second.
 
-The first answers unknown methods, and so the request of the newest revision, with "invalid parameters".
+The first answers unknown methods, including the request of the newest revision, with "invalid parameters".
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ __all__: list[str] = []
 
 
 @pytest.mark.parametrize("revision", [None, "2024-11-05"])
-async def test_time(reference_generation: str, time_command: Any, revision: str | None) -> None:
-    """Of itself it finds the newest revision that both speak."""
+async def test_reference_time_server_answers(
+    reference_generation: str, time_command: Any, revision: str | None
+) -> None:
+    """Without configuration the client finds the newest revision that both speak."""
     newest = "2025-11-25" if reference_generation == "v1" else "2026-07-28"
     async with connect(time_command, timeouts=TIMEOUTS, revision=revision) as client:
         assert client.revision == (revision or newest)
@@ -45,7 +47,7 @@ async def test_time(reference_generation: str, time_command: Any, revision: str 
         assert "Europe/Zurich" in str((await client.tools().all())[0].input_schema)
 
 
-async def test_git(git_command: Any, repository: Path) -> None:
+async def test_reference_git_server_answers(git_command: Any, repository: Path) -> None:
     repo = str(repository)
     async with connect(git_command, timeouts=TIMEOUTS) as client:
         tools = {tool.name: tool for tool in await client.tools().all()}
@@ -72,7 +74,7 @@ async def test_git(git_command: Any, repository: Path) -> None:
     assert (repository / "poem.txt").read_text() == "Roses are red\nViolets are blue\n", "it is another branch now"
 
 
-async def test_fetch(fetch_command: Any, site: str) -> None:
+async def test_reference_fetch_server_answers(fetch_command: Any, site: str) -> None:
     async with connect(fetch_command, timeouts=TIMEOUTS) as client:
         page = await text(client, "fetch", url=f"{site}/page")
         assert page.startswith(f"Contents of {site}/page:")
@@ -92,8 +94,8 @@ async def test_fetch(fetch_command: Any, site: str) -> None:
             await client.get_prompt("fetch")
 
 
-async def test_what_a_server_does_not_have(reference_generation: str, git_command: Any) -> None:
-    """The first SDK has not even the methods; the second has them, and nothing to list."""
+async def test_missing_features_of_a_reference_server_are_reported(reference_generation: str, git_command: Any) -> None:
+    """The first SDK lacks the methods; the second has them and lists nothing."""
     async with connect(git_command, timeouts=TIMEOUTS) as client:
         if reference_generation == "v1":
             with pytest.raises(MCPError):

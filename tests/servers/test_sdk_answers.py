@@ -13,14 +13,14 @@ from tests.servers.ways import HANDSHAKE, TIMEOUTS, Way, text, ways
 __all__: list[str] = []
 
 MAIN = ways("stdio", "http", "sse")
-# What differs between the older revisions is the same over stdio, where each way is one more process.
+# The older revisions do not differ over stdio, where each combination is one more process.
 EVERY = [*MAIN, *ways("json", "stateless"), *ways("http", revisions=HANDSHAKE[:-1])]
 
 INVALID_PARAMS = -32602
 
 
 @pytest.mark.parametrize("way", EVERY, indirect=True, ids=str)
-async def test_server_and_its_tools(way: Way, target: Any) -> None:
+async def test_sdk_server_info_and_tools_are_read(way: Way, target: Any) -> None:
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
         assert client.revision == way.revision
         assert client.server_info is not None
@@ -40,7 +40,7 @@ async def test_server_and_its_tools(way: Way, target: Any) -> None:
         assert not added.is_error
 
         kinds = [type(block).__name__ for block in (await client.call_tool("media")).content]
-        # The SDKs do not keep from an older revision what it has no words for.
+        # The SDKs send older revisions members that these do not define.
         assert kinds == [
             "TextContent",
             "ImageContent",
@@ -57,7 +57,7 @@ async def test_server_and_its_tools(way: Way, target: Any) -> None:
 
 
 @pytest.mark.parametrize("way", MAIN, indirect=True, ids=str)
-async def test_tools_that_fail(way: Way, target: Any) -> None:
+async def test_failures_of_sdk_tools_are_reported(way: Way, target: Any) -> None:
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
         refused = await text(client, "refuse", reason="not today")
         assert refused.startswith("error: ")
@@ -71,12 +71,12 @@ async def test_tools_that_fail(way: Way, target: Any) -> None:
                 await client.call_tool("no_such_tool")
             assert unknown.value.code == INVALID_PARAMS
 
-        # A careless tool: with the SDK for TypeScript the line is on standard output, among the messages.
+        # A tool that prints: with the SDK for TypeScript the line is on standard output, among the messages.
         assert [await text(client, "mutter") for _ in range(2)] == ["muttered"] * 2
 
 
 @pytest.mark.parametrize("way", MAIN, indirect=True, ids=str)
-async def test_resources_and_prompts(way: Way, target: Any) -> None:
+async def test_sdk_resources_and_prompts_are_read(way: Way, target: Any) -> None:
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
         assert {"memo://today", "memo://logo"} <= {resource.uri for resource in await client.resources().all()}
         templates = {template.uri_template for template in await client.resource_templates().all()}
@@ -111,6 +111,6 @@ async def test_resources_and_prompts(way: Way, target: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ways("http", "json", "stateless", revisions=("2026-07-28",)), indirect=True, ids=str)
-async def test_newest_common_revision_is_found(way: Way, target: Any) -> None:
+async def test_newest_common_revision_is_negotiated(way: Way, target: Any) -> None:
     async with connect(target, timeouts=TIMEOUTS) as client:
         assert client.revision == way.revision

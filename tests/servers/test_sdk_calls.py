@@ -1,4 +1,4 @@
-"""What happens while a call to an official SDK's server runs: progress, log messages, its end before time; changes."""
+"""Running calls to an official SDK's server: progress, log messages, cancellation, changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITH_CHANGES = [*ways("stdio", "http", "sse"), *ways("json", "stateless", revisi
 
 
 @pytest.mark.parametrize("way", WITH_STREAMS, indirect=True, ids=str)
-async def test_progress(way: Way, target: Any) -> None:
+async def test_progress_of_an_sdk_server_is_received(way: Way, target: Any) -> None:
     heard: list[Progress] = []
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
         result = await client.call_tool("count", {"to": 3}, progress=heard.append)
@@ -47,14 +47,14 @@ async def test_progress(way: Way, target: Any) -> None:
 
 
 @pytest.mark.parametrize("way", CANCELLABLE, indirect=True, ids=str)
-async def test_a_cancelled_call_stops_at_the_server(way: Way, target: Any, tmp_path: Path) -> None:
+async def test_cancelled_call_stops_on_the_sdk_server(way: Way, target: Any, tmp_path: Path) -> None:
     left, late = tmp_path / "left", tmp_path / "late"
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
         async with client.start_tool("linger", {"file": str(left)}):
             await until(lambda: left.exists() and left.read_text() == "begun\n")
         await until(lambda: left.read_text() == "cancelled\n")
 
-        # Not before it has begun, which takes a machine that is busy longer.
+        # Only after the call has begun, which takes longer on a busy machine.
         for seconds in (0.1, 1, 5, 30):
             with pytest.raises(RequestTimeout):
                 await client.call_tool("linger", {"file": str(late)}, timeout=seconds)
@@ -66,7 +66,7 @@ async def test_a_cancelled_call_stops_at_the_server(way: Way, target: Any, tmp_p
 
 
 @pytest.mark.parametrize("way", [*ways("http"), *ways("stdio", revisions=("2025-11-25",))], indirect=True, ids=str)
-async def test_leaving_in_the_middle_of_a_call(way: Way, target: Any, tmp_path: Path) -> None:
+async def test_client_can_close_during_a_call(way: Way, target: Any, tmp_path: Path) -> None:
     record = tmp_path / "record"
     with trio.fail_after(WAIT_TIMEOUT):
         async with trio.open_nursery() as nursery:
@@ -78,7 +78,7 @@ async def test_leaving_in_the_middle_of_a_call(way: Way, target: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("way", WITH_STREAMS, indirect=True, ids=str)
-async def test_log_messages(way: Way, target: Any) -> None:
+async def test_log_messages_of_an_sdk_server_are_received(way: Way, target: Any) -> None:
     user = User()
     async with connect(
         target, timeouts=TIMEOUTS, revision=way.revision, handlers=user.handlers(), log_level="warning"
@@ -90,14 +90,14 @@ async def test_log_messages(way: Way, target: Any) -> None:
     assert heard == [("warning", {"text": "a warning"}, "chat"), ("error", "an error message", None)]
 
 
-# The SDK for Python takes no notice of the level of a session, and without a session there is none.
+# The SDK for Python ignores the level of a session, and without a session there is none.
 @pytest.mark.parametrize(
     "way",
     [way for way in ways("stdio", "http") if way.is_modern or way.sdk == "typescript"],
     indirect=True,
     ids=str,
 )
-async def test_log_level_that_is_changed(way: Way, target: Any) -> None:
+async def test_changed_log_level_is_applied(way: Way, target: Any) -> None:
     user = User()
     async with connect(
         target, timeouts=TIMEOUTS, revision=way.revision, handlers=user.handlers(), log_level="debug"
@@ -111,7 +111,7 @@ async def test_log_level_that_is_changed(way: Way, target: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ways("stdio", "http", "sse"), indirect=True, ids=str)
-async def test_many_calls_at_once_and_a_large_one(way: Way, target: Any) -> None:
+async def test_concurrent_and_large_calls_return_their_results(way: Way, target: Any) -> None:
     answers: dict[int, str] = {}
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
 
@@ -133,7 +133,7 @@ async def test_many_calls_at_once_and_a_large_one(way: Way, target: Any) -> None
 
 
 @pytest.mark.parametrize("way", ways("http", revisions=("2025-11-25",)), indirect=True, ids=str)
-async def test_a_session_that_the_server_has_forgotten_is_replaced(way: Way, target: Any) -> None:
+async def test_session_lost_by_the_sdk_server_is_replaced(way: Way, target: Any) -> None:
     user = User()
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision, handlers=user.handlers()) as client:
         session = await text(client, "session")
@@ -150,7 +150,7 @@ async def test_a_session_that_the_server_has_forgotten_is_replaced(way: Way, tar
 
 
 @pytest.mark.parametrize("way", WITH_CHANGES, indirect=True, ids=str)
-async def test_changes(way: Way, target: Any) -> None:
+async def test_changes_of_an_sdk_server_are_notified(way: Way, target: Any) -> None:
     lists = {Change("tools"), Change("prompts"), Change("resources")}
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
         assert "extra_tool" not in {tool.name for tool in await client.tools().all()}

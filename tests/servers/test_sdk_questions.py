@@ -1,4 +1,4 @@
-"""The questions of the official SDKs' servers, as requests of a session and in rounds of a request."""
+"""Requests of the official SDKs' servers to the client, as requests of a session and in rounds of a request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ asking_ways = pytest.mark.parametrize("way", ASKING, indirect=True, ids=str)
 
 
 @asking_ways
-async def test_forms(way: Way, target: Any) -> None:
+async def test_forms_of_an_sdk_server_are_answered(way: Way, target: Any) -> None:
     user = User()
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision, handlers=user.handlers()) as client:
         answers = [await text(client, "order", message=message) for message in ("Which coffee?", "decline", "cancel")]
@@ -37,7 +37,7 @@ async def test_forms(way: Way, target: Any) -> None:
 
 
 @asking_ways
-async def test_pages_models_and_roots(way: Way, target: Any) -> None:
+async def test_url_sampling_and_roots_requests_of_an_sdk_server_are_answered(way: Way, target: Any) -> None:
     user = User()
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision, handlers=user.handlers()) as client:
         answers = [
@@ -53,7 +53,7 @@ async def test_pages_models_and_roots(way: Way, target: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ways("http", revisions=HANDSHAKE[:-1]), indirect=True, ids=str)
-async def test_what_older_revisions_can_ask(way: Way, target: Any) -> None:
+async def test_requests_of_an_sdk_server_in_older_revisions_are_answered(way: Way, target: Any) -> None:
     user = User()
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision, handlers=user.handlers()) as client:
         thought = await text(client, "think", about="tea")
@@ -63,11 +63,11 @@ async def test_what_older_revisions_can_ask(way: Way, target: Any) -> None:
     assert user.asked == [("tea", 50, "Be brief.")]
 
 
-# Where a prompt or a resource asks, the SDK for Python can only answer with a round.
+# If a prompt or a resource needs input, the SDK for Python can only respond with a round.
 @pytest.mark.parametrize(
     "way", [way for way in ASKING if way.is_modern or way.sdk == "typescript"], indirect=True, ids=str
 )
-async def test_prompts_and_resources_that_ask(way: Way, target: Any) -> None:
+async def test_requests_of_prompts_and_resources_are_answered(way: Way, target: Any) -> None:
     user = User()
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision, handlers=user.handlers()) as client:
         (message,) = (await client.get_prompt("interview")).messages
@@ -81,8 +81,8 @@ async def test_prompts_and_resources_that_ask(way: Way, target: Any) -> None:
 
 
 @pytest.mark.parametrize("way", ways("http", "json", "stateless", "sse"), indirect=True, ids=str)
-async def test_no_user_to_ask(way: Way, target: Any) -> None:
-    """The client has declared nothing: the call fails, and the next one does not."""
+async def test_request_without_a_client_capability_fails_the_call_only(way: Way, target: Any) -> None:
+    """The client has declared no capability: the call fails, and the next one succeeds."""
     async with connect(target, timeouts=TIMEOUTS, revision=way.revision) as client:
         try:
             answer = await text(client, "order", message="Which coffee?")

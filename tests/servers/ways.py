@@ -1,7 +1,7 @@
-"""The transports and revisions of the two servers made for these tests, and the answers to their questions.
+"""The transports and revisions of the two servers written for these tests, and the answers to their requests.
 
-The tests of our client use it. Both servers offer the same, so a difference between them is their SDK's, and the tests
-state it.
+The tests of our client use it. Both servers have the same features, so a difference between them is a difference of
+their SDKs, and the tests state it.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class Way:
 
     @property
     def has_stream(self) -> bool:
-        """Whether anything but the answer can come while a call runs."""
+        """Return whether other messages than the response can arrive while a call runs."""
         # The SDK for TypeScript answers with JSON in 2026-07-28 only.
         return self.transport != "json" or (self.sdk == "typescript" and not self.is_modern)
 
 
 def ways(*transports: str, revisions: tuple[str, ...] = (HANDSHAKE[-1], MODERN)) -> list[Way]:
-    """Each server that has the transport, in each revision that has it."""
+    """Return each server with each of its transports and revisions."""
     return [
         Way(sdk, transport, revision)
         for sdk in ("python", "typescript")
@@ -70,7 +70,7 @@ def ways(*transports: str, revisions: tuple[str, ...] = (HANDSHAKE[-1], MODERN))
 
 @define(eq=False)
 class User:
-    """Answers everything, and remembers it."""
+    """Answers every request, and records it."""
 
     asked: list[Any] = Factory(list)
     logs: list[tuple[str, Any, str | None]] = Factory(list)
@@ -109,7 +109,7 @@ class User:
 
 
 def text_of(result: CallToolResult) -> str:
-    """The text a tool returned, marked where it is an error."""
+    """Return the text of a tool's result, marked if it is an error."""
     content = result.content[0]
     assert isinstance(content, TextContent), content
     return f"error: {content.text}" if result.is_error else content.text
@@ -120,7 +120,7 @@ async def text(client: Client, tool: str, **arguments: Any) -> str:
 
 
 async def until(claim: Callable[[], object]) -> None:
-    """Wait for what another process does."""
+    """Wait for a condition that another process fulfils."""
     with trio.fail_after(WAIT_TIMEOUT):
         while not claim():  # noqa: ASYNC110 (nothing of ours can tell)
             await trio.sleep(0.01)

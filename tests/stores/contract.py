@@ -23,6 +23,7 @@ __all__ = [
     "Passing",
     "test_an_inbox_has_the_bounds_of_a_stream",
     "test_an_inbox_takes_messages_of_every_process_and_is_no_stream_of_the_client",
+    "test_an_inbox_that_is_read_does_not_begin_again",
     "test_complete_stream_takes_nothing_more",
     "test_complete_streams_pay_first_for_the_bound_of_a_session",
     "test_dropped_session_is_forgotten",
@@ -131,6 +132,18 @@ async def test_an_inbox_has_the_bounds_of_a_stream(opener: Opener) -> None:
 
         assert await kept.events.inbox("s", 0) == ([b"2", b"3", b"4"], 5)
         assert await kept.events.inbox("s", 4) == ([b"4"], 5)
+
+
+async def test_an_inbox_that_is_read_does_not_begin_again(opener: Opener, passing: Passing) -> None:
+    async with opener(StoreBounds(event_timeout=passing.bound)) as kept:
+        await kept.events.put("s", b"1")
+        for _ in range(4):
+            assert (await kept.events.inbox("s", 1))[0] == []
+            # Engines keep the positions for some time without a reader.
+            await passing.advance(passing.bound * 0.75)
+        await kept.events.put("s", b"2")
+
+        assert await kept.events.inbox("s", 1) == ([b"2"], 2)
 
 
 async def test_session_expires_by_idle_time(opener: Opener, passing: Passing) -> None:

@@ -24,6 +24,8 @@ __all__ = [
     "a_quota_is_taken_at_its_rate",
     "a_quota_taken_at_once_has_its_burst",
     "a_result_is_kept_for_an_hour",
+    "a_result_is_kept_for_as_long_as_it_is_asked_to",
+    "a_result_of_an_engine_is_kept_for_as_long_as_it_is_asked_to",
     "an_effect_is_claimed_once",
     "effects_claimed_at_once_have_one_claim",
     "one_costly_request_takes_as_many_cheap_ones",
@@ -120,6 +122,41 @@ async def a_result_is_kept_for_an_hour(opener: StoresOpener, clock: trio.testing
         clock.jump(20)
         assert await effects.claim("call", "done") == CLAIMED
         assert await effects.claim("call", "running") == RUNNING
+
+
+async def a_result_is_kept_for_as_long_as_it_is_asked_to(opener: StoresOpener, clock: trio.testing.MockClock) -> None:
+    """For stores on Trio's clock."""
+    async with opener() as stores:
+        effects = effects_of(stores)
+        for key, keep in (("day", 86_400.0), ("minute", 60.0), ("hour", 3600.0)):
+            await effects.claim("call", key)
+            await effects.finish("call", key, b"1", keep)
+        clock.jump(50)
+        assert await effects.claim("call", "minute") == done(b"1")
+        clock.jump(20)
+        assert await effects.claim("call", "minute") == CLAIMED
+        clock.jump(3600)
+        assert await effects.claim("call", "hour") == CLAIMED
+        for n in range(10):
+            await effects.claim("later", f"{n}")
+            await effects.finish("later", f"{n}", b"")
+        assert await effects.claim("call", "day") == done(b"1")
+        clock.jump(86_400)
+        assert await effects.claim("call", "day") == CLAIMED
+
+
+async def a_result_of_an_engine_is_kept_for_as_long_as_it_is_asked_to(opener: StoresOpener) -> None:
+    """For stores with a clock of their own."""
+    async with opener() as stores:
+        effects = effects_of(stores)
+        for key, keep in (("moment", 0.5), ("day", 86_400.0), ("forever", 1e15)):
+            await effects.claim("call", key)
+            await effects.finish("call", key, b"1", keep)
+        with trio.fail_after(20):
+            while await effects.claim("call", "moment") == done(b"1"):  # noqa: ASYNC110 - the engine knows
+                await trio.sleep(0.1)
+        for key in ("day", "forever"):
+            assert await effects.claim("call", key) == done(b"1")
 
 
 async def a_name_is_used_once(opener: StoresOpener) -> None:

@@ -99,7 +99,7 @@ async def test_a_work_that_takes_too_long_fails_and_the_next_is_done(autojump_cl
     writer = BatchWriter("the store", do, timeout=2)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(writer.run)
-        # The clock stands still while a thread runs, so the deadline is passed by hand.
+        # The clock is suspended while a thread runs, so the deadline is passed by hand.
         autojump_clock.autojump_threshold = float("inf")
 
         async def late() -> None:

@@ -67,7 +67,12 @@ async def test_contract(holds: Callable[[StoresOpener], Awaitable[None]], opened
 
 @pytest.mark.parametrize(
     "holds",
-    [contract.a_result_is_kept_for_an_hour, contract.a_name_is_forgotten, contract.a_quota_is_taken_at_its_rate],
+    [
+        contract.a_result_is_kept_for_an_hour,
+        contract.a_result_is_kept_for_as_long_as_it_is_asked_to,
+        contract.a_name_is_forgotten,
+        contract.a_quota_is_taken_at_its_rate,
+    ],
 )
 async def test_contract_over_time(
     holds: Callable[[StoresOpener, trio.testing.MockClock], Awaitable[None]],
@@ -192,3 +197,26 @@ async def test_a_clock_that_was_set_back_empties_no_quota_for_long(tmp_path: Pat
         async with open_sqlite_stores(tmp_path / "shared.db", clock=clock) as stores:
             wait = await quotas_of(stores).take("a", count=1, seconds=3600, burst=1)
             assert wait == (0.0 if wall == 2_000_000_000.0 else pytest.approx(3600, abs=60))
+
+
+async def test_a_result_that_is_kept_for_a_day_outlives_a_restart(tmp_path: Path) -> None:
+    time = 1_900_000_000.0
+    clock = WallClock(wall=lambda: time, steady=lambda: time)
+    for passed, expected in ((0.0, CLAIMED), (7200.0, done(b"1")), (86_400.0, CLAIMED)):
+        time += passed
+        async with open_sqlite_stores(tmp_path / "shared.db", clock=clock) as stores:
+            # After each restart, nothing expires for a minute.
+            time += 90
+            assert await effects_of(stores).claim("call", "a") == expected
+            if expected == CLAIMED:
+                await effects_of(stores).finish("call", "a", b"1", 86_400.0)
+
+
+async def test_in_memory_the_result_that_expires_first_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcptrio.stores.memory_effects._MAX_RESULTS", 3)
+    effects = effects_of(memory_stores())
+    for key, keep in (("day", 86_400.0), ("a", 60.0), ("b", 3600.0), ("c", 1.0), ("d", 7200.0)):
+        await effects.claim("call", key)
+        await effects.finish("call", key, b"1", keep)
+    states = [(await effects.claim("call", key)).state.name for key in ("day", "a", "b", "c", "d")]
+    assert states == ["DONE", "CLAIMED", "DONE", "CLAIMED", "DONE"]

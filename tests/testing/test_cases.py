@@ -1,4 +1,4 @@
-"""Markers choose the revision and transport of a test; impossible combinations get an error with a remedy."""
+"""Markers choose the revision and transport of a test; impossible combinations get an error with a fix."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def names(*markers: dict[str, Any], everywhere: bool = False, fixtures: tuple[st
     return [str(case) for case in cases_of(markers, everywhere=everywhere, fixtures=fixtures)]
 
 
-def test_unmarked_a_test_runs_once_or_everywhere() -> None:
+def test_unmarked_test_runs_once_or_in_every_case() -> None:
     assert names() == ["memory-2026-07-28"]
     assert names(everywhere=True) == [f"{transport}-{revision}" for transport in TRANSPORTS for revision in REVISIONS]
     assert len(names(everywhere=True)) == 15
     assert HANDSHAKE + MODERN == REVISIONS
 
 
-def test_the_closest_marker_counts_for_each_word() -> None:
+def test_closest_marker_applies_to_each_option() -> None:
     assert names({"revisions": "2024-11-05"}, {"revisions": MODERN, "transports": ["stdio"]}) == ["stdio-2024-11-05"]
     assert names({"transports": ("http",), "revisions": iter(REVISIONS[:2])}, everywhere=True) == [
         "http-2024-11-05",
@@ -42,7 +42,7 @@ def test_replay_is_a_separate_case_if_supported() -> None:
     assert names({"replay": True, "revisions": REVISIONS[-2:]}) == ["memory-2025-11-25", "memory-2026-07-28-replayed"]
 
 
-def test_a_clock_that_jumps_belongs_to_each_case() -> None:
+def test_autojump_clock_is_part_of_each_case() -> None:
     assert cases_of([{"autojump": True, "replay": True}], everywhere=False) == [Case(replay=True, autojump=True)]
 
 

@@ -1,4 +1,4 @@
-"""Each fault happens to the messages it was made for and to no others, in both directions, on a clock that jumps."""
+"""Each fault affects the messages it is configured for and no others, in both directions, on the autojump clock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def notes(count: int) -> list[Message]:
 
 
 def numbers(messages: list[Incoming]) -> str:
-    """``12x``: the notes' numbers, and an x for each that is no message."""
+    """Return the numbers of the notifications, and an x for each invalid message, such as ``12x``."""
     return "".join(each.method[-1] if isinstance(each, Notification) else "x" for each in messages)
 
 
@@ -49,7 +49,7 @@ async def everything(channel: FaultyChannel | MemoryChannel) -> str:
 
 
 async def passed(*faults: Fault, count: int = 5, sending: bool) -> str:
-    """What of so many messages gets through, and how it ends."""
+    """Return which of ``count`` messages are delivered, and how the channel ends."""
     ours, theirs = memory_channel_pair()
     sender = FaultyChannel(ours, sent=faults) if sending else ours
     receiver = theirs if sending else FaultyChannel(theirs, received=faults)
@@ -91,29 +91,29 @@ async def passed(*faults: Fault, count: int = 5, sending: bool) -> str:
         ([drop(sometimes(1, seed=1))], "."),
     ],
 )
-async def test_messages_meet_their_faults(
+async def test_faults_apply_to_their_messages(
     faults: list[Fault], expected: str, sending: bool, autojump_clock: object
 ) -> None:
     found = await passed(*faults, sending=sending)
 
-    # A side that cannot receive sees a broken connection; its peer sees an end.
+    # A side that cannot receive gets a broken connection; its peer gets an end.
     assert found == expected if expected.endswith(".") else expected + (".", "!")[not sending]
 
 
-async def test_a_clean_cut_looks_like_a_peer_that_has_closed() -> None:
+async def test_clean_cut_ends_the_channel_like_a_closed_peer() -> None:
     assert await passed(cut(after=2, clean=True), sending=False) == "12."
 
 
 @pytest.mark.parametrize("sending", [True, False], ids=["sent", "received"])
 @pytest.mark.parametrize(("more", "expected"), [(-1, "1"), (0, "12"), (1, "12")])
-async def test_a_channel_is_cut_at_a_byte(more: int, expected: str, sending: bool) -> None:
+async def test_channel_can_be_cut_after_a_number_of_bytes(more: int, expected: str, sending: bool) -> None:
     size = sum(len(encode(each)) + 1 for each in notes(2))
     found = await passed(cut(after_bytes=size + more), sending=sending)
 
     assert found[:-1] == expected
 
 
-async def test_a_cut_is_one_in_both_directions() -> None:
+async def test_cut_applies_to_both_directions() -> None:
     ours, theirs = memory_channel_pair()
     channel = FaultyChannel(ours, sent=[cut(after=1)])
     async with trio.open_nursery() as nursery:
@@ -132,7 +132,7 @@ async def test_a_cut_is_one_in_both_directions() -> None:
     assert await everything(theirs) == "1."
 
 
-async def test_messages_behind_a_delayed_message_wait(autojump_clock: object) -> None:
+async def test_messages_after_a_delayed_message_wait(autojump_clock: object) -> None:
     ours, theirs = memory_channel_pair()
     channel = FaultyChannel(theirs, received=[delay(10, 2)])
     await ours.send(notes(3))
@@ -145,7 +145,7 @@ async def test_messages_behind_a_delayed_message_wait(autojump_clock: object) ->
     await theirs.aclose()
 
 
-async def test_giving_up_waiting_loses_nothing(autojump_clock: object) -> None:
+async def test_cancelled_receive_loses_no_message(autojump_clock: object) -> None:
     ours, theirs = memory_channel_pair()
     channel = FaultyChannel(theirs, received=[delay(10, 1)])
     await ours.send(notes(2))
@@ -158,7 +158,7 @@ async def test_giving_up_waiting_loses_nothing(autojump_clock: object) -> None:
     await theirs.aclose()
 
 
-async def test_a_slow_reader_holds_up_the_sender(autojump_clock: object) -> None:
+async def test_sender_waits_for_a_slow_reader(autojump_clock: object) -> None:
     ours, theirs = memory_channel_pair()
     slow = FaultyChannel(theirs, received=[delay(1)])
     before = trio.current_time()
@@ -177,7 +177,7 @@ async def test_a_slow_reader_holds_up_the_sender(autojump_clock: object) -> None
     await theirs.aclose()
 
 
-async def test_half_of_a_garbled_message_is_something_else() -> None:
+async def test_garbled_message_is_malformed() -> None:
     ours, theirs = memory_channel_pair()
     channel = FaultyChannel(theirs, received=[garble(2)])
     await ours.send(notes(3))
@@ -191,7 +191,7 @@ async def test_half_of_a_garbled_message_is_something_else() -> None:
         FaultyChannel(ours, sent=[garble()])
 
 
-async def test_an_answer_belongs_to_the_method_it_answers() -> None:
+async def test_fault_of_a_method_applies_to_its_responses() -> None:
     ours, theirs = memory_channel_pair()
     channel = FaultyChannel(ours, received=[drop("a/b")], sent=[drop("c/d")])
     await channel.send([Request(1, "a/b"), Request("1", "e/f")])
@@ -207,7 +207,7 @@ async def test_an_answer_belongs_to_the_method_it_answers() -> None:
     assert answered == [Notification("last")]
 
 
-async def test_a_batch_is_one_message() -> None:
+async def test_batch_counts_as_one_message() -> None:
     ours, theirs = memory_channel_pair()
     channel = FaultyChannel(theirs, received=[garble(2), drop("note/3")])
     sender = FaultyChannel(ours, sent=[duplicate("note/2")])
@@ -219,7 +219,7 @@ async def test_a_batch_is_one_message() -> None:
     assert [type(each) for each in received] == [Batch, Malformed, Batch]
 
 
-async def test_chance_is_the_same_each_time() -> None:
+async def test_random_faults_are_reproducible() -> None:
     async def found(seed: int) -> str:
         return await passed(drop(sometimes(0.5, seed=seed)), count=9, sending=True)
 
@@ -240,7 +240,7 @@ async def test_chance_is_the_same_each_time() -> None:
         lambda: sometimes(2, seed=1),
     ],
 )
-def test_a_fault_that_makes_no_sense_is_refused(made: object) -> None:
+def test_invalid_fault_is_refused(made: object) -> None:
     with pytest.raises(ValueError, match="expected"):
         made()  # type: ignore[operator]
 
@@ -264,9 +264,7 @@ async def work(ctx: Context) -> str:
 STOPPED: list[float] = []
 
 
-async def test_a_lost_answer_is_a_timeout_for_one_call(
-    autojump_clock: object, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_lost_response_times_out_one_call(autojump_clock: object, caplog: pytest.LogCaptureFixture) -> None:
     server = Server()
     server.add_tool(greet)
     ours, theirs = memory_channel_pair()
@@ -282,7 +280,7 @@ async def test_a_lost_answer_is_a_timeout_for_one_call(
         assert "a line that is not a message" in caplog.text
 
 
-async def test_a_lost_cancellation_leaves_the_handler_to_its_deadline(autojump_clock: object) -> None:
+async def test_handler_ends_at_its_deadline_after_a_lost_cancellation(autojump_clock: object) -> None:
     STOPPED.clear()
     server = Server()
     server.add_tool(work, timeout=100)

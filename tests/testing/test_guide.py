@@ -45,16 +45,16 @@ def pytest_in(folder: Path, *options: str, status: int = 0) -> str:
     return run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", *options, status=status)
 
 
-def test_its_tests_pass(folder: Path) -> None:
-    # Over stdio in one revision, for a process each costs much; test_plugin.py has a test in all of them.
+def test_tests_of_the_guide_pass(folder: Path) -> None:
+    # Over stdio in one revision only, because each process takes time; test_plugin.py has a test in all of them.
     output = pytest_in(folder, "--mcp-update-snapshots", "-k", "not stdio or 2026")
 
-    # 17 of them everywhere, 2 replayed.
+    # 17 of them in every case, 2 replayed.
     assert "28 passed" in output
     assert (folder / "wire" / "price.txt").read_text() in shown("text")
 
 
-def test_without_an_answer_and_without_once_they_say_what_the_page_says(folder: Path) -> None:
+def test_failures_of_the_guide_print_the_documented_output(folder: Path) -> None:
     order, bakery = folder / "test_order.py", folder / "bakery.py"
     unanswered = re.sub(r"^ *mcp_script\.elicit.*\n", "", order.read_text(), flags=re.MULTILINE)
     assert unanswered != order.read_text()
@@ -62,7 +62,7 @@ def test_without_an_answer_and_without_once_they_say_what_the_page_says(folder: 
     bakery.write_text(bakery.read_text().replace("ctx.once(self._next_number)", "self._next_number()"))
     output = pytest_in(folder, "test_order.py", "test_replay.py", status=1)
 
-    # Of the two replayed runs one.
+    # One of the two replayed runs.
     assert "2 failed, 1 passed" in output
     assert any(each in output for each in shown("text") if each.startswith("the server asked"))
     assert "order 4" in output
@@ -74,7 +74,7 @@ def test_guide_example_without_pytest_runs(folder: Path) -> None:
     assert "order 1: 1 of rye" in run(folder, "-c", text)
 
 
-def test_every_fixture_is_on_the_page() -> None:
+def test_every_fixture_is_documented() -> None:
     page = PAGE.read_text("utf-8")
 
     assert [name for name in plugin.__all__ if name.startswith("mcp_") and f"`{name}`" not in page] == []

@@ -1,4 +1,4 @@
-"""The check for leaks finds each kind of leak, and nothing else."""
+"""The leak check finds each kind of leak, and reports nothing else."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="what
 
 @pytest.fixture
 def adopted() -> Iterator[None]:
-    """Ends what the inner pytest leaks: its children become ours when it ends."""
+    """End the processes that the inner pytest leaks: they become children of this process when it ends."""
     before = Holdings.now()
     yield
     for id in Holdings.now().processes.keys() - before.processes.keys():
@@ -112,7 +112,7 @@ def adopted() -> Iterator[None]:
 
 
 def run(directory: Path, tests: str, *, grace: float = 30.0) -> tuple[int, str]:
-    """Run a test file in a pytest of its own: its exit status and what it printed."""
+    """Run a test file in a separate pytest; return its exit status and output."""
     (directory / "conftest.py").write_text(CONFTEST % grace)
     (directory / "test_it.py").write_text(tests)
     (directory / "pytest.ini").write_text("[pytest]\n")
@@ -154,12 +154,12 @@ def test_closed_resources_are_not_reported_as_leaks(tmp_path: Path) -> None:
     assert "4 passed" in output
 
 
-def test_resources_opened_before_are_not_leaks(tmp_path: Path) -> None:
+def test_resources_opened_before_the_test_are_not_leaks(tmp_path: Path) -> None:
     with open(tmp_path / "a", "w"), nothing_left():
         pass
 
 
-def test_a_body_that_fails_is_not_checked(tmp_path: Path) -> None:
+def test_failing_test_is_not_checked_for_leaks(tmp_path: Path) -> None:
     kept: list[int] = []
 
     def fail() -> None:

@@ -1,4 +1,4 @@
-"""The names of the kit: they are there, they are documented, and each is imported when it is first used."""
+"""The names of the testing kit exist, are documented, and are imported when first used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__: list[str] = []
 
 CONSTANTS = {"HANDSHAKE", "MODERN", "REVISIONS", "TRANSPORTS"}
 ALIASES = {"FormAnswer", "QuestionKind", "SampleAnswer", "Transport", "Which"}
-"""Types that signatures of the kit name; ``tests/test_public_signatures.py`` says that each has its name."""
+"""Types in the signatures of the kit; ``tests/test_public_signatures.py`` checks that each has a public name."""
 
 
 def test_type_checkers_see_the_importable_names() -> None:
@@ -29,13 +29,13 @@ def test_type_checkers_see_the_importable_names() -> None:
     assert dir(testing) == sorted(testing.__all__)
 
 
-def test_unknown_name_is_no_attribute() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"module 'mcptrio\.testing' has no attribute 'Scripts'"):
         _ = testing.Scripts  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", sorted(set(testing.__all__) - CONSTANTS - ALIASES))
-def test_name_has_a_docstring(name: str) -> None:
+def test_every_name_has_a_docstring(name: str) -> None:
     text = getattr(testing, name).__doc__ or ""
 
     assert text.strip()
@@ -49,6 +49,6 @@ def test_every_name_is_used_by_a_test() -> None:
     assert [name for name in names if not any(name in text for text in tests)] == []
 
 
-def test_the_kit_needs_no_pytest() -> None:
+def test_kit_is_importable_without_pytest() -> None:
     code = "import sys\nsys.modules['pytest'] = None\nfrom mcptrio.testing import *\nassert Script and open_served"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -76,7 +76,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers -p no:cacheprovider\n")
     pytester.syspathinsert()
     monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.delenv("CI", raising=False)  # pytest says more where it is set
+    monkeypatch.delenv("CI", raising=False)  # pytest prints more if it is set
     return pytester
 
 
@@ -94,7 +94,7 @@ def test_pytest_finds_the_plugin() -> None:
     assert point.value == "mcptrio.testing.plugin"
 
 
-def test_a_project_that_does_not_use_it_loads_next_to_nothing(tmp_path: Path) -> None:
+def test_plugin_loads_few_modules_in_a_project_without_its_tests(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import sys\n"
         "def pytest_unconfigure():\n"
@@ -116,14 +116,14 @@ def test_a_project_that_does_not_use_it_loads_next_to_nothing(tmp_path: Path) ->
     assert loaded == ["mcptrio", *(f"mcptrio.{name}" for name in ours)]
 
 
-def test_five_lines_are_a_test(project: pytest.Pytester) -> None:
+def test_test_of_five_lines_passes(project: pytest.Pytester) -> None:
     project.makepyfile(test_it=FIVE_LINES)
 
     assert len([line for line in FIVE_LINES.splitlines() if line]) == 5
     project.runpytest_inprocess().assert_outcomes(passed=1)
 
 
-def test_the_same_test_runs_everywhere(project: pytest.Pytester) -> None:
+def test_test_runs_in_every_revision_and_transport(project: pytest.Pytester) -> None:
     tests = """
 async def test_now(mcp_any_client, mcp_case):
     assert mcp_any_client.revision == mcp_case.revision
@@ -137,7 +137,7 @@ async def test_now(mcp_any_client, mcp_case):
     assert "test_now[http-2026-07-28] PASSED" in output
 
 
-def test_a_marker_narrows_and_widens(project: pytest.Pytester) -> None:
+def test_marker_selects_revisions_and_transports(project: pytest.Pytester) -> None:
     tests = """
 pytestmark = pytest.mark.mcp(revisions=["2025-06-18", "2026-07-28"])
 
@@ -161,7 +161,7 @@ class TestMany:
     assert "test_three[memory-2026-07-28-replayed]" in output
 
 
-def test_parts_of_a_server_are_given_by_name_or_by_fixture(project: pytest.Pytester) -> None:
+def test_server_parts_are_given_by_name_or_by_fixture(project: pytest.Pytester) -> None:
     project.makepyfile(other="from mcptrio import tool\n@tool\nasync def more() -> str:\n    return 'more'\n")
     tests = """
 import other
@@ -203,7 +203,7 @@ class TestFixture:
     run(project, tests, passed=3)
 
 
-def test_several_clients_of_one_server(project: pytest.Pytester) -> None:
+def test_server_fixture_can_connect_several_clients(project: pytest.Pytester) -> None:
     tests = """
 from mcptrio.testing import delay, drop
 
@@ -222,7 +222,7 @@ async def test_faults(mcp_connect, autojump_clock):
     run(project, tests, passed=3)
 
 
-def test_the_clock_jumps_where_it_is_asked_to(project: pytest.Pytester) -> None:
+def test_clock_jumps_if_the_marker_requests_it(project: pytest.Pytester) -> None:
     tests = """
 import trio
 
@@ -243,7 +243,7 @@ async def test_real(mcp_client):
     run(project, tests, passed=4)
 
 
-def test_a_script_answers(project: pytest.Pytester) -> None:
+def test_script_answers_requests_of_the_server(project: pytest.Pytester) -> None:
     tests = """
 @pytest.mark.mcp(revisions=["2025-11-25", "2026-07-28"], replay="both", transports=["memory", "http"])
 async def test_sow(mcp_client, mcp_script):
@@ -264,7 +264,7 @@ class TestOnlyURLs:
     run(project, tests, passed=7)
 
 
-def test_a_test_fails_where_the_server_does_not_go_by_the_script(project: pytest.Pytester) -> None:
+def test_test_fails_if_the_server_deviates_from_the_script(project: pytest.Pytester) -> None:
     tests = """
 @pytest.mark.mcp(revisions=["2025-11-25", "2026-07-28"])
 async def test_unexpected(mcp_client, mcp_script):
@@ -296,7 +296,7 @@ def test_unused(mcp_script):
     assert "never" not in output.replace('print("never")', "")
 
 
-def test_the_wire_is_compared_with_a_file(project: pytest.Pytester) -> None:
+def test_recorded_messages_are_compared_with_a_file(project: pytest.Pytester) -> None:
     tests = """
 async def test_wire(mcp_client, mcp_wire):
     await mcp_client.call_tool("now", {"zone": "%s"})
@@ -312,7 +312,7 @@ async def test_wire(mcp_client, mcp_wire):
     assert text.count("--> tools/call <request ") == 1
 
 
-def test_a_leak_is_found_where_it_is_looked_for(project: pytest.Pytester) -> None:
+def test_leak_is_reported_if_the_fixture_is_used(project: pytest.Pytester) -> None:
     tests = """
 kept = []
 
@@ -331,7 +331,7 @@ def test_unseen():
     assert "ERROR test_it.py::test_leaking - Failed: left behind: descriptor" in output
 
 
-# Wrong use
+# Misuse
 
 
 @pytest.mark.parametrize(
@@ -356,16 +356,14 @@ def test_unseen():
         ),
     ],
 )
-def test_a_marker_that_makes_no_sense_is_an_error_of_the_collection(
-    project: pytest.Pytester, tests: str, problem: str
-) -> None:
+def test_invalid_marker_is_a_collection_error(project: pytest.Pytester, tests: str, problem: str) -> None:
     output = run(project, tests, errors=1)
 
     assert problem in output
     assert "Traceback" not in output
 
 
-def test_a_broken_plugin_is_shown_with_its_own_frames_only(project: pytest.Pytester) -> None:
+def test_traceback_of_a_broken_plugin_has_its_own_frames_only(project: pytest.Pytester) -> None:
     output = run(
         project,
         """
@@ -409,7 +407,7 @@ class TestFunction:
     assert "mcptrio/plugins" not in output
 
 
-def test_a_failing_assert_is_shown_without_a_group(project: pytest.Pytester) -> None:
+def test_failing_assert_is_shown_without_an_exception_group(project: pytest.Pytester) -> None:
     output = run(
         project,
         """
@@ -437,7 +435,7 @@ def test_a_synchronous_test_is_refused(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["test_it.py::test_it: mcp_client needs an async test: async def test_it"])
 
 
-def test_a_property_test_has_to_open_its_own_server(project: pytest.Pytester) -> None:
+def test_property_test_needs_its_own_server_instead_of_the_fixture(project: pytest.Pytester) -> None:
     given = "import hypothesis\n\n@hypothesis.given(zone=hypothesis.strategies.text())\n"
     run(project, given + "async def test_it(mcp_client, zone): ...", errors=1)
     own = """
@@ -489,7 +487,7 @@ def test_with_pytest_asyncio_in_auto_mode_the_error_names_the_setting(project: p
         ("mcp_config = {'my_plugins': {}}", "expected the name of a plugin (my_plugin), got 'my_plugins'"),
     ],
 )
-def test_parts_that_make_no_server_fail_the_test(project: pytest.Pytester, said: str, problem: str) -> None:
+def test_invalid_server_parts_fail_the_test(project: pytest.Pytester, said: str, problem: str) -> None:
     tests = f"{said}\nasync def test(mcp_client): ..."
     project.makepyfile(test_it="import my_plugin\nmcp_plugins = [my_plugin]\n" + tests)
     result = project.runpytest_inprocess()

@@ -1,4 +1,4 @@
-"""The messages on the wire become a reproducible text, which is compared with a file."""
+"""Recorded messages become a reproducible text, which is compared with a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Garden:
 
 
 async def recorded(revision: str) -> Recording:
-    """A session with questions, progress and an error."""
+    """Record a session with server requests, progress and an error."""
     recording = Recording()
     script = Script().elicit({"value": "peas"})
     parts = ServerSpec(plugins=[Garden()], options={"settings": ServerSettings(page_size=1)})
@@ -70,7 +70,7 @@ HANDSHAKE = """\
 """
 
 
-async def test_a_session_reads_as_it_went() -> None:
+async def test_recording_lists_the_messages_in_order() -> None:
     text = (await recorded("2025-11-25")).text()
 
     assert text.startswith(HANDSHAKE)
@@ -81,11 +81,11 @@ async def test_a_session_reads_as_it_went() -> None:
     assert '--> result of elicitation/create <server request 1>\n{"action": "accept", "content"' in text
     assert '{"content": [{"type": "text", "text": "peas in north, at <time>"}]}' in text
     assert "<-- error of resources/read <request 5>: -32002 " in text
-    # A revision is a date and no time.
+    # A revision is a date without a time.
     assert '"protocolVersion": "2025-11-25"' in text
 
 
-async def test_round_trips_name_state_and_questions() -> None:
+async def test_recorded_round_trips_name_state_and_requests() -> None:
     text = (await recorded("2026-07-28")).text()
     asked, answered = text[text.index('"inputRequests"') :], text[text.index('"inputResponses"') :]
 
@@ -96,7 +96,7 @@ async def test_round_trips_name_state_and_questions() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_the_text_is_the_same_each_time(revision: str) -> None:
+async def test_recorded_text_is_reproducible(revision: str) -> None:
     first, second = await recorded(revision), await recorded(revision)
 
     assert first.text() == second.text()
@@ -104,7 +104,7 @@ async def test_the_text_is_the_same_each_time(revision: str) -> None:
     assert first.messages != second.messages or revision == "2025-11-25"
 
 
-async def test_json_has_whole_messages() -> None:
+async def test_json_recording_has_complete_messages() -> None:
     messages = json.loads((await recorded("2025-11-25")).json())
 
     assert [each["from"] for each in messages[:3]] == ["client", "server", "client"]
@@ -112,7 +112,7 @@ async def test_json_has_whole_messages() -> None:
     assert messages[1]["message"]["id"] == "<request 1>"
 
 
-def test_equal_values_have_equal_names_everywhere() -> None:
+def test_equal_values_have_equal_placeholders() -> None:
     uuid, other = "123e4567-e89b-12d3-a456-426614174000", "123e4567-e89b-12d3-a456-42661417400f"
     subscribed = {"_meta": {"io.modelcontextprotocol/subscriptionId": "8"}}
     page = {"elicitations": [{"elicitationId": "pay"}]}
@@ -146,7 +146,7 @@ def test_equal_values_have_equal_names_everywhere() -> None:
     )
 
 
-async def test_several_connections_are_distinguished() -> None:
+async def test_recording_distinguishes_connections() -> None:
     recording = Recording()
     for _ in range(2):
         ours, theirs = memory_channel_pair()
@@ -158,7 +158,7 @@ async def test_several_connections_are_distinguished() -> None:
     assert [each["connection"] for each in json.loads(recording.json())] == [1, 2]
 
 
-# Comparing with a file
+# Comparison with a file
 
 
 def said(recording: Recording, *methods: str) -> Recording:
@@ -167,7 +167,7 @@ def said(recording: Recording, *methods: str) -> Recording:
 
 
 @pytest.mark.parametrize("name", ["wire.txt", "wires/wire.json"])
-def test_a_snapshot_is_written_and_compared(tmp_path: Path, name: str) -> None:
+def test_snapshot_is_written_and_compared(tmp_path: Path, name: str) -> None:
     writing = said(Recording(folder=tmp_path, update=True), "a", "b")
     writing.assert_wire(name)
     writing.assert_wire(name)
@@ -180,7 +180,7 @@ def test_a_snapshot_is_written_and_compared(tmp_path: Path, name: str) -> None:
         said(Recording(folder=tmp_path), "a", "c").assert_wire(name)
 
 
-def test_a_difference_is_shown_by_line(tmp_path: Path) -> None:
+def test_difference_from_a_snapshot_is_shown_by_line(tmp_path: Path) -> None:
     said(Recording(folder=tmp_path, update=True), "a", "b").assert_wire("wire.txt")
     with pytest.raises(AssertionError) as failed:
         said(Recording(folder=tmp_path), "a", "c").assert_wire("wire.txt")

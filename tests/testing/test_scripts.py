@@ -1,5 +1,4 @@
-"""A script answers the server's questions, in handshake and newer revisions, and fails with a readable error if the
-questions differ."""
+"""A script answers the server's requests in both eras, and a deviation from it fails with a readable error."""
 
 from __future__ import annotations
 
@@ -77,7 +76,7 @@ async def text(client: Client, tool: str, **arguments: str) -> str:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_every_kind_of_question_is_answered(revision: str, autojump_clock: object) -> None:
+async def test_script_answers_every_kind_of_request(revision: str, autojump_clock: object) -> None:
     script = (
         Script()
         .elicit({"plant": "peas"})
@@ -107,7 +106,7 @@ async def test_every_kind_of_question_is_answered(revision: str, autojump_clock:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_a_script_may_decline_or_cancel(revision: str, autojump_clock: object) -> None:
+async def test_script_can_decline_or_cancel(revision: str, autojump_clock: object) -> None:
     script = Script().decline().cancel().decline()
     async with asking(script, revision) as client:
         assert await text(client, "sow", bed="north") == "nothing: decline"
@@ -117,14 +116,14 @@ async def test_a_script_may_decline_or_cancel(revision: str, autojump_clock: obj
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_questions_of_one_round_are_matched_by_their_text(revision: str, autojump_clock: object) -> None:
+async def test_requests_of_one_round_are_matched_by_their_text(revision: str, autojump_clock: object) -> None:
     script = Script().elicit({"plant": "peas"}, about="second").elicit({"plant": "beans"}).sample("so")
     async with asking(script, revision) as client:
         assert await text(client, "several") == "beans, peas, so"
     script.check()
 
 
-async def test_an_answer_is_made_of_the_question(autojump_clock: object) -> None:
+async def test_answer_function_receives_the_request(autojump_clock: object) -> None:
     script = (
         Script()
         .elicit(lambda form: form.decline() if form.message.endswith("north?") else {"plant": "beans"})
@@ -137,7 +136,7 @@ async def test_an_answer_is_made_of_the_question(autojump_clock: object) -> None
         assert await text(client, "praise", what="beans") == "at most 10 (unknown)"
 
 
-async def test_a_question_may_be_answered_with_an_error(autojump_clock: object) -> None:
+async def test_script_can_answer_with_an_error(autojump_clock: object) -> None:
     script = Script().fail(InvalidParams("not today"))
     async with asking(script) as client:
         with pytest.raises(MCPError, match="not today"):
@@ -145,7 +144,7 @@ async def test_a_question_may_be_answered_with_an_error(autojump_clock: object) 
     script.check()
 
 
-async def test_an_answer_takes_time(autojump_clock: object) -> None:
+async def test_answer_can_be_delayed(autojump_clock: object) -> None:
     script = Script().elicit({"plant": "peas"}, after=50).elicit({"plant": "peas"}, after=100)
     async with asking(script, input=60.0) as client:
         before = trio.current_time()
@@ -155,7 +154,7 @@ async def test_an_answer_takes_time(autojump_clock: object) -> None:
             await client.call_tool("sow", {"bed": "north"})
 
 
-def test_only_some_kinds_are_declared() -> None:
+def test_script_declares_the_capabilities_of_its_answers() -> None:
     capabilities = Script().handlers("form", "roots").capabilities()
 
     assert capabilities.sampling is None
@@ -169,7 +168,7 @@ def test_only_some_kinds_are_declared() -> None:
 # Deviations from the script
 
 
-async def test_unexpected_question_ends_the_watched_block(autojump_clock: object) -> None:
+async def test_unexpected_request_ends_the_watched_block(autojump_clock: object) -> None:
     script = Script().sample("hello").elicit({"value": 7}, about="One")
     expected = """\
 the server asked what is not in the script: form 'Two?' (value)
@@ -187,7 +186,7 @@ asked before:
 
 
 @pytest.mark.parametrize("revision", ERAS)
-async def test_an_unexpected_question_is_refused_and_reported_at_the_end(revision: str, autojump_clock: object) -> None:
+async def test_unexpected_request_is_refused_and_reported_at_the_end(revision: str, autojump_clock: object) -> None:
     script = Script()
     async with asking(script, revision) as client:
         if revision == ERAS[1]:
@@ -201,7 +200,7 @@ async def test_an_unexpected_question_is_refused_and_reported_at_the_end(revisio
         script.check()
 
 
-async def test_an_answer_that_does_not_fit_the_question_is_reported(autojump_clock: object) -> None:
+async def test_answer_of_another_kind_than_the_request_is_reported(autojump_clock: object) -> None:
     script = Script().elicit({"plant": "roses"})
     problem = r"^the script's elicit\({'plant': 'roses'}\) does not answer the server's form"
     with pytest.raises(AssertionError, match=problem):
@@ -209,7 +208,7 @@ async def test_an_answer_that_does_not_fit_the_question_is_reported(autojump_clo
             await client.call_tool("sow", {"bed": "north"})
 
 
-async def test_a_check_inside_an_answer_fails_the_test(autojump_clock: object) -> None:
+async def test_failing_assert_in_an_answer_function_fails_the_test(autojump_clock: object) -> None:
     def answer(form: object) -> object:
         raise AssertionError("the rows are missing")
 
@@ -220,7 +219,7 @@ async def test_a_check_inside_an_answer_fails_the_test(autojump_clock: object) -
     assert str(failed.value.__cause__) == "the rows are missing"
 
 
-async def test_a_script_that_is_not_used_up_fails() -> None:
+async def test_script_with_unused_answers_fails() -> None:
     script = Script().elicit({"plant": "peas"}).decline(about="north").open_url().roots("/a").sample("x" * 200)
     lines = [
         "elicit({'plant': 'peas'})",

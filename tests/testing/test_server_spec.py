@@ -1,4 +1,4 @@
-"""The specification of a server, and its way into another process."""
+"""The specification of a server, and its transfer to another process."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def test_plugins_are_modules_objects_names_and_files(tmp_path: Path) -> None:
         (ServerSpec(config={"a": {}}), r"expected the name of a plugin \(none\), got 'a'"),
     ],
 )
-def test_parts_that_make_no_server_are_refused(parts: ServerSpec, problem: str) -> None:
+def test_invalid_server_parts_are_refused(parts: ServerSpec, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         parts.make()
 
 
-def test_parts_travel_by_name_or_as_a_copy(tmp_path: Path) -> None:
+def test_server_parts_are_transferred_by_name_or_as_a_copy(tmp_path: Path) -> None:
     counter = Counter(1)
     parts = ServerSpec(plugins=[mcptrio_everything, counter, "fs", tmp_path], config={"a": {"b": tmp_path}})
     with pickle_spec(parts) as file:
@@ -79,10 +79,10 @@ def test_parts_travel_by_name_or_as_a_copy(tmp_path: Path) -> None:
     assert opened.config == {"a": {"b": tmp_path}}
 
 
-def test_modules_that_cannot_be_imported_by_name_are_found_by_file(
+def test_modules_that_cannot_be_imported_by_name_are_loaded_from_their_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As those of tests, under the import mode that pytest recommends."""
+    """Test modules are such modules under the import mode that pytest recommends."""
     file = tmp_path / "test_away.py"
     file.write_text("class Plugin:\n    word = 'hello'\n    def __eq__(self, other):\n        return True\n")
     module = ModuleType("test_away")

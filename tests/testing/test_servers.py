@@ -1,4 +1,4 @@
-"""A server under test runs over each transport as it does in earnest, and so do its clients."""
+"""A server under test runs over each transport as in production, and so do its clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRANSPORTS = ("memory", "stdio", "http")
 
 
 class Plugin:
-    """A plugin with state; a copy of it goes into a child process."""
+    """A plugin with state; a child process receives a copy of it."""
 
     def __init__(self, greeting: str) -> None:
         self.greeting = greeting
@@ -70,7 +70,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_server_runs_and_is_connected_to(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_runs_over_each_transport(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GREETED", "yes")
     case = Case(transport=transport, revision="2025-06-18")  # type: ignore[arg-type]
     async with open_served(ServerSpec(plugins=[Plugin("hello")]), case) as served:
@@ -89,7 +89,7 @@ async def test_a_server_runs_and_is_connected_to(transport: str, monkeypatch: py
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(("replay", "runs"), [(False, 1), (True, 2)])
-async def test_a_handler_is_replayed_where_nothing_is_parked(transport: str, replay: bool, runs: int) -> None:
+async def test_handler_is_replayed_if_parking_is_disabled(transport: str, replay: bool, runs: int) -> None:
     script = Script().elicit({"value": 7})
     case = Case(transport=transport, replay=replay)  # type: ignore[arg-type]
     parts = ServerSpec(plugins=[Plugin("hello")], options={"settings": ServerSettings(limits=ServerLimits(requests=7))})
@@ -102,7 +102,7 @@ async def test_a_handler_is_replayed_where_nothing_is_parked(transport: str, rep
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_a_plugin_that_fails_fails_the_test(transport: str) -> None:
+async def test_failing_plugin_fails_the_test(transport: str) -> None:
     plugin = Broken()
     case = Case(transport=transport)  # type: ignore[arg-type]
     parts = ServerSpec(plugins=[plugin])
@@ -120,14 +120,14 @@ async def test_a_plugin_that_fails_fails_the_test(transport: str) -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_an_exception_of_the_block_is_unchanged(transport: str) -> None:
+async def test_exception_of_the_block_is_raised_unchanged(transport: str) -> None:
     case = Case(transport=transport)  # type: ignore[arg-type]
     with pytest.raises(KeyError):
         async with open_served(ServerSpec(), case) as served, served.connect():
             raise KeyError
 
 
-async def test_faults_are_put_between(autojump_clock: object) -> None:
+async def test_faults_apply_between_client_and_server(autojump_clock: object) -> None:
     async with open_served(ServerSpec(plugins=[Plugin("hello")])) as served:
         async with served.connect(to_server=[delay(5, "tools/call")], to_client=[delay(7, "tools/call")]) as client:
             before = trio.current_time()
@@ -140,7 +140,7 @@ async def test_faults_are_put_between(autojump_clock: object) -> None:
 
 
 @pytest.mark.trio(run=run_jumping)
-async def test_a_clock_that_jumps_waits_for_threads() -> None:
+async def test_autojump_clock_waits_for_threads() -> None:
     async with open_served(ServerSpec(plugins=[Plugin("hello")])) as served, served.connect() as client:
         before = trio.current_time()
         for name in ("slow", "impatient"):

@@ -24,7 +24,7 @@ __all__ = ["PATIENT", "WAIT_TIMEOUT", "heard", "is_kept", "lives", "patient", "r
 WAIT_TIMEOUT = 60.0
 """Seconds; only a failing test waits this long."""
 PATIENT = 30.0
-"""Seconds that the product waits in these tests, where it waits for what comes."""
+"""Timeout of the tested code in these tests, for messages that arrive."""
 
 _BEGIN = """
 import json, os, signal, subprocess, sys, time
@@ -46,7 +46,7 @@ def echo():
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long a process takes to start and to end is the machine's affair."""
+    """Raise the timeouts: the start and the end of a process take longer on a slow machine."""
     monkeypatch.setattr(child, "ChildTimeouts", lambda: ChildTimeouts(exit=PATIENT, terminate=PATIENT))
     for name in ("EXITING", "SETTLE", "KILLED"):
         monkeypatch.setattr(child, name, PATIENT)
@@ -56,7 +56,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def server(folder: Path, code: str = "echo()") -> list[str]:
-    """The command for a script, which may use ``say``, ``ignore`` and ``echo``."""
+    """Return the command for a script, which may use ``say``, ``ignore`` and ``echo``."""
     path = folder / f"server{len(list(folder.iterdir()))}.py"
     path.write_text(_BEGIN + textwrap.dedent(code))
     return [sys.executable, "-S", "-E", str(path)]
@@ -78,7 +78,7 @@ def lives(pid: int) -> bool:
 
 
 def reap(pid: int) -> None:
-    """Wait until a process has ended that is a child of ours, perhaps since its parent has gone."""
+    """Wait until a process has ended that is a child of this process, perhaps since its parent has died."""
     deadline = time.monotonic() + WAIT_TIMEOUT
     while lives(pid):
         assert time.monotonic() < deadline, f"process {pid} lives"
@@ -88,7 +88,7 @@ def reap(pid: int) -> None:
 
 
 def is_kept(pid: int) -> bool:
-    """Return whether the process is a zombie of ours."""
+    """Return whether the process is a zombie child of this process."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:

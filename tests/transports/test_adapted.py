@@ -1,4 +1,4 @@
-"""Whatever sends and receives one value at a time is a transport: served, and connected to."""
+"""Any object that sends and receives one value at a time is a transport: for servers and clients."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pair(room: int = 0) -> tuple[End, End]:
 
 
 @every_form
-async def test_server_is_connected_to_over_it(
+async def test_server_and_client_connect_over_an_adapted_channel(
     form: Literal["text", "bytes", "json"], autojump_clock: trio.abc.Clock
 ) -> None:
     async def shout(text: str) -> str:
@@ -89,7 +89,7 @@ async def test_messages_are_sent_in_the_configured_form(form: Literal["text", "b
     ],
     ids=["json", "text", "bytes", "bytearray"],
 )
-async def test_any_form_is_received(received: object) -> None:
+async def test_messages_in_any_form_are_received(received: object) -> None:
     ours, theirs = pair(1)
     await theirs.send(received)
 
@@ -130,7 +130,7 @@ async def test_an_error_of_the_adapted_channel_is_reported() -> None:
         await adapt_channel(ours).receive()
 
 
-async def test_ends() -> None:
+async def test_end_of_the_adapted_channel_ends_the_connection() -> None:
     ours, theirs = pair(1)
     channel = adapt_channel(ours)
     await theirs.aclose()
@@ -154,14 +154,14 @@ async def test_peer_accepting_no_message_closes_the_connection(autojump_clock: t
     assert trio.current_time() == 30
 
 
-def test_form_that_is_none_is_refused() -> None:
+def test_invalid_message_form_is_refused() -> None:
     ours, _ = pair()
     with pytest.raises(ValueError, match="form: expected one of text, bytes, json, got 'xml'"):
         adapt_channel(ours, form="xml")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("target", [pair()[0], trio.testing.memory_stream_pair()[0]], ids=["channel", "stream"])
-async def test_raw_channel_or_stream_is_no_target(target: Any) -> None:
+async def test_raw_channel_or_stream_is_refused_as_a_target(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"expected a URL, .* or a channel, got (End|StapledStream) .*adapt_channel"):
         async with connect(target):
             raise AssertionError("connected")

@@ -1,4 +1,4 @@
-"""The channel to a child process. How it is ended: test_child_process.py. Its standard error: test_child_stderr.py."""
+"""The channel to a child process. Its end: test_child_process.py. Its standard error: test_child_stderr.py."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["patient"]
 IMPATIENT = ChildTimeouts(exit=0.2, terminate=0.2, write=0.3)
 
 
-def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the wait for the exit status, which is in vain while the server lives."""
+def shorten_exit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the wait for the exit status, which does not arrive while the server runs."""
     monkeypatch.setattr(child, "EXITING", 0.2)
     monkeypatch.setattr(child, "SETTLE", 0.05)
 
@@ -33,7 +33,7 @@ def give_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 # Messages
 
 
-async def test_messages_out_and_in(tmp_path: Path) -> None:
+async def test_messages_are_sent_and_received(tmp_path: Path) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path)) as channel:
             port: MessageChannel = channel
@@ -51,8 +51,8 @@ async def test_messages_out_and_in(tmp_path: Path) -> None:
     assert await channel.wait() == 0
 
 
-async def test_a_large_message_each_way(tmp_path: Path) -> None:
-    """10 MB; the server reads it to the end before it answers."""
+async def test_large_message_is_sent_and_received(tmp_path: Path) -> None:
+    """10 MB; the server reads it completely before it responds."""
     text = "x" * 10_000_000
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path)) as channel:
@@ -60,7 +60,7 @@ async def test_a_large_message_each_way(tmp_path: Path) -> None:
             assert await channel.receive() == [Response(1, {"text": text})]
 
 
-async def test_output_of_the_server_between_messages(tmp_path: Path) -> None:
+async def test_other_output_between_messages_is_reported_as_malformed(tmp_path: Path) -> None:
     code = """
     print("Starting...", flush=True)
     say(n=1)
@@ -82,7 +82,7 @@ async def test_output_of_the_server_between_messages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ['{"jsonrpc":"2.0","id":7,"result":{%s}}', '{"result":{%s},"jsonrpc":"2.0","id":7}'])
-async def test_an_answer_over_the_limit_says_which_call_it_was_for(tmp_path: Path, line: str) -> None:
+async def test_report_of_a_response_over_the_limit_names_its_request(tmp_path: Path, line: str) -> None:
     code = f"""
     print('{line}' % ('"text":"' + 200_000 * "x" + '"'))
     say(after=True)
@@ -100,7 +100,7 @@ async def test_an_answer_over_the_limit_says_which_call_it_was_for(tmp_path: Pat
     assert after == Notification("said", {"after": True})
 
 
-async def test_many_at_once(tmp_path: Path) -> None:
+async def test_concurrent_servers_get_their_own_messages(tmp_path: Path) -> None:
     command = server(tmp_path)
     answers = []
 
@@ -120,7 +120,7 @@ async def test_many_at_once(tmp_path: Path) -> None:
 # Ends
 
 
-async def test_a_server_that_ends_says_how(tmp_path: Path) -> None:
+async def test_error_contains_the_exit_status_of_the_server(tmp_path: Path) -> None:
     code = """
     say(last=True)
     raise ModuleNotFoundError("No module named 'nope'")
@@ -142,7 +142,7 @@ async def test_a_server_that_ends_says_how(tmp_path: Path) -> None:
     assert await channel.closed_reason() == reason
 
 
-async def test_a_server_that_was_killed(tmp_path: Path) -> None:
+async def test_error_contains_the_signal_that_killed_the_server(tmp_path: Path) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")) as channel:
             with pytest.raises(trio.EndOfChannel):
@@ -151,8 +151,10 @@ async def test_a_server_that_was_killed(tmp_path: Path) -> None:
             assert channel.returncode == -9
 
 
-async def test_a_server_that_closes_its_output_and_lives_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_up_soon(monkeypatch)
+async def test_closed_output_of_a_running_server_ends_the_channel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten_exit_wait(monkeypatch)
     code = """
     say(last=True)
     os.close(1)
@@ -171,7 +173,7 @@ async def test_a_server_that_closes_its_output_and_lives_on(tmp_path: Path, monk
     assert channel.returncode == 0
 
 
-async def test_the_exit_code_may_come_a_moment_after_the_end_of_output(tmp_path: Path) -> None:
+async def test_exit_code_that_follows_the_end_of_output_is_reported(tmp_path: Path) -> None:
     code = """
     os.close(1)
     time.sleep(0.1)
@@ -184,7 +186,7 @@ async def test_the_exit_code_may_come_a_moment_after_the_end_of_output(tmp_path:
             assert await channel.closed_reason() == "the server ended with exit code 1; it said: too old"
 
 
-async def test_the_last_line_needs_no_line_end(tmp_path: Path) -> None:
+async def test_last_line_without_a_line_end_is_received(tmp_path: Path) -> None:
     code = """sys.stdout.write('{"jsonrpc":"2.0","id":1,"result":{}}')"""
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, code)) as channel:
@@ -193,7 +195,7 @@ async def test_the_last_line_needs_no_line_end(tmp_path: Path) -> None:
                 await channel.receive()
 
 
-async def test_a_server_that_ends_while_we_send(tmp_path: Path) -> None:
+async def test_exit_of_the_server_during_a_send_is_reported(tmp_path: Path) -> None:
     code = """
     os.read(0, 1000)
     sys.exit("out of memory")
@@ -206,8 +208,8 @@ async def test_a_server_that_ends_while_we_send(tmp_path: Path) -> None:
     assert str(caught.value) == "the server ended with exit code 1; it said: out of memory"
 
 
-async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_up_soon(monkeypatch)
+async def test_closed_input_of_a_running_server_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_exit_wait(monkeypatch)
     code = """
     os.close(0)
     say(closed=True)
@@ -222,7 +224,7 @@ async def test_a_server_that_closes_its_input_and_lives_on(tmp_path: Path, monke
 
 
 async def test_server_that_stops_reading_closes_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    give_up_soon(monkeypatch)
+    shorten_exit_wait(monkeypatch)
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "signal.pause()"), timeouts=IMPATIENT) as channel:
             for _ in range(2):
@@ -230,8 +232,8 @@ async def test_server_that_stops_reading_closes_the_connection(tmp_path: Path, m
                     await channel.send([Notification("a", {"text": "x" * 1_000_000})])
 
 
-async def test_a_slow_reader_gets_a_large_message_whole(tmp_path: Path) -> None:
-    """And a send that is cancelled meanwhile finishes its line."""
+async def test_slow_reader_receives_a_large_message_completely(tmp_path: Path) -> None:
+    """A send that is cancelled meanwhile finishes its line."""
     gate = tmp_path / "gate"
     code = f"""
     while not os.path.exists({str(gate)!r}):
@@ -271,7 +273,7 @@ async def test_closing_wakes_the_waiting_task(tmp_path: Path) -> None:
                 await channel.send([Notification("a")])
 
 
-async def test_any_task_may_wait_for_the_end(tmp_path: Path) -> None:
+async def test_any_task_can_wait_for_the_exit(tmp_path: Path) -> None:
     codes = []
 
     async def wait() -> None:
@@ -315,7 +317,7 @@ async def test_start_failure_is_raised_with_its_cause(command: list[str], cwd: s
     assert len(str(caught.value)) < 6000
 
 
-async def test_a_script_without_its_interpreter(tmp_path: Path) -> None:
+async def test_script_without_its_interpreter_is_reported(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
@@ -326,14 +328,14 @@ async def test_a_script_without_its_interpreter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["npx server", "", []])
-async def test_a_command_is_a_list_of_strings(command: str | list[str]) -> None:
+async def test_command_that_is_not_a_list_of_strings_is_refused(command: str | list[str]) -> None:
     with pytest.raises(ValueError, match="command: expected a program and its arguments"):
         async with open_child(command):
             pass
 
 
 @pytest.mark.parametrize("wrong", [{"exit": 0}, {"exit": math.inf}, {"terminate": math.inf}, {"write": -1}])
-def test_timeouts_that_would_wait_for_ever_are_refused(wrong: dict[str, float]) -> None:
+def test_infinite_timeouts_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         ChildTimeouts(**wrong)
 
@@ -341,7 +343,7 @@ def test_timeouts_that_would_wait_for_ever_are_refused(wrong: dict[str, float]) 
 SAY_ENVIRONMENT = "say(**os.environ)"
 
 
-async def test_our_secrets_stay_with_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_secrets_in_the_environment_are_not_inherited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_TOKEN", "secret")
     monkeypatch.setenv("LC_TIME", "C")
     monkeypatch.setenv("SHELL", "() { :; }; echo run")
@@ -356,7 +358,7 @@ async def test_our_secrets_stay_with_us(tmp_path: Path, monkeypatch: pytest.Monk
     assert {name for name in environment if not name.startswith("LC_")} <= {*SAFE, "GIVEN"}
 
 
-async def test_the_whole_environment_where_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_complete_environment_is_inherited_if_requested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_TOKEN", "secret")
     monkeypatch.setenv("TERM", "xterm")
     with trio.fail_after(WAIT_TIMEOUT):
@@ -366,7 +368,7 @@ async def test_the_whole_environment_where_that_is_wanted(tmp_path: Path, monkey
     assert (environment["OUR_TOKEN"], environment["TERM"]) == ("secret", "dumb")
 
 
-async def test_the_working_directory(tmp_path: Path) -> None:
+async def test_server_starts_in_the_working_directory(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
     command = server(tmp_path, "say(cwd=os.getcwd())")
@@ -377,7 +379,7 @@ async def test_the_working_directory(tmp_path: Path) -> None:
             assert Path((await heard(channel))["cwd"]) == Path.cwd()
 
 
-async def test_a_server_gets_nothing_of_ours_but_its_three_streams(tmp_path: Path) -> None:
+async def test_server_inherits_only_its_three_streams(tmp_path: Path) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with (
             open_child(server(tmp_path)),
@@ -387,12 +389,12 @@ async def test_a_server_gets_nothing_of_ours_but_its_three_streams(tmp_path: Pat
         ):
             said = await heard(channel)
 
-    # The fourth is that of the listing.
+    # The fourth descriptor is that of the listing.
     assert said == {"fds": ["0", "1", "2", "3"], "blocking": True}
 
 
 async def test_exceptions_of_the_block_are_unchanged(tmp_path: Path) -> None:
-    """Though there is a nursery inside."""
+    """The nursery inside does not wrap them in a group."""
     cause = ValueError("cause")
     error = KeyError("error")
     opened = []

@@ -1,4 +1,4 @@
-"""How a child process is ended, and all that it has started."""
+"""How a child process, and all processes that it has started, are ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMPATIENT = ChildTimeouts(exit=0.3, terminate=0.3)
 
 
 async def test_the_child_has_its_own_process_session(tmp_path: Path) -> None:
-    """So Ctrl-C in our terminal does not reach it."""
+    """Ctrl-C in the terminal therefore does not reach it."""
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path)) as channel:
             assert channel.pid == os.getpgid(channel.pid) == os.getsid(channel.pid)
@@ -113,8 +113,8 @@ async def test_grandchildren_end_with_the_child(tmp_path: Path, ignored: str, th
         os.killpg(channel.pid, 0)
 
 
-async def test_its_number_is_kept_until_the_end(tmp_path: Path) -> None:
-    """A foreign process group could get the number, and then our signals."""
+async def test_process_id_is_not_reused_before_the_end(tmp_path: Path) -> None:
+    """Otherwise another process group could get the id, and receive our signals."""
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "os._exit(3)")) as channel:
             assert await channel.wait() == 3
@@ -123,7 +123,7 @@ async def test_its_number_is_kept_until_the_end(tmp_path: Path) -> None:
     assert not is_kept(channel.pid)
 
 
-async def test_grandchildren_may_keep_writing(tmp_path: Path) -> None:
+async def test_grandchildren_can_write_after_the_child_has_ended(tmp_path: Path) -> None:
     """The end of the process is not the end of its output."""
     code = """
     if os.fork():
@@ -148,8 +148,8 @@ async def test_shell_and_its_command_are_ended(tmp_path: Path) -> None:
     assert not lives(pid)
 
 
-async def test_cancelled_at_any_moment(tmp_path: Path) -> None:
-    """While it starts, talks, or is being ended; the cancellation is not lost."""
+async def test_cancellation_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
+    """During the start, the exchange or the termination; the cancellation is not lost."""
     command = server(tmp_path, "ignore(signal.SIGTERM)\nsay(ready=True)\ntime.sleep(60)")
     moments = [0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.35, 0.5, 0.65]
     cancelled = []
@@ -171,8 +171,8 @@ async def test_cancelled_at_any_moment(tmp_path: Path) -> None:
     assert sorted(cancelled) == moments
 
 
-async def test_without_a_descriptor_to_wait_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on other systems, in sandboxes and on old kernels."""
+async def test_child_is_awaited_without_pidfd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other systems, sandboxes and old kernels have no pidfd."""
 
     def missing(pid: int, flags: int = 0) -> int:
         raise OSError(38, "Function not implemented")
@@ -188,8 +188,8 @@ async def test_without_a_descriptor_to_wait_for(tmp_path: Path, monkeypatch: pyt
     assert channel.returncode == 4
 
 
-async def test_another_task_has_reaped_it(tmp_path: Path) -> None:
-    """Then the exit status is lost, and no signal is sent to a number that may belong to another process."""
+async def test_child_reaped_by_another_task_is_not_signalled(tmp_path: Path) -> None:
+    """Its exit status is lost, and its process id may belong to another process."""
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, "os._exit(4)")) as channel:
             await trio.to_thread.run_sync(os.waitpid, channel.pid, 0)
@@ -214,15 +214,15 @@ trio.run(main)
 
 
 def start_parent(command: list[str]) -> tuple[subprocess.Popen[bytes], int]:
-    """A process that has opened a child, and the child's number."""
+    """Return a process that has opened a child, and the child's process id."""
     process = subprocess.Popen([sys.executable, "-c", PARENT, *command], cwd=ROOT, stdout=subprocess.PIPE)
     assert process.stdout is not None
     with process.stdout:
         return process, int(process.stdout.readline())
 
 
-async def test_no_orphan_is_left_where_we_are_killed(tmp_path: Path) -> None:
-    """Even one that ignores the end of its input, and every signal it can."""
+async def test_killed_parent_leaves_no_orphan(tmp_path: Path) -> None:
+    """This holds also for a child that ignores the end of its input and every signal that it can."""
     code = """
     ignore(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
     say(pid=os.getpid())
@@ -238,8 +238,8 @@ async def test_no_orphan_is_left_where_we_are_killed(tmp_path: Path) -> None:
     assert alive
 
 
-async def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
-    """The first begins to end the server, which would take 200 seconds here; the second kills it."""
+async def test_second_interrupt_kills_the_server_at_once(tmp_path: Path) -> None:
+    """The first interrupt starts the termination, which would take 200 seconds here; the second kills the server."""
     code = f"""
     ignore(signal.SIGTERM)
     say(pid=os.getpid())
@@ -256,7 +256,7 @@ async def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
                 await trio.sleep(0.01)
             process.send_signal(signal.SIGINT)
             await trio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
-            # The kernel delivers the signal of a parent that has died after its end can be seen.
+            # The kernel delivers the parent-death signal after the end of the parent is visible.
             while lives(pid):  # noqa: ASYNC110 - another process ends
                 await trio.sleep(0.01)
         finally:

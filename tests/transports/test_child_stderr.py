@@ -26,7 +26,7 @@ sys.stderr.write("first\\r\\n\\n  second\\nthird, without a line end")
 """
 
 
-async def test_lines_go_to_a_function(tmp_path: Path) -> None:
+async def test_stderr_lines_are_passed_to_a_function(tmp_path: Path) -> None:
     lines: list[str] = []
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, THREE), stderr=lines.append) as channel:
@@ -36,7 +36,7 @@ async def test_lines_go_to_a_function(tmp_path: Path) -> None:
     assert channel.last_words == ("first", "  second", "third, without a line end")
 
 
-async def test_lines_go_into_a_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_stderr_lines_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     command = server(tmp_path, THREE)
     with trio.fail_after(WAIT_TIMEOUT):
@@ -52,7 +52,7 @@ async def test_lines_go_into_a_log(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert caplog.records[0].getMessage() == f"{default.name}: first"
 
 
-async def test_lines_go_to_our_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_stderr_is_forwarded_to_our_own(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path, THREE), stderr="forward") as channel:
             await channel.wait()
@@ -64,7 +64,7 @@ async def test_lines_go_to_our_own(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert err == "first\n  second\nthird, without a line end\n"
 
 
-async def test_lines_go_nowhere(
+async def test_stderr_can_be_discarded(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
@@ -76,7 +76,7 @@ async def test_lines_go_nowhere(
     assert not caplog.records
 
 
-async def test_lines_come_while_the_server_runs(tmp_path: Path) -> None:
+async def test_stderr_lines_arrive_while_the_server_runs(tmp_path: Path) -> None:
     code = """
     sys.stderr.write("ready\\nhalf")
     sys.stderr.flush()
@@ -103,7 +103,7 @@ async def test_terminal_control_characters_are_removed_from_stderr(tmp_path: Pat
 
 
 @pytest.mark.parametrize("stderr", ["drop", "call"])
-async def test_a_flood_neither_holds_up_the_server_nor_fills_memory(tmp_path: Path, stderr: str) -> None:
+async def test_stderr_flood_does_not_block_the_server_and_is_bounded(tmp_path: Path, stderr: str) -> None:
     code = """
     for n in range(50_000):
         sys.stderr.write(f"{n} " + 200 * "x" + "\\n")
@@ -134,8 +134,8 @@ async def test_a_flood_neither_holds_up_the_server_nor_fills_memory(tmp_path: Pa
     assert count == (0 if stderr == "drop" else 50_002)
 
 
-async def test_a_flood_of_short_lines_leaves_others_their_turn(tmp_path: Path) -> None:
-    """30,000 lines come at once."""
+async def test_stderr_flood_of_short_lines_lets_other_tasks_run(tmp_path: Path) -> None:
+    """30,000 lines arrive together."""
     code = """
     say(begin=True)
     while True:
@@ -159,8 +159,8 @@ async def test_a_flood_of_short_lines_leaves_others_their_turn(tmp_path: Path) -
     assert 0 < most < 1000
 
 
-async def test_a_function_that_raises_ends_the_server(tmp_path: Path) -> None:
-    """It must not; but the error is not lost either."""
+async def test_exception_of_the_stderr_function_ends_the_server(tmp_path: Path) -> None:
+    """The function must not raise, but the error is not lost."""
 
     def call(line: str) -> None:
         raise KeyError(line)
@@ -214,8 +214,8 @@ async def test_unread_standard_error_does_not_block(tmp_path: Path, redirect: st
     assert b"'done': True" in out
 
 
-async def test_last_words_come_while_the_server_is_being_ended(tmp_path: Path) -> None:
-    """More than a pipe holds; and though everything around has been cancelled."""
+async def test_stderr_is_read_while_the_server_is_terminated(tmp_path: Path) -> None:
+    """More than a pipe holds, and in a cancelled scope."""
     code = """
     sys.stdin.read()
     sys.stderr.write(20 * (10_000 * "x" + "\\n") + "goodbye\\n")
@@ -232,8 +232,8 @@ async def test_last_words_come_while_the_server_is_being_ended(tmp_path: Path) -
 
 
 async def test_open_standard_error_does_not_delay_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A daemon in a session of its own: we neither wait for it nor end it."""
-    monkeypatch.setattr(child, "SETTLE", 0.2)  # in vain
+    """A daemon in its own session is neither awaited nor ended."""
+    monkeypatch.setattr(child, "SETTLE", 0.2)  # has no effect
     code = """
     child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, start_new_session=True)
     say(pid=child.pid)
@@ -244,7 +244,7 @@ async def test_open_standard_error_does_not_delay_the_end(tmp_path: Path, monkey
             pid = (await heard(channel))["pid"]
             begin = trio.current_time()
         took = trio.current_time() - begin
-    os.kill(pid, signal.SIGKILL)  # and so it was alive
+    os.kill(pid, signal.SIGKILL)  # so the daemon was alive
     reap(pid)
 
     assert took < PATIENT - 1

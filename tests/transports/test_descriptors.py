@@ -1,4 +1,4 @@
-"""A write at once is complete or not made, for every kind of descriptor."""
+"""An immediate write is complete or not made, for every kind of descriptor."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def drain(fd: int) -> bytes:
 
 @pytest.fixture(params=["pipe", "shared pipe", "own pipe", "socket"])
 async def ends(request: pytest.FixtureRequest) -> AsyncIterator[tuple[ByteWriter, int, int]]:
-    """A writer, the descriptor it writes to (another number for it), and the one it can be read from."""
+    """Yield a writer, a duplicate of the descriptor it writes to, and the descriptor to read from."""
     with ExitStack() as stack:
         if request.param == "socket":
             ours, theirs = socket.socketpair()
@@ -58,21 +58,21 @@ async def ends(request: pytest.FixtureRequest) -> AsyncIterator[tuple[ByteWriter
         yield writer, again, read
 
 
-async def test_a_short_line_is_written_whole(ends: tuple[ByteWriter, int, int]) -> None:
+async def test_short_line_is_written_completely(ends: tuple[ByteWriter, int, int]) -> None:
     writer, _, read = ends
 
     assert writer.write_whole(b"y" * ATOMIC)
     assert os.read(read, 2 * ATOMIC) == b"y" * ATOMIC
 
 
-async def test_nothing_of_a_long_line_is_written(ends: tuple[ByteWriter, int, int]) -> None:
+async def test_long_line_is_not_written_in_part(ends: tuple[ByteWriter, int, int]) -> None:
     writer, _, read = ends
 
     assert not writer.write_whole(b"y" * (ATOMIC + 1))
     assert drain(read) == b""
 
 
-async def test_nothing_is_written_without_room(ends: tuple[ByteWriter, int, int]) -> None:
+async def test_nothing_is_written_to_a_full_descriptor(ends: tuple[ByteWriter, int, int]) -> None:
     writer, fd, read = ends
     blocking = os.get_blocking(fd)
     fill(fd)

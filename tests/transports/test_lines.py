@@ -24,14 +24,14 @@ def pieces(stream: bytes, cuts: list[int]) -> list[bytes]:
     return [stream[start:end] for start, end in pairwise(edges)]
 
 
-def test_messages_are_lines() -> None:
+def test_each_message_is_one_line() -> None:
     lines = to_lines([Notification("a"), [Notification("b"), Notification("c")]])
 
     assert lines.count(b"\n") == 2
     assert framed(lines) == [Notification("a"), Batch((Notification("b"), Notification("c")))]
 
 
-def test_every_line_of_a_chunk_is_served() -> None:
+def test_every_line_of_a_chunk_is_decoded() -> None:
     framer = LineFramer()
 
     assert framer.feed(PING + b"\n" + PING + b"\n" + PING[:10]) == [Request(1, "ping")] * 2
@@ -41,17 +41,17 @@ def test_every_line_of_a_chunk_is_served() -> None:
 
 
 @pytest.mark.parametrize("blank", [b"", b"\n", b"\r\n", b" \t\r\n", b"\n\n\n"])
-def test_line_ends_and_blank_lines(blank: bytes) -> None:
+def test_line_ends_are_stripped_and_blank_lines_skipped(blank: bytes) -> None:
     assert framed(blank + PING + b"\r\n" + blank + PING + b"\n" + blank) == [Request(1, "ping")] * 2
 
 
-def test_the_last_line_needs_no_line_end() -> None:
+def test_last_line_without_a_line_end_is_decoded() -> None:
     assert framed(PING + b"\n" + PING) == [Request(1, "ping")] * 2
     assert framed(PING[:20]) != []
     assert framed(b"  ") == []
 
 
-def test_garbage_does_not_spoil_the_next_line() -> None:
+def test_invalid_line_does_not_affect_the_next() -> None:
     bad, good = framed(b"garbage \xff\x00\n" + PING + b"\n")
 
     assert isinstance(bad, Malformed)
@@ -73,7 +73,7 @@ def test_a_line_over_the_limit_is_reported_once_and_skipped(step: int) -> None:
             assert "60 bytes" in each.reply.message
 
 
-def test_a_line_over_the_limit_is_reported_as_soon_as_it_is_one() -> None:
+def test_line_over_the_limit_is_reported_before_its_end() -> None:
     framer = LineFramer(MessageLimits(bytes=60))
 
     assert framer.feed(b"x" * 60) == []
@@ -84,7 +84,7 @@ def test_a_line_over_the_limit_is_reported_as_soon_as_it_is_one() -> None:
     assert framer.feed(b"\n" + PING + b"\n") == [Request(1, "ping")]
 
 
-def test_an_end_inside_a_line_over_the_limit_says_nothing_more() -> None:
+def test_end_inside_a_line_over_the_limit_is_not_reported_again() -> None:
     assert len(framed(b"x" * 61, b"x" * 61, limits=MessageLimits(bytes=60))) == 1
 
 
@@ -133,10 +133,10 @@ NOTHING = (None, None)
     ],
 )
 @pytest.mark.parametrize("step", [1, 50, 10_000])
-def test_a_report_says_which_request_the_line_was_about(
+def test_report_of_a_long_line_contains_its_request_id(
     line: bytes, ids: tuple[RequestId | None, RequestId | None], step: int
 ) -> None:
-    """A server learns the client's requests, to answer them; a client learns the responses to its own."""
+    """A server reports the ids of requests, to answer them; a client reports the ids of responses."""
     stream = line % TEXT + b"\n" + PING
     for answers, id in zip((False, True), ids, strict=True):
         framer = LineFramer(MessageLimits(bytes=500), answers=answers)
@@ -149,7 +149,7 @@ def test_a_report_says_which_request_the_line_was_about(
         assert ping == Request(1, "ping")
 
 
-def test_a_report_waits_for_the_end_only_if_the_id_may_follow() -> None:
+def test_report_waits_for_the_end_only_if_the_id_can_follow() -> None:
     limits = MessageLimits(bytes=60)
     framer = LineFramer(limits, answers=True)
 
@@ -169,8 +169,8 @@ streams = st.lists(
 
 
 @given(streams, st.lists(st.integers(0, 500), max_size=20))
-def test_chunks_make_no_difference(stream: bytes, cuts: list[int]) -> None:
-    """But for the words of the report: a long line seen as a whole has a length."""
+def test_chunk_boundaries_do_not_change_the_messages(stream: bytes, cuts: list[int]) -> None:
+    """Only the text of the report differs: a long line that arrives in one chunk has a known length."""
 
     def kinds(received: list[Incoming]) -> list[object]:
         return [(each.reply.id, each.reply.code) if isinstance(each, Malformed) else each for each in received]
@@ -181,7 +181,7 @@ def test_chunks_make_no_difference(stream: bytes, cuts: list[int]) -> None:
 
 def test_many_small_chunks_take_linear_time() -> None:
     framer = LineFramer()
-    start = time.process_time()  # ours alone, on a machine that runs much else
+    start = time.process_time()  # processor time, because the machine may be busy
     for _ in range(200_000):
         framer.feed(b"x")
 

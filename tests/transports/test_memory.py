@@ -33,7 +33,7 @@ async def test_memory_channel_converts_values_like_json() -> None:
     assert isinstance(second, ErrorResponse)
 
 
-async def test_limits_hold() -> None:
+async def test_message_limits_apply() -> None:
     client, server = memory_channel_pair(MessageLimits(bytes=100))
     await client.send([Notification("x" * 100), Notification("a")])
     first, second = await server.receive()
@@ -42,7 +42,7 @@ async def test_limits_hold() -> None:
     assert second == Notification("a")
 
 
-async def test_a_send_waits_for_room_and_arrives_whole_or_not_at_all(autojump_clock: trio.testing.MockClock) -> None:
+async def test_send_waits_for_room_and_is_atomic(autojump_clock: trio.testing.MockClock) -> None:
     client, server = memory_channel_pair()
     sent = 0
     with trio.move_on_after(1):
@@ -66,7 +66,7 @@ async def test_receive_takes_all_that_has_arrived_and_can_be_cancelled(autojump_
     assert await server.receive() == [Request(i, "a") for i in range(3)]
 
 
-async def test_an_empty_send_is_none() -> None:
+async def test_empty_send_delivers_nothing() -> None:
     client, server = memory_channel_pair()
     await client.send([])
     await client.send([Notification("a")])

@@ -1,4 +1,4 @@
-"""Addresses: listening and connecting on every kind, and existing files that are kept."""
+"""Listening and connecting on every kind of address, without removing existing files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def port_of(name: str) -> int:
     return int(name.rpartition(":")[2])
 
 
-def test_free_port_is_taken_and_named() -> None:
+def test_free_port_is_bound_and_reported() -> None:
     with closing(listen("127.0.0.1:0")) as listening:
         (name,) = listening.names
         host, port = listening.sockets[0].getsockname()
@@ -55,8 +55,8 @@ def test_free_port_is_taken_and_named() -> None:
             accept(listening)
 
 
-def test_stated_port_is_taken_again_at_once() -> None:
-    """Remains of earlier connections do not delay a restart."""
+def test_configured_port_can_be_bound_again_at_once() -> None:
+    """Closed connections in TIME_WAIT do not delay a restart."""
     with closing(listen("127.0.0.1:0")) as first:
         port = port_of(first.names[0])
         with connected(("127.0.0.1", port)):
@@ -75,7 +75,7 @@ def test_port_in_use_is_refused_by_name() -> None:
 
 
 def has_ipv6() -> bool:
-    """Whether this machine has it; what Python was built with does not say."""
+    """Return whether this machine has IPv6; Python's build option does not tell."""
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))
@@ -84,7 +84,7 @@ def has_ipv6() -> bool:
     return True
 
 
-def test_ipv6_address_is_bracketed_and_takes_no_ipv4() -> None:
+def test_ipv6_address_is_bracketed_and_accepts_no_ipv4() -> None:
     if not has_ipv6():
         with pytest.raises(OSError, match=r"cannot listen on \[::\]:0"):
             listen("[::]:0")
@@ -156,7 +156,7 @@ def test_unix_socket_listens_with_its_permissions_and_is_removed(tmp_path: Path)
 
 
 @unix_only
-def test_other_permissions_on_request_whatever_the_umask(tmp_path: Path) -> None:
+def test_configured_permissions_are_independent_of_the_umask(tmp_path: Path) -> None:
     path = tmp_path / "mcp.sock"
     before = os.umask(0o077)
     try:
@@ -169,8 +169,8 @@ def test_other_permissions_on_request_whatever_the_umask(tmp_path: Path) -> None
 
 
 @unix_only
-def test_permissions_are_right_from_the_moment_the_socket_exists(tmp_path: Path) -> None:
-    """Another thread checks all the time, while the process's umask would allow everything."""
+def test_permissions_apply_from_the_creation_of_the_socket(tmp_path: Path) -> None:
+    """Another thread checks all the time, while the umask of the process would allow everything."""
     path = tmp_path / "mcp.sock"
     seen: set[int] = set()
     done = threading.Event()
@@ -201,7 +201,7 @@ def test_permissions_are_right_from_the_moment_the_socket_exists(tmp_path: Path)
 
 @unix_only
 def test_socket_is_never_found_without_a_listener(tmp_path: Path) -> None:
-    """Another server that starts would take it for one that was left behind."""
+    """Another starting server would consider it stale."""
     path = tmp_path / "mcp.sock"
     refused: list[OSError] = []
     made = threading.Event()
@@ -236,7 +236,7 @@ def test_socket_is_never_found_without_a_listener(tmp_path: Path) -> None:
 
 
 @unix_only
-def test_socket_that_was_left_behind_is_replaced(tmp_path: Path) -> None:
+def test_stale_socket_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "mcp.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
@@ -260,7 +260,7 @@ def test_socket_in_use_is_refused(tmp_path: Path) -> None:
 
 
 @unix_only
-def test_busy_listener_counts_as_alive(tmp_path: Path) -> None:
+def test_socket_with_a_full_queue_is_not_stale(tmp_path: Path) -> None:
     path = tmp_path / "mcp.sock"
     with closing(listen(f"unix:{path}", backlog=0)), connected(str(path)):
         with pytest.raises(OSError, match="another process listens there"):
@@ -309,7 +309,7 @@ def test_relative_path_is_removed_after_a_change_of_directory(tmp_path: Path, mo
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the longest path needs /proc")
-def test_longest_path_is_possible(tmp_path: Path) -> None:
+def test_socket_path_of_the_maximum_length_is_bound(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * (107 - len(str(tmp_path)) - 3))
     deep.mkdir()
     path = deep / "s"
@@ -345,7 +345,7 @@ def test_inherited_unix_socket_is_named_and_not_removed(tmp_path: Path) -> None:
 
 
 @unix_only
-def test_descriptor_that_does_not_fit_is_refused_and_kept() -> None:
+def test_unsuitable_descriptor_is_refused_and_left_open() -> None:
     reader, writer = os.pipe()
     with socket.socket() as idle, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
         for number, problem in [
@@ -378,7 +378,7 @@ for each in listening.sockets:
 
 @unix_only
 def test_sockets_passed_by_systemd_are_served() -> None:
-    """As systemd does it: numbers from 3 on, the process named in LISTEN_PID."""
+    """As systemd passes them: descriptors from 3 on, and the process id in LISTEN_PID."""
     with closing(listen("127.0.0.1:0")) as one, closing(listen("127.0.0.1:0")) as two:
         command = f'exec 3<&{one.sockets[0].fileno()} 4<&{two.sockets[0].fileno()}; exec {sys.executable} -c "$0" 0'
         child = subprocess.Popen(
@@ -420,7 +420,7 @@ def test_invalid_variables_of_systemd_are_reported(
 
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="Linux tells of timers there")
 async def test_client_socket_enables_tcp_keepalive() -> None:
-    """By the system's keep-alive probes: a call without a timeout would wait for ever."""
+    """A call without a timeout would otherwise wait for ever for a lost peer."""
     with closing(listen("127.0.0.1:0")) as listening:
         (name,) = listening.names
         async with open_socket_channel(f"tcp://{name}"):

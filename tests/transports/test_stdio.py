@@ -1,4 +1,4 @@
-"""The stdio channel over real descriptors, in this process. Whole processes: test_stdio_process.py."""
+"""The stdio channel over real descriptors, in this process. Separate processes: test_stdio_process.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WAIT_TIMEOUT = 30.0
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line that was begun is finished, however slow the machine is."""
+    """Raise the timeout in which a started line is finished, for slow machines."""
     monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", WAIT_TIMEOUT)
 
 
@@ -66,13 +66,13 @@ def peer() -> Iterator[Peer]:
 
 @contextmanager
 def second(fd: int) -> Iterator[int]:
-    """Another number for the same file."""
+    """Duplicate a descriptor."""
     other = os.dup(fd)
     yield other
     os.close(other)
 
 
-async def test_messages_in_and_out(peer: Peer) -> None:
+async def test_messages_are_received_and_sent(peer: Peer) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             port: MessageChannel = channel
@@ -85,8 +85,8 @@ async def test_messages_in_and_out(peer: Peer) -> None:
             assert await peer.read() == to_lines([Response(1, {}), [Notification("d")]])
 
 
-async def test_end_of_input(peer: Peer) -> None:
-    """The last line is served without its line end; from then on there is the end."""
+async def test_last_line_without_a_line_end_precedes_the_end_of_input(peer: Peer) -> None:
+    """After the last line, each receive reports the end."""
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             peer.write(to_lines([Notification("a")])[:-1])
@@ -99,7 +99,7 @@ async def test_end_of_input(peer: Peer) -> None:
             assert await peer.read() == to_lines([Notification("still here")])
 
 
-async def test_an_oversized_line_then_a_good_one(peer: Peer) -> None:
+async def test_line_over_the_limit_is_refused_and_the_next_one_received(peer: Peer) -> None:
     received: list[Incoming] = []
     limits = MessageLimits(bytes=100_000)
     lines = b"x" * 300_000 + b"\n" + to_lines([Notification("a")])
@@ -116,7 +116,7 @@ async def test_an_oversized_line_then_a_good_one(peer: Peer) -> None:
     assert good == Notification("a")
 
 
-async def test_the_descriptors_are_guarded_and_restored(peer: Peer) -> None:
+async def test_standard_descriptors_are_redirected_and_restored(peer: Peer) -> None:
     before = os.fstat(peer.stdin_fd), os.fstat(peer.stdout_fd)
     async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
         assert os.read(peer.stdin_fd, 1) == b""
@@ -129,8 +129,8 @@ async def test_the_descriptors_are_guarded_and_restored(peer: Peer) -> None:
     assert await peer.read() == to_lines([Notification("a")])
 
 
-async def test_nothing_is_set_to_non_blocking(peer: Peer) -> None:
-    """It would be so for everybody who shares the file."""
+async def test_descriptors_stay_blocking(peer: Peer) -> None:
+    """The mode would apply to every process that shares the file."""
     with second(peer.stdin_fd) as stdin_fd, second(peer.stdout_fd) as stdout_fd:
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             await channel.send([Notification("a")])
@@ -140,12 +140,12 @@ async def test_nothing_is_set_to_non_blocking(peer: Peer) -> None:
             assert os.get_blocking(stdout_fd)
 
 
-async def test_our_descriptors_are_not_for_child_processes(peer: Peer) -> None:
+async def test_channel_descriptors_are_not_inherited(peer: Peer) -> None:
     pipes = [os.fstat(peer.stdin_fd), os.fstat(peer.stdout_fd)]
     async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd):
         leading_there = []
         for fd in map(int, os.listdir("/proc/self/fd")):
-            with suppress(OSError):  # the listing's own
+            with suppress(OSError):  # the descriptor of the listing
                 if any(os.path.samestat(os.fstat(fd), pipe) for pipe in pipes):
                     leading_there.append(fd)
 
@@ -153,7 +153,7 @@ async def test_our_descriptors_are_not_for_child_processes(peer: Peer) -> None:
         assert not any(os.get_inheritable(fd) for fd in leading_there)
 
 
-async def test_a_large_message_reaches_a_slow_reader_whole(peer: Peer) -> None:
+async def test_slow_reader_receives_a_large_message_completely(peer: Peer) -> None:
     """Far more than a pipe holds, read in small pieces."""
     message = Notification("a", {"text": "x" * 1_000_000})
     got = bytearray()
@@ -193,7 +193,7 @@ async def test_a_cancelled_send_finishes_the_line_it_began(peer: Peer) -> None:
     assert LineFramer().feed(bytes(got)) == [message, Notification("b")]
 
 
-async def test_a_cancelled_send_that_cannot_be_finished_ends_the_channel(
+async def test_cancelled_send_that_cannot_be_finished_closes_the_channel(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", 0.05)
@@ -226,7 +226,7 @@ async def test_peer_that_stops_reading_closes_the_connection(peer: Peer) -> None
                 await channel.send([Notification("b")])
 
 
-async def test_a_peer_that_has_closed_its_end(peer: Peer) -> None:
+async def test_send_to_a_closed_peer_raises_connection_closed(peer: Peer) -> None:
     peer.close("read_fd")
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
@@ -235,7 +235,7 @@ async def test_a_peer_that_has_closed_its_end(peer: Peer) -> None:
                     await channel.send([Notification("a")])
 
 
-async def test_a_peer_that_closes_while_we_write(peer: Peer) -> None:
+async def test_peer_that_closes_during_a_write_raises_connection_closed(peer: Peer) -> None:
     async def send() -> None:
         with pytest.raises(ConnectionClosed, match="Broken pipe"):
             await channel.send([Notification("a", {"text": "x" * 500_000})])
@@ -271,7 +271,7 @@ async def test_closing_wakes_the_waiting_task(peer: Peer) -> None:
                 await channel.send([Notification("b")])
 
 
-async def test_a_closed_standard_input_is_at_its_end_and_a_closed_output_is_broken(peer: Peer) -> None:
+async def test_closed_standard_input_ends_and_closed_output_raises(peer: Peer) -> None:
     stdin_fd, stdout_fd = peer.stdin_fd, peer.stdout_fd
     peer.close("stdin_fd", "stdout_fd")
     with trio.fail_after(WAIT_TIMEOUT):
@@ -286,8 +286,8 @@ async def test_a_closed_standard_input_is_at_its_end_and_a_closed_output_is_brok
             os.fstat(fd)
 
 
-async def test_a_socket_pair() -> None:
-    """What Node gives its children."""
+async def test_channel_works_over_a_socket_pair() -> None:
+    """Node passes socket pairs to its children."""
     ours, theirs = socket.socketpair()
     with ours, theirs, second(ours.fileno()) as stdout_fd, trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=ours.fileno(), stdout_fd=stdout_fd) as channel:
@@ -300,7 +300,7 @@ async def test_a_socket_pair() -> None:
                 await channel.receive()
 
 
-async def test_regular_files(tmp_path: Path) -> None:
+async def test_channel_works_over_regular_files(tmp_path: Path) -> None:
     lines = to_lines([Notification("a", {"n": n}) for n in range(5000)])
     (tmp_path / "in").write_bytes(lines)
     received: list[Incoming] = []
@@ -318,7 +318,7 @@ async def test_regular_files(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_bytes() == lines
 
 
-async def test_the_null_device() -> None:
+async def test_channel_works_over_the_null_device() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     with trio.fail_after(WAIT_TIMEOUT), second(null) as stdout_fd:
         async with open_stdio(stdin_fd=null, stdout_fd=stdout_fd) as channel:
@@ -328,8 +328,8 @@ async def test_the_null_device() -> None:
     os.close(null)
 
 
-async def test_a_terminal() -> None:
-    """Input, output and the shell's are one file; more is written than a terminal takes at once."""
+async def test_channel_works_over_a_terminal() -> None:
+    """Input, output and the shell share one file; more is written than a terminal accepts at once."""
     master, slave = os.openpty()
     tty.setraw(slave)
     message = Notification("b", {"text": "x" * 100_000})
@@ -352,15 +352,15 @@ async def test_a_terminal() -> None:
 
 @pytest.fixture
 async def threaded(peer: Peer) -> AsyncIterator[LineChannel]:
-    """The channel of a system whose pipes cannot be polled."""
+    """A channel as on a system whose pipes cannot be polled."""
     channel = LineChannel(ThreadReader(peer.stdin_fd), ThreadWriter(peer.stdout_fd), LineFramer())
     peer.stdin_fd = peer.stdout_fd = -1  # the threads own them
     yield channel
     await channel.aclose()
-    peer.close()  # which sets free a thread that is in the middle of it
+    peer.close()  # which releases a thread that is blocked in it
 
 
-async def test_threads_read_and_write(threaded: LineChannel, peer: Peer) -> None:
+async def test_channel_works_with_threads(threaded: LineChannel, peer: Peer) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         for n in range(50):
             peer.write(to_lines([Request(n, "a")]))
@@ -414,7 +414,7 @@ async def test_blocked_writer_thread_closes_the_connection(
         await threaded.send([Notification("a", {"text": "x" * 500_000})])
 
 
-async def test_closing_wakes_the_task_that_waits_for_a_thread(threaded: LineChannel) -> None:
+async def test_closing_wakes_a_task_that_waits_for_a_thread(threaded: LineChannel) -> None:
     async def receive() -> None:
         with pytest.raises(ConnectionClosed):
             await threaded.receive()
@@ -429,7 +429,7 @@ async def test_closing_wakes_the_task_that_waits_for_a_thread(threaded: LineChan
 
 
 @pytest.mark.parametrize("kinds", [(ThreadReader, ThreadWriter), (WaitingReader, WaitingWriter)])
-async def test_another_process_may_have_set_non_blocking(
+async def test_channel_works_with_non_blocking_descriptors(
     peer: Peer, kinds: tuple[type[ThreadReader | WaitingReader], type[ThreadWriter | WaitingWriter]]
 ) -> None:
     message = Notification("a", {"text": "x" * 300_000})

@@ -1,4 +1,4 @@
-"""The stdio channel as a whole process has it: descriptors 0, 1 and 2, children, the interpreter's exit."""
+"""The stdio channel in a separate process: descriptors 0, 1 and 2, children, the interpreter's exit."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ REQUESTS = to_lines([Request(n, "echo", {"n": n}) for n in range(3)])
 ANSWERS = to_lines([Response(n, {"n": n}) for n in range(3)])
 
 
-def test_echo_until_the_end_of_input() -> None:
+def test_requests_are_answered_until_the_end_of_input() -> None:
     assert talk(REQUESTS) == (ANSWERS, b"", 0)
 
 
@@ -93,21 +93,21 @@ def test_stray_output_goes_to_standard_error() -> None:
 
 
 def test_output_printed_before_the_channel_goes_to_stderr() -> None:
-    """As long as it sits in a buffer; so open the channel before anything prints."""
+    """This holds while the output is in a buffer; so open the channel before anything prints."""
     out, err, code = talk(REQUESTS, before="print('early')")
 
     assert (out, code) == (ANSWERS, 0)
     assert b"early" in err
 
 
-def test_standard_output_is_restored() -> None:
+def test_standard_output_is_restored_after_the_channel() -> None:
     out, err, code = talk(REQUESTS, after="print('afterwards', flush=True)")
 
     assert (out, err, code) == (ANSWERS + b"afterwards\n", b"", 0)
 
 
-def test_in_a_process_that_ends_standard_output_is_not_restored() -> None:
-    """A thread that was left behind may print at the very end."""
+def test_standard_output_is_not_restored_in_an_exiting_process() -> None:
+    """An abandoned thread may print at the very end."""
     once = "import functools; open_stdio = functools.partial(open_stdio, restore=False)"
     out, err, code = talk(to_lines([Request(1, "x")]), before=once, after="print('late')")
 
@@ -122,37 +122,37 @@ def test_input_is_not_consumed_by_children() -> None:
     assert (out.count(b"\n"), err, code) == (500, b"", 0)
 
 
-def test_a_child_that_outlives_us_does_not_hold_the_streams_open(tmp_path: Path) -> None:
+def test_surviving_child_does_not_keep_the_streams_open(tmp_path: Path) -> None:
     with (tmp_path / "err").open("wb") as err:
         process = start(body="print(subprocess.Popen(['sleep', '300']).pid, flush=True)", stderr=err.fileno())
     with process:
         out, _ = process.communicate(REQUESTS[: REQUESTS.index(b"\n") + 1], timeout=WAIT_TIMEOUT)
     child = next(int(line) for line in (tmp_path / "err").read_text().splitlines() if line.isdigit())
-    os.kill(child, signal.SIGKILL)  # and so it was alive
+    os.kill(child, signal.SIGKILL)  # so the child was alive
 
     assert (out, process.returncode) == (ANSWERS[: ANSWERS.index(b"\n") + 1], 0)
 
 
 @pytest.mark.parametrize("redirect", ["<&-", "<&- 2>&-", "<&- >&-", "<&- >&- 2>&-"])
-def test_started_without_standard_input(redirect: str) -> None:
-    """It is at its end at once; and whatever has got its number meanwhile, like Trio's own files, stays intact."""
+def test_missing_standard_input_is_an_end_of_input(redirect: str) -> None:
+    """Another file, such as Trio's own, that got its descriptor stays intact."""
     assert talk(b"", redirect=redirect, after="await trio.sleep(0.01)") == (b"", b"", 0)
 
 
 @pytest.mark.parametrize("redirect", ["2>&-", "2>&- 2</dev/null"])
-def test_started_without_standard_error(redirect: str) -> None:
+def test_server_runs_without_standard_error(redirect: str) -> None:
     assert talk(REQUESTS, redirect=redirect, body="print('stray')") == (ANSWERS, b"", 0)
 
 
-def test_started_without_standard_output() -> None:
+def test_server_without_standard_output_fails() -> None:
     out, err, code = talk(REQUESTS, redirect=">&-", body="print('stray')")
 
     assert (out, code) == (b"", 1)
     assert b"ConnectionClosed: standard output is closed" in err
 
 
-def test_output_and_errors_in_one_pipe() -> None:
-    """A thread writes then: others may fill the pipe between a poll and a write."""
+def test_output_and_errors_can_share_a_pipe() -> None:
+    """A thread writes in this case: others may fill the pipe between a poll and a write."""
     process = start(stderr=subprocess.STDOUT)
     with process:
         out, _ = process.communicate(REQUESTS, timeout=WAIT_TIMEOUT)
@@ -160,8 +160,8 @@ def test_output_and_errors_in_one_pipe() -> None:
     assert (out, process.returncode) == (ANSWERS, 0)
 
 
-def test_a_thread_that_sits_in_a_read_does_not_hold_up_the_exit() -> None:
-    """As where nothing can be polled. The peer keeps the pipe open."""
+def test_thread_blocked_in_a_read_does_not_delay_the_exit() -> None:
+    """As on systems where pipes cannot be polled. The peer keeps the pipe open."""
     body = """
             await channel.send([Response(each.id, each.params or {}) for each in received])
             with trio.move_on_after(0.1):
@@ -174,7 +174,7 @@ def test_a_thread_that_sits_in_a_read_does_not_hold_up_the_exit() -> None:
         process.stdin.write(REQUESTS)
         process.stdin.flush()
         out = process.stdout.read(len(ANSWERS))
-        # If it were held up, then until this pipe is closed.
+        # A delayed exit would wait until this pipe is closed.
         code = process.wait(timeout=WAIT_TIMEOUT)
 
         assert (out, code, process.stderr.read()) == (ANSWERS, 0, b"")

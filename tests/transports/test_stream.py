@@ -1,4 +1,4 @@
-"""The channel of lines over real sockets, and over streams that are none."""
+"""The channel of lines over sockets and over other streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ every_socket = pytest.mark.parametrize("kind", KINDS[:2])
 
 @asynccontextmanager
 async def streams(kind: str) -> AsyncIterator[tuple[trio.abc.HalfCloseableStream, trio.abc.HalfCloseableStream]]:
-    """Two ends of a connection, ours first."""
+    """The two ends of a connection, ours first."""
     ours: trio.abc.HalfCloseableStream
     theirs: trio.abc.HalfCloseableStream
     if kind == "memory":
@@ -52,7 +52,7 @@ async def drained(stream: trio.abc.ReceiveStream) -> bytes:
 
 
 @every_stream
-async def test_messages_in_and_out(kind: str) -> None:
+async def test_messages_are_sent_and_received(kind: str) -> None:
     async with streams(kind) as (ours, theirs), trio.open_nursery() as nursery:
         channel: MessageChannel = StreamChannel(ours, name="here")
         assert channel.name == "here"
@@ -74,7 +74,7 @@ async def test_messages_in_and_out(kind: str) -> None:
 
 
 @every_stream
-async def test_last_line_is_served_without_its_end(kind: str) -> None:
+async def test_last_line_without_a_line_end_is_received(kind: str) -> None:
     async with streams(kind) as (ours, theirs), trio.open_nursery() as nursery:
         channel = StreamChannel(ours)
 
@@ -91,7 +91,7 @@ async def test_last_line_is_served_without_its_end(kind: str) -> None:
 
 
 @every_stream
-async def test_half_of_it_is_closed(kind: str) -> None:
+async def test_half_closed_channel_still_receives(kind: str) -> None:
     async with streams(kind) as (ours, theirs), trio.open_nursery() as nursery:
         channel = StreamChannel(ours)
         await channel.send_eof()
@@ -107,7 +107,7 @@ async def test_stream_without_half_close_raises_not_implemented() -> None:
     whole, _ = trio.testing.memory_stream_pair()
     stream = trio.StapledStream(whole.send_stream, whole.receive_stream)
     one_way: trio.abc.Stream = _Whole(stream)
-    with pytest.raises(NotImplementedError, match="_Whole cannot be closed by half"):
+    with pytest.raises(NotImplementedError, match="expected a stream with a half-close, got _Whole"):
         await StreamChannel(one_way).send_eof()
 
 
@@ -155,7 +155,7 @@ async def test_peer_that_stops_reading_closes_the_connection(kind: str) -> None:
             await channel.send([Notification("next")])
 
 
-async def test_deadline_runs_only_while_nothing_is_read(autojump_clock: trio.abc.Clock) -> None:
+async def test_write_timeout_runs_only_while_nothing_is_read(autojump_clock: trio.abc.Clock) -> None:
     ours, theirs = trio.testing.lockstep_stream_pair()
     channel = StreamChannel(ours, write_timeout=10)
     read = bytearray()
@@ -190,8 +190,8 @@ async def _read_lines(stream: trio.abc.ReceiveStream, lines: int) -> None:
     assert bytes(read) == to_lines([BIG, Notification("next")])
 
 
-async def test_cancelled_line_is_the_end_of_another_stream(autojump_clock: trio.abc.Clock) -> None:
-    """It is unknown how much of it was written."""
+async def test_cancelled_line_closes_a_stream_that_is_not_a_socket(autojump_clock: trio.abc.Clock) -> None:
+    """The number of written bytes is unknown."""
     ours, _theirs = trio.testing.lockstep_stream_pair()
     channel = StreamChannel(ours)
     with trio.move_on_after(1):
@@ -240,7 +240,7 @@ async def test_reset_connection_is_closed(kind: str) -> None:
 
 
 @every_socket
-async def test_short_message_is_written_at_once_and_whole(kind: str) -> None:
+async def test_short_message_is_written_immediately_and_completely(kind: str) -> None:
     async with streams(kind) as (ours, theirs):
         channel = StreamChannel(ours)
         assert isinstance(channel, SynchronousChannel)
@@ -263,7 +263,7 @@ async def test_short_message_is_written_at_once_and_whole(kind: str) -> None:
         assert channel.send_now(Response(1, {})) is False
 
 
-async def test_silent_peer_times_out(autojump_clock: trio.abc.Clock) -> None:
+async def test_peer_without_a_first_message_times_out(autojump_clock: trio.abc.Clock) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     await theirs.send_all(PING[:10])
 
@@ -272,7 +272,7 @@ async def test_silent_peer_times_out(autojump_clock: trio.abc.Clock) -> None:
     assert trio.current_time() == 60
 
 
-async def test_peer_that_has_begun_may_be_silent(autojump_clock: trio.abc.Clock) -> None:
+async def test_peer_may_be_silent_after_its_first_message(autojump_clock: trio.abc.Clock) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     channel = StreamChannel(ours, first_message_timeout=60)
     await theirs.send_all(PING)
@@ -291,7 +291,7 @@ async def test_peer_that_has_begun_may_be_silent(autojump_clock: trio.abc.Clock)
 
 
 @pytest.mark.parametrize("first", [b"POST / HTTP/1.1\r\n", b"\x16\x03\x01\n", b"[]\n", b"\r\n17\n"])
-async def test_peer_that_begins_with_no_message_is_not_heard(first: bytes) -> None:
+async def test_peer_that_does_not_begin_with_a_message_is_disconnected(first: bytes) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     channel = StreamChannel(ours, first_message_timeout=60)
     await theirs.send_all(first + PING)

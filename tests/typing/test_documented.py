@@ -22,11 +22,11 @@ def page_of(block: Block) -> str:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What mypy knows of mcptrio, from one run for the next."""
+    """The folder of mypy's cache for mcptrio, shared by the runs."""
     return tmp_path_factory.mktemp("mypy")
 
 
-def test_programs_have_right_types(cache: Path) -> None:
+def test_programs_pass_mypy_strict(cache: Path) -> None:
     said = check(*PROGRAMS, cache=cache)
 
     assert "Success: no issues found" in said, said
@@ -57,5 +57,5 @@ def errors(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, l
 
 
 @pytest.mark.parametrize("page", sorted({page_of(block) for block in blocks("python")}))
-def test_blocks_of_a_page_have_right_types(page: str, errors: dict[str, list[str]]) -> None:
+def test_blocks_of_a_page_pass_mypy_strict(page: str, errors: dict[str, list[str]]) -> None:
     assert errors.get(page, []) == []

@@ -36,7 +36,7 @@ def test_no_program_needs_a_cast(program: Path) -> None:
     assert re.findall(r"\bcast\(|type: ignore|pyright: ignore", program.read_text("utf-8")) == []
 
 
-def test_context_with_a_state_is_no_argument() -> None:
+def test_context_with_a_state_type_is_not_an_argument() -> None:
     server = Server()
     for function in (asking.count_orders, asking.ask_for_values):
         server.add_tool(function)

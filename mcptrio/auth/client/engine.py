@@ -219,7 +219,7 @@ class GrantClient:
             if must:
                 raise AuthorizationError(
                     f"{shown(self._server.url)} requires DPoP-bound tokens, but dpop is 'never'; "
-                    "set dpop to 'asked' or 'always'"
+                    "set dpop to 'auto' or 'always'"
                 )
             return None
         if not (mode == "always" or must or (refusal.dpop and algorithms is not None)):

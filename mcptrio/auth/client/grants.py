@@ -148,14 +148,14 @@ class GrantMethod:
 
     Args:
         scopes: The scopes to request in addition to those in a challenge.
-        dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
+        dpop: When tokens are bound to a key of the client: ``auto`` if the server asks for it, ``always``, or
             ``never``.
         clock: Returns seconds since 1970.
     """
 
     scopes: tuple[str, ...] = field(default=(), converter=text_tuple)
-    dpop: Literal["asked", "always", "never"] = field(
-        default="asked", validator=validators.in_(("asked", "always", "never"))
+    dpop: Literal["auto", "always", "never"] = field(
+        default="auto", validator=validators.in_(("auto", "always", "never"))
     )
     clock: Callable[[], float] = field(default=time.time, repr=False)
     _servers: dict[str, ServerState] = field(factory=dict, init=False, repr=False, eq=False)
@@ -197,11 +197,11 @@ class Grant(ABC, Generic[M_co]):
             RequestFailed: The authorization server is unreachable.
         """
 
-    async def renew(self, granted: Granted, is_good: Callable[[Granted], bool]) -> Granted | None:
+    async def renew(self, granted: Granted, is_usable: Callable[[Granted], bool]) -> Granted | None:
         """Return newer tokens without another grant, or ``None`` if none are available.
 
         Args:
-            is_good: Returns whether tokens that another process stored need no renewal.
+            is_usable: Returns whether tokens that another process has stored can be used without a renewal.
         """
         await trio.lowlevel.checkpoint()
         return None

@@ -72,7 +72,7 @@ class OAuth(GrantMethod):
         client_uri: The URL of a page about the program.
         private_servers: URLs of authorization servers that may be in private networks. Others must have public
             addresses, unless they have the server's own origin.
-        dpop: When tokens are bound to a key of the client: ``asked`` if the server asks for it, ``always``, or
+        dpop: When tokens are bound to a key of the client: ``auto`` if the server asks for it, ``always``, or
             ``never``.
         clock: Returns seconds since 1970.
 
@@ -194,14 +194,14 @@ class UserGrant(Grant[OAuth]):
             code = read_code(attempt, await redirect.authorize(attempt.url))
         return request.granted(await self._exchanged(attempt, code), client=registered)
 
-    async def renew(self, granted: Granted, is_good: Callable[[Granted], bool]) -> Granted | None:
+    async def renew(self, granted: Granted, is_usable: Callable[[Granted], bool]) -> Granted | None:
         """Return tokens that another process has stored, or refresh the current ones."""
         # Processes that share the store take turns: to the authorization server, a refresh token that is used twice is
         # stolen, so it ends the login.
         async with self.method._credentials.lock(self.server.url):
             await self.load()
             kept = self.server.granted
-            if kept is None or is_good(kept):
+            if kept is None or is_usable(kept):
                 return kept
             if (kept.issuer, kept.resource) != (granted.issuer, granted.resource):
                 return None

@@ -95,7 +95,7 @@ class IntrospectedTokens:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         if isinstance(audience, str):
-            raise ValueError("audience: expected a list")
+            raise ValueError("audience: expected a list, got a text")
         try:
             self.issuer = check_url(issuer, "issuer", query=False)
             self._endpoint = None if endpoint is None else check_url(endpoint, "introspection_endpoint")
@@ -114,7 +114,7 @@ class IntrospectedTokens:
         self._waiting = 0
         self._not_before = float("-inf")
 
-    def is_own(self, token: str, issuer: str | None) -> bool | None:
+    def recognizes(self, token: str, issuer: str | None) -> bool | None:
         """Return whether the token is a JWT of this issuer. See :class:`mcptrio.abc.TokenVerifier`.
 
         ``None`` for other texts that may be its tokens; False for JWTs of other issuers and for tokens of ``mcptrio

@@ -117,7 +117,7 @@ class JWTTokens:
     def issuer(self) -> str:
         return self._keys.issuer
 
-    def is_own(self, token: str, issuer: str | None) -> bool | None:
+    def recognizes(self, token: str, issuer: str | None) -> bool | None:
         """Return whether the token names this issuer. See :class:`mcptrio.abc.TokenVerifier`."""
         return issuer == self.issuer
 

@@ -70,7 +70,7 @@ class ResourceServer:
     Args:
         resource: The URL of the endpoint as clients write it, for example ``https://mcp.example.com/mcp``; several if
             it is mounted several times. May be omitted if tokens come from no issuer and are not bound to a key.
-        tokens: The token verifiers. A token that a verifier recognizes (:meth:`mcptrio.abc.TokenVerifier.is_own`) is
+        tokens: The token verifiers. A token that one recognizes (:meth:`mcptrio.abc.TokenVerifier.recognizes`) is
             passed to that verifier only; otherwise, those that cannot tell are tried in order.
         authorization_servers: The issuers from which clients obtain tokens.
         scopes: The scopes that every request needs.
@@ -97,9 +97,13 @@ class ResourceServer:
         resources = _checked((resource,) if isinstance(resource, str) else resource)
         issuers = [_url(each, "authorization_servers") for each in authorization_servers]
         if issuers and not resources:
-            raise ValueError("resource: expected the address of the endpoint, for which clients request tokens")
+            raise ValueError(
+                "resource: expected the address of the endpoint, for which clients request tokens; got none"
+            )
         if options.dpop.use == "required" and not resources:
-            raise ValueError("resource: expected the address of the endpoint, which proofs of possession name")
+            raise ValueError(
+                "resource: expected the address of the endpoint, which proofs of possession name; got none"
+            )
         if not tokens and options.certificates is None:
             raise ValueError(
                 "tokens: expected a token verifier or client certificates, got neither; every request would be rejected"
@@ -170,7 +174,10 @@ class ResourceServer:
             raise AuthorizationError(_NOT_GOOD)
         # Only an HTTP request can carry the proof for a bound token.
         if principal.claims.get("cnf") is not None or self._dpop == "required":
-            raise AuthorizationError("expected an access token that is bound to no key: no proof can come with it")
+            got = "a server that requires proofs" if principal.claims.get("cnf") is None else "one that is bound"
+            raise AuthorizationError(
+                f"expected an access token that is bound to no key, since no proof can come with it, got {got}"
+            )
         if lacking := self._scopes - principal.scopes:
             raise AuthorizationError(f"the access token lacks scopes: {' '.join(sorted(lacking))}", status=403)
         return principal
@@ -291,9 +298,9 @@ class ResourceServer:
         # A verifier recognizes its tokens by their prefix or issuer, and no other verifier receives them: an issuer
         # could use a token of another issuer.
         issuer = named_issuer(token)
-        answers = [(verifier.is_own(token, issuer), verifier) for verifier in self._verifiers]
-        own = [verifier for is_own, verifier in answers if is_own]
-        return own or [verifier for is_own, verifier in answers if is_own is None]
+        answers = [(verifier.recognizes(token, issuer), verifier) for verifier in self._verifiers]
+        own = [verifier for is_recognized, verifier in answers if is_recognized]
+        return own or [verifier for is_recognized, verifier in answers if is_recognized is None]
 
     def _expanded(self, principal: Principal) -> Principal:
         scopes = self._hierarchy.expanded(principal.scopes)
@@ -378,7 +385,8 @@ def _checked(resources: Sequence[str]) -> tuple[str, ...]:
             raise ValueError(f"resource: expected {expected}, got {each}: clients compare it as it is written")
     paths = [urlsplit(each).path for each in resources]
     if len(set(paths)) != len(paths):
-        raise ValueError("resource: expected paths that differ, since the metadata of each is at its path")
+        got = " and ".join(resources)
+        raise ValueError(f"resource: expected paths that differ, since the metadata of each is at its path, got {got}")
     return tuple(resources)
 
 

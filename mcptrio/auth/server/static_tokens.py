@@ -70,9 +70,9 @@ class StaticToken:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name: expected up to 100 letters, digits and . _ @ + -, got {self.name[:40]!r}")
         if not _HASH.fullmatch(self.hash):
-            raise ValueError("hash: expected SHA-256 in hexadecimal")
+            raise ValueError(f"hash: expected SHA-256 as 64 hexadecimal digits, got {len(self.hash)} characters")
         if not self.subject or len(self.subject) > 255 or not self.subject.isprintable():
-            raise ValueError("subject: expected 1 to 255 printable characters")
+            raise ValueError(f"subject: expected 1 to 255 printable characters, got {self.subject[:40]!r}")
         for scope in self.scopes:
             check_scope(scope)
 
@@ -129,12 +129,13 @@ def parse_tokens(path: Path, data: bytes) -> list[StaticToken]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: expected JSON, as mcptrio token writes it") from error
+        raise ConfigError(f"{path}: expected JSON, as mcptrio token writes it: {error}") from error
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ConfigError(f"{path}: expected a file of tokens of format {_FORMAT}, as mcptrio token writes it")
     entries = document.get("tokens")
     if not isinstance(entries, list) or len(entries) > _MAX_TOKENS:
-        raise ConfigError(f"{path}: tokens: expected a list of at most {_MAX_TOKENS}")
+        got = len(entries) if isinstance(entries, list) else type(entries).__name__
+        raise ConfigError(f"{path}: tokens: expected a list of at most {_MAX_TOKENS}, got {got}")
     tokens = [_read_entry(path, number, entry) for number, entry in enumerate(entries)]
     for what in ("name", "hash"):
         values = [getattr(token, what) for token in tokens]
@@ -179,7 +180,7 @@ class StaticTokens:
         self._look_at = float("-inf")
         self._looking = trio.Lock()
 
-    def is_own(self, token: str, issuer: str | None) -> bool | None:
+    def recognizes(self, token: str, issuer: str | None) -> bool | None:
         """Return whether the token has the prefix. See :class:`mcptrio.abc.TokenVerifier`."""
         return token.startswith(PREFIX)
 
@@ -253,7 +254,7 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
 def _read_entry(path: Path, number: int, entry: object) -> StaticToken:
     where = f"{path}: tokens[{number}]"
     if not isinstance(entry, dict):
-        raise ConfigError(f"{where}: expected an object")
+        raise ConfigError(f"{where}: expected an object, got {type(entry).__name__}")
     kinds: dict[str, tuple[type, ...]] = {
         "name": (str,),
         "hash": (str,),
@@ -264,7 +265,8 @@ def _read_entry(path: Path, number: int, entry: object) -> StaticToken:
     }
     for key, kind in kinds.items():
         if not isinstance(entry.get(key), kind) or isinstance(entry.get(key), bool):
-            raise ConfigError(f"{where}.{key}: expected a value as mcptrio token writes it")
+            got = type(entry[key]).__name__ if key in entry else "nothing"
+            raise ConfigError(f"{where}.{key}: expected {kind[0].__name__}, as mcptrio token writes it, got {got}")
     if not all(isinstance(scope, str) for scope in entry["scopes"]):
         raise ConfigError(f"{where}.scopes: expected a list of strings")
     values: dict[str, Any] = {key: entry[key] for key in kinds}

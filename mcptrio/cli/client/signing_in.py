@@ -69,8 +69,8 @@ async def _consent(console: Console, terminal: Terminal, url: str) -> bool:
             pass
     if answer is None:
         await trio.lowlevel.checkpoint()  # an interrupt has cancelled the surrounding scope
-        raise AuthorizationError("the login was given up")
+        raise AuthorizationError("the login was cancelled")
     if answer.strip().lower() in _YES:
         return True
-    console.note("Then open it yourself; Ctrl-C gives up.", "dim")
+    console.note("Then open it yourself; Ctrl-C cancels the login.", "dim")
     return False

@@ -45,7 +45,7 @@ _WORKER_END_TIMEOUT: Final = 5.0
 def _dev(**params: Any) -> None:
     transport = params["transport"]
     if transport not in ("stdio", "http"):
-        raise click.UsageError("expected --stdio or --http")
+        raise click.UsageError(f"expected --stdio or --http, got {transport or 'neither'}")
     chosen = ChosenPlugins(**{name: params[name] for name in fields_dict(ChosenPlugins) if name in params})
     read = chosen.read()
     log_to_stderr(params["log_level"] or read.log.level, read.log.format)

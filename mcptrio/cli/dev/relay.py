@@ -74,10 +74,10 @@ class DevRelay:
         self._numbers = count(1)
         self._current: DevWorker | None = None
         self._live: set[DevWorker] = set()
-        self._fault = ""
+        self._failure = ""
         """The reason why there is no worker."""
         self._settled = trio.Event()
-        """Set once there is a worker or a fault. Until then no message of the client is forwarded."""
+        """Set once there is a worker or a failure. Until then no message of the client is forwarded."""
         self._routing = trio.Lock()
         """Held while a message is delivered to a worker, and while the worker is replaced."""
         self._giving = trio.CancelScope()
@@ -131,7 +131,7 @@ class DevRelay:
         began = trio.current_time()
         self._watch.renew()
         self._died = trio.Event()
-        # The client's messages wait for this start, instead of failing with the fault of the previous one.
+        # The client's messages wait for this start, instead of failing with the failure of the previous one.
         if self._current is None and self._settled.is_set():
             self._settled = trio.Event()
         worker = DevWorker(self._start, self._from_worker)
@@ -151,12 +151,12 @@ class DevRelay:
             else:
                 _log.info("started in %.0f ms; watching %d files", milliseconds, len(self._watch))
         else:
-            fault = worker.fault if worker.ended.is_set() else f"it was not ready within {_READY_TIMEOUT:g} seconds"
+            failure = worker.failure if worker.ended.is_set() else f"it was not ready within {_READY_TIMEOUT:g} seconds"
             worker.leave()
             # The worker has already written the reason to the same standard error.
-            why = "" if worker.has_said_why else f": {fault}"
+            why = "" if worker.has_said_why else f": {failure}"
             if self._current is None:
-                self._fault = fault
+                self._failure = failure
                 _log.error("start failed, nothing is served until a file changes%s", why)
             else:
                 _log.error("reload failed, the previous version keeps running%s", why)
@@ -188,8 +188,8 @@ class DevRelay:
             # Before any other message: the new worker has to know the client first.
             for message in self._talk.replay(new):
                 await _give(new, message)
-        for news in self._talk.news():
-            await self._outbox.send(news)
+        for notification in self._talk.list_changes():
+            await self._outbox.send(notification)
         if old is not None:
             self._nursery.start_soon(self._retire, old, why)
 
@@ -207,14 +207,14 @@ class DevRelay:
         await worker.run()
         self._live.discard(worker)
         if self._current is worker:
-            self._current, self._fault = None, worker.fault
+            self._current, self._failure = None, worker.failure
             now = trio.current_time()
             if now - (worker.ready_since or now) > _MIN_WORKER_SECONDS:
-                _log.error("the server exited, starting another one: %s", worker.fault)
+                _log.error("the server exited, starting another one: %s", worker.failure)
                 self._died.set()
             else:
-                _log.error("the server exited, nothing is served until a file changes: %s", worker.fault)
-        await self._abandon(worker, f"the server ended before it answered: {worker.fault}")
+                _log.error("the server exited, nothing is served until a file changes: %s", worker.failure)
+        await self._abandon(worker, f"the server ended before it answered: {worker.failure}")
 
     async def _abandon(self, worker: DevWorker, why: str) -> list[RequestId]:
         """Answer a worker's requests with an error, and cancel its questions. Returns the answered ids."""
@@ -294,7 +294,7 @@ class DevRelay:
         elif request.method == "ping":
             await self._say(Response(request.id, {}))
         else:
-            text = f"the server could not be started; it is started again when a file changes: {self._fault}"
+            text = f"the server could not be started; it is started again when a file changes: {self._failure}"
             await self._say(ErrorResponse(request.id, int(Code.INTERNAL_ERROR), text))
         return True
 

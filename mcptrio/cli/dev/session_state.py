@@ -112,7 +112,7 @@ class SessionState(Generic[_W]):
         said += self._moved(_LISTEN, worker)
         return said
 
-    def news(self) -> list[Notification]:
+    def list_changes(self) -> list[Notification]:
         """Return notifications in the client's revision that every list may have changed."""
         notifications: list[Notification] = []
         # MCP 2025-11-25, basic/lifecycle: with "initialized", the client reports that it is ready.

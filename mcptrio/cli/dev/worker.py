@@ -37,9 +37,9 @@ _PROBE: Final = f"{OWN}0"
 _ASKED: Final = f"{OWN}files"
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds for queued messages at its end."""
-_MAX_FAULT_LINES: Final = 5
+_MAX_FAILURE_LINES: Final = 5
 """Maximum lines of an error that are shown."""
-_MAX_FAULT_CHARS: Final = 600
+_MAX_FAILURE_CHARS: Final = 600
 """Maximum characters of an error that are shown."""
 
 
@@ -62,7 +62,7 @@ class DevWorker:
         self.files: tuple[Path, ...] = ()
         """Its imported files, once it is ready."""
         self._awaited = {_PROBE, _ASKED}
-        self.fault = ""
+        self.failure = ""
         """The reason why it ended, in a few lines."""
         self.has_said_why = False
         """Whether the worker has written the reason to standard error, which it shares with us."""
@@ -82,11 +82,11 @@ class DevWorker:
                     nursery.cancel_scope.cancel()
             reason = last_reason(channel.last_words)
             self.has_said_why = reason is not None
-            reason = reason or "\n".join(channel.last_words[-_MAX_FAULT_LINES:])
-            silent = f"the server exited with {channel.returncode} and wrote nothing to standard error"
-            self.fault = reason[:_MAX_FAULT_CHARS] or silent
+            reason = reason or "\n".join(channel.last_words[-_MAX_FAILURE_LINES:])
+            no_output = f"the server exited with {channel.returncode} and wrote nothing to standard error"
+            self.failure = reason[:_MAX_FAILURE_CHARS] or no_output
         except ConnectionClosed as error:
-            self.fault = str(error)
+            self.failure = str(error)
         finally:
             # Tasks that wait for room in the queue get ConnectionClosed.
             self.outbox.abort()

@@ -140,7 +140,7 @@ def _look(cmd: CommandContext, lists: _Lists) -> Iterator[LintFinding]:
     else:
         yield from lint_text("server", info.name, info.title, info.description)
     yield from lint_text("instructions", client.instructions)
-    yield from lint_tools(lists.tools, mirrors=revision.http.mirrored_headers)
+    yield from lint_tools(lists.tools, sends_param_headers=revision.http.mirrored_headers)
     yield from lint_resources(lists.resources)
     yield from lint_templates(lists.templates)
     yield from lint_prompts(lists.prompts)

@@ -59,17 +59,17 @@ class LintFinding:
     what: str
 
 
-def lint_tools(tools: Sequence[Tool], *, mirrors: bool) -> Iterator[LintFinding]:
+def lint_tools(tools: Sequence[Tool], *, sends_param_headers: bool) -> Iterator[LintFinding]:
     """
     Args:
-        mirrors: whether this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
+        sends_param_headers: whether this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
     """
     yield from _twice("tool", (tool.name for tool in tools))
     for tool in tools:
         where = f"tool {quote_name(tool.name)}"
         yield from _lint_name(where, tool.name)
         yield from _lint_description(where, tool.description)
-        yield from _lint_input(where, tool, mirrors=mirrors)
+        yield from _lint_input(where, tool, sends_param_headers=sends_param_headers)
         if tool.output_schema is not None:
             yield from _lint_schema(where, "outputSchema", tool.output_schema)
         hints = tool.annotations
@@ -89,9 +89,9 @@ def lint_prompts(prompts: Sequence[Prompt]) -> Iterator[LintFinding]:
         where = f"prompt {quote_name(prompt.name)}"
         yield from _lint_description(where, prompt.description)
         yield from _twice(f"{where}: argument", (argument.name for argument in prompt.arguments))
-        silent = [quote_name(argument.name) for argument in prompt.arguments if not argument.description]
-        if silent:
-            yield LintFinding("note", where, f"no description of {', '.join(silent)}")
+        undescribed = [quote_name(argument.name) for argument in prompt.arguments if not argument.description]
+        if undescribed:
+            yield LintFinding("note", where, f"no description of {', '.join(undescribed)}")
         yield from lint_text(where, prompt.name, prompt.title, prompt.description)
         for argument in prompt.arguments:
             yield from lint_text(where, argument.name, argument.title, argument.description)
@@ -146,7 +146,7 @@ def _lint_description(where: str, description: str | None) -> Iterator[LintFindi
         yield LintFinding("warning", where, what)
 
 
-def _lint_input(where: str, tool: Tool, *, mirrors: bool) -> Iterator[LintFinding]:
+def _lint_input(where: str, tool: Tool, *, sends_param_headers: bool) -> Iterator[LintFinding]:
     schema = tool.input_schema
     if schema.get("type") != "object":
         got = quote(str(schema["type"])) if "type" in schema else "none"
@@ -156,16 +156,16 @@ def _lint_input(where: str, tool: Tool, *, mirrors: bool) -> Iterator[LintFindin
         check_header_annotations(schema)
     except ValueError as error:
         # Clients must leave such a tool out (2026-07-28, "x-mcp-header").
-        left_out = "; clients leave it out over HTTP" if mirrors else ""
-        yield LintFinding("error" if mirrors else "warning", where, f"{error}{left_out}")
+        left_out = "; clients leave it out over HTTP" if sends_param_headers else ""
+        yield LintFinding("error" if sends_param_headers else "warning", where, f"{error}{left_out}")
     known = properties(schema, schema)
-    silent = [
+    undescribed = [
         quote_name(name)
         for name, member in known.items()
         if not (isinstance(member, Mapping) and (member.get("description") or member.get("title")))
     ]
-    if silent:
-        shown = ", ".join(silent[:8]) + (", …" if len(silent) > 8 else "")
+    if undescribed:
+        shown = ", ".join(undescribed[:8]) + (", …" if len(undescribed) > 8 else "")
         yield LintFinding("note", where, f"no description of {shown}")
     needed = schema.get("required")
     for name in needed if isinstance(needed, list) else ():

@@ -31,7 +31,7 @@ MAX_BACKUPS = 5
 _LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process that writes in the same folder."""
 _BOM = "\ufeff"
-_OWN = 0o600
+_OWNER_ONLY = 0o600
 """The permissions of a new file: it may hold secrets one day."""
 
 
@@ -50,7 +50,7 @@ class Original:
     path: Path
     target: Path
     data: bytes | None = field(repr=False)
-    mode: int = _OWN
+    mode: int = _OWNER_ONLY
     owner: tuple[int, int] | None = None
 
     def replace(self, data: bytes | None) -> None:
@@ -85,7 +85,7 @@ class Original:
         copy = self.path.with_name(f"{self.path.name}.mcptrio-{number}.bak")
         try:
             # O_EXCL: another process may have made the same copy, and a symbolic link of this name is not followed.
-            fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _OWN)
+            fd = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _OWNER_ONLY)
             with open(fd, "wb") as file:
                 file.write(self.data)
             os.chmod(copy, self.mode)
@@ -140,9 +140,9 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        give_up = monotonic() + _LOCK_TIMEOUT
+        deadline = monotonic() + _LOCK_TIMEOUT
         while not _locked_or_no_locks(descriptor):
-            if monotonic() > give_up:
+            if monotonic() > deadline:
                 raise ConfigError(f"{folder}: another process is writing here; try again")
             sleep(0.01)
         yield
@@ -160,7 +160,7 @@ def _locked_or_no_locks(descriptor: int) -> bool:
         return True
 
 
-def read(path: Path, *, mode: int = _OWN) -> Original:
+def read(path: Path, *, mode: int = _OWNER_ONLY) -> Original:
     """Read a file.
 
     Args:

@@ -128,7 +128,8 @@ def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
         raise ConfigError(f"--path: no such folder: {folder}")
     target = folder / new.distribution
     if os.path.lexists(target) and (target.is_symlink() or not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"{target}: expected a new or empty folder")
+        found = "one with files in it" if target.is_dir() and not target.is_symlink() else "something else"
+        raise ConfigError(f"{target}: expected a new or empty folder, got {found}")
     # In the same folder, because a rename across file systems fails.
     beside = tempfile.mkdtemp(prefix=".mcptrio-new-", dir=folder)
     try:

@@ -59,7 +59,7 @@ def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -
             continue
         # A plugin that failed to import cannot be described.
         if plugin.object is None:
-            raise PluginError(plugin.fault or "is not loaded", plugin=name, distribution=plugin.distribution)
+            raise PluginError(plugin.failure or "is not loaded", plugin=name, distribution=plugin.distribution)
         if plugin.distribution is None and name not in by_stem:
             raise ConfigError(f"--plugin: expected a plugin that is installed or a file, got {name}")
         cls = plugin.config_class

@@ -29,7 +29,7 @@ _STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "failed": "re
 @plugin_options
 @json_option
 def command(chosen: ChosenPlugins, as_json: bool) -> None:
-    """List the plugins: version, distribution, what each contributes, state and fault."""
+    """List the plugins: version, distribution, what each contributes, state and failure."""
     read = chosen.read()
     server = make_examined_server(read, chosen.wanted(read))
     listed = [
@@ -46,16 +46,16 @@ def command(chosen: ChosenPlugins, as_json: bool) -> None:
     if tools:
         cost = f"{counted(tools, 'tools')}, about {counted(tokens, 'tokens')} in each conversation"
         click.echo("\n" + look.wrap(f"{cost} (estimate: bytes / 4)"))
-    apart = [each["name"] for each in listed if each["isolated"] and not each["fault"]]
+    apart = [each["name"] for each in listed if each["isolated"] and not each["failure"]]
     if apart:
         click.echo(look.wrap(f"not counted, since they run in processes of their own: {printable(', '.join(apart))}"))
     for each in listed:
-        notes = [each["fault"]] if each["fault"] else []
-        if each["isolated"] and not each["fault"]:
+        notes = [each["failure"]] if each["failure"] else []
+        if each["isolated"] and not each["failure"]:
             notes.append("its process is not started here: mcptrio plugins show lists what it has")
         notes += each["warnings"]
         notes += [f"tool {name} is withheld: {reason}" for name, reason in each["withheld"].items()]
-        style: Style = "red" if each["fault"] else "yellow"
+        style: Style = "red" if each["failure"] else "yellow"
         for index, line in enumerate(notes):
             label = f"{printable(each['name'])}: "
             click.echo(("\n" if index == 0 else "") + look.wrap(printable(line), style, label=label))

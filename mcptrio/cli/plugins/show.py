@@ -35,12 +35,12 @@ _HINTS = ("read_only", "destructive", "idempotent", "open_world")
 @json_option
 @click.argument("name", metavar="NAME", shell_complete=plugin_names)
 def command(chosen: ChosenPlugins, name: str, with_traceback: bool, as_json: bool) -> None:
-    """Show a plugin: its settings and their sources, tools, hooks and faults. NAME may be FILE.py."""
+    """Show a plugin: its settings and their sources, tools, hooks and failures. NAME may be FILE.py."""
     if not chosen.plugins:
         # Import only this plugin, even if it is disabled.
         chosen = evolve(chosen, plugins=(name,))
     read = chosen.read()
-    # The details contain the fault, so the log need not repeat it.
+    # The details contain the failure, so the log need not repeat it.
     server = make_examined_server(read, chosen.wanted(read), log_level="critical", imports_isolated=True)
     # A plugin from a file has the name of the file.
     name = name.removesuffix(".py").replace("\\", "/").rpartition("/")[2] if name.endswith(".py") else name
@@ -101,8 +101,8 @@ def _lines(details: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
     ):
         if said:
             yield look.wrap(printable(said), indent="  ", label=f"{what + ':':<14}")
-    if details["fault"]:
-        yield look.wrap(printable(details["fault"]), "red", indent="  ", label=f"{'fault:':<14}")
+    if details["failure"]:
+        yield look.wrap(printable(details["failure"]), "red", indent="  ", label=f"{'failure:':<14}")
     for warning in details["warnings"]:
         yield look.wrap(printable(warning), "yellow", indent="  ", label=f"{'warning:':<14}")
     if "traceback" in details:

@@ -37,12 +37,9 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         auth=guard_for(read, worker.beginning.key if worker is not None else None),
     )
     stores = settings.stores
-    if worker is not None:
+    if worker is not None and worker.beginning.folder is not None:
         # A request reaches any worker, so all workers use one store.
-        if worker.beginning.folder is not None:
-            stores = evolve(stores, url=StoreName(f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"))
-        # A POST of HTTP with SSE would have to reach the worker that has the client's stream.
-        http = evolve(http, legacy_sse=False)
+        stores = evolve(stores, url=StoreName(f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"))
     certificates = certificates_of(read, http2=http.http2)
     server = settings.make()
     check_own_issuers(read, server)

@@ -16,6 +16,7 @@ from typing import Any
 from mcptrio.cli.install.toml_text import put
 from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_text
+from mcptrio.ground.quoting import quote
 from mcptrio.plugins.lock import KINDS, Fingerprint, Kind, LockedPlugin, ToolLock
 
 __all__ = ["lock_text", "read_lock"]
@@ -73,7 +74,7 @@ def _fingerprint(path: Path, key: str, table: Any) -> Fingerprint:
     said = dict(_mapping(path, key, table))
     sha256, hints = said.pop("sha256", None), said.pop("hints", [])
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
-        raise ConfigError(f"{path}: {key}.sha256: expected 64 hexadecimal digits")
+        raise ConfigError(f"{path}: {key}.sha256: expected 64 hexadecimal digits, got {quote(str(sha256))}")
     if not isinstance(hints, list) or not all(isinstance(each, str) for each in [*hints, *said.values()]):
         raise ConfigError(f"{path}: {key}: expected strings")
     # Keys contain underscores, because a bare key of TOML may not contain spaces.
@@ -89,5 +90,5 @@ def _entry(of: Fingerprint) -> dict[str, Any]:
 
 def _mapping(path: Path, key: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigError(f"{path}: {key}: expected a table")
+        raise ConfigError(f"{path}: {key}: expected a table, got {type(value).__name__}")
     return value

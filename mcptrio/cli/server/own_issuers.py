@@ -39,32 +39,32 @@ def mismatches(read: ServeConfig, server: Server, plugin: Plugin) -> Iterator[Co
         return
     if settings is None:
         return
-    offer = plugin.issuer
-    here = [issuer for issuer in settings.issuers if _place(issuer) == _place(offer.issuer)]
+    own = plugin.issuer
+    here = [issuer for issuer in settings.issuers if _place(issuer) == _place(own.issuer)]
     if not here:
         return
     # RFC 9068, section 4: the "iss" of a token must match the configured issuer exactly.
-    if offer.issuer not in here:
-        problem = f"expected {offer.issuer!r}, the issuer of the authorization server in this process, got {here[0]!r}"
+    if own.issuer not in here:
+        problem = f"expected {own.issuer!r}, the issuer of the authorization server in this process, got {here[0]!r}"
         yield read.error(("auth", "issuers"), f"{problem}: the issuer of a token must match exactly")
-    if lacking := {f"{settings.scope_prefix}{scope}" for scope in settings.scopes} - offer.scopes:
-        offered = " ".join(sorted(offer.scopes)) or "none"
+    if lacking := {f"{settings.scope_prefix}{scope}" for scope in settings.scopes} - own.scopes:
+        offered = " ".join(sorted(own.scopes)) or "none"
         problem = f"expected scopes that the authorization server in this process offers ({offered})"
         yield read.error(("auth", "scopes"), f"{problem}, got {' '.join(sorted(lacking))}")
     for resource in settings.resources:
-        if not _takes(offer, resource):
-            given = ", ".join(offer.resources) or f"those at {'/'.join(offer.issuer.split('/')[:3])}"
+        if not _takes(own, resource):
+            given = ", ".join(own.resources) or f"those at {'/'.join(own.issuer.split('/')[:3])}"
             problem = f"expected a resource that the authorization server in this process issues tokens for ({given})"
             yield read.error(("auth", "resource"), f"{problem}, got {resource!r}")
 
 
-def _takes(offer: OwnIssuer, resource: str) -> bool:
+def _takes(own: OwnIssuer, resource: str) -> bool:
     try:
         wanted = canonical(resource)
-        if offer.resources:
-            return wanted in map(canonical, offer.resources)
+        if own.resources:
+            return wanted in map(canonical, own.resources)
         # Without configured resources, the authorization server issues tokens for its own origin.
-        return origin(wanted) == origin(canonical(offer.issuer))
+        return origin(wanted) == origin(canonical(own.issuer))
     except AuthorizationError:
         return False
 

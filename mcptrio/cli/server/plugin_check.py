@@ -130,9 +130,9 @@ def _problems(server: Server, plugin: Plugin) -> Iterator[str]:
                 else:
                     yield from outcome.value
         except PluginError:
-            pass  # plugin.fault contains the reason
-    if plugin.fault:
-        yield plugin.fault
+            pass  # plugin.failure contains the reason
+    if plugin.failure:
+        yield plugin.failure
 
 
 def _sentences(said: Any) -> list[str]:

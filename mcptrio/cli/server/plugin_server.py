@@ -274,7 +274,7 @@ def add_mounts(manager: PluginManager) -> Plugin:
 
 
 def refuse_empty(server: Server) -> None:
-    failed = [plugin for plugin in server.plugins.plugins.values() if plugin.fault is not None]
+    failed = [plugin for plugin in server.plugins.plugins.values() if plugin.failure is not None]
     # Middleware alone serves nothing.
     if failed and not any(plugin.name not in _MIDDLEWARE for plugin in server.plugins.active()):
         names = ", ".join(plugin.name for plugin in failed)
@@ -286,7 +286,7 @@ def refuse_empty(server: Server) -> None:
 def report_opened(server: Server) -> None:
     """Log which plugins have failed, if the server can serve without them."""
     refuse_empty(server)
-    failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.fault is not None]
+    failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.failure is not None]
     if failed:
         _log.warning("serving without %s: see the errors above", ", ".join(failed))
 

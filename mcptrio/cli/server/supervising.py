@@ -40,9 +40,6 @@ def supervise(settings: ServeSettings, count: int) -> None:
     http = read.http
     if settings.has_store and settings.stores.url == "memory":
         raise read.error(("stores", "url"), "expected sqlite:PATH or nothing with workers, which share no memory")
-    if read.is_set("http", "legacy_sse") and http.legacy_sse:
-        problem = "expected false with workers: HTTP with SSE needs one process for a client"
-        raise read.error(("http", "legacy_sse"), problem)
     host = options["host"] or http.host
     port = options["port"] if options["port"] is not None else http.port
     addresses = settings.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]

@@ -50,7 +50,7 @@ _COMMANDS: Mapping[str, click.Command] = MappingProxyType(
         "watch": watch.command,
     }
 )
-_OWN = {
+_SHELL_COMMANDS = {
     "unwatch": "End all subscriptions.",
     "log": "Show log messages of this level and above.",
     "help": "List these commands, or explain one.",
@@ -90,7 +90,7 @@ class ClientShell:
     def __init__(self, cmd: CommandContext, nursery: trio.Nursery) -> None:
         self._cmd = cmd
         self._nursery = nursery
-        self._completer = Completer(cmd, [*_COMMANDS, *_OWN])
+        self._completer = Completer(cmd, [*_COMMANDS, *_SHELL_COMMANDS])
         self._watching: list[trio.CancelScope] = []
         self._has_ended = False
 
@@ -194,7 +194,7 @@ class ClientShell:
             return ExitCode.DONE
         found = _COMMANDS.get(name)
         if not isinstance(found, ClientCommand):
-            raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_OWN])}")
+            raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_SHELL_COMMANDS])}")
         params = found.parse_own(words)
         as_json = params.pop("as_json") or self._cmd.as_json
         # Standard input contains the lines of the shell, so `call --args -` must not read it.
@@ -218,12 +218,12 @@ class ClientShell:
         for name in words:
             if isinstance(found := _COMMANDS.get(name), ClientCommand):
                 found.parse_own(["--help"])
-            elif name not in _OWN:
-                raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_OWN])}")
+            elif name not in _SHELL_COMMANDS:
+                raise ConfigError(f"there is no command {quote(name)}{suggest(name, [*_COMMANDS, *_SHELL_COMMANDS])}")
             else:
-                console.print(f"{name}: {_OWN[name]}")
+                console.print(f"{name}: {_SHELL_COMMANDS[name]}")
         if not words:
-            texts = {name: found.get_short_help_str(100) for name, found in _COMMANDS.items()} | _OWN
+            texts = {name: found.get_short_help_str(100) for name, found in _COMMANDS.items()} | _SHELL_COMMANDS
             for name, text in texts.items():
                 console.print(f"{name:<10}{text}")
 
@@ -243,7 +243,9 @@ class ClientShell:
         if len(self._watching) >= _MAX_SUBSCRIPTIONS:
             raise ConfigError(f"watch: expected at most {_MAX_SUBSCRIPTIONS} subscriptions at once; unwatch ends them")
         if not params["words"]:
-            raise ConfigError("watch: expected a URI, tools, prompts or resources; the lists are watched already")
+            raise ConfigError(
+                "watch: expected a URI, tools, prompts or resources, got nothing; the lists are watched already"
+            )
         uris, lists = watch.split_words(params["words"])
         # start() waits until the server has accepted or refused, so that an error appears below the line that caused
         # it.

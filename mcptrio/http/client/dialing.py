@@ -37,7 +37,7 @@ _NEXT_ADDRESS_INTERVAL: Final = 2.0
 """Seconds until the next of several checked addresses is tried; the usual reason is broken IPv6. Without an address
 policy, Trio tries the addresses concurrently."""
 _PROBES: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-"""With these, a silent stream with a dead connection is detected after about two minutes."""
+"""With these, an idle stream whose connection is dead is detected after about two minutes."""
 
 
 @frozen(kw_only=True)

@@ -56,8 +56,9 @@ class HTTPEndpoint:
         expected = " or ".join(f"{scheme}://host/path" for scheme in schemes)
         if len(url) > _MAX_URL_CHARS:
             raise ValueError(f"url: expected at most {_MAX_URL_CHARS} characters, got {len(url)}")
-        if _UNSAFE.search(url):
-            raise ValueError("url: expected no spaces, backslashes or control characters in it")
+        if unsafe := _UNSAFE.search(url):
+            place = f"{unsafe[0]!r} at character {unsafe.start() + 1}"
+            raise ValueError(f"url: expected no spaces, backslashes or control characters, got {place}")
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -131,10 +132,10 @@ def _shown(text: str) -> str:
 def _ascii_host(host: str) -> str:
     # urlsplit has lowered it. A zone (fe80::1%eth0) has a meaning on this machine only and is not supported (RFC 6874).
     if "%" in host:
-        raise ValueError("expected a host without a percent sign")
+        raise ValueError(f"expected a host without a percent sign, got {_shown(host)}")
     host = host if host.isascii() else host.encode("idna").decode("ascii")
     if ":" not in host and any(not 0 < len(label) < 64 for label in host.removesuffix(".").split(".")):
-        raise ValueError("expected a host of labels of 1 to 63 characters")
+        raise ValueError(f"expected a host of labels of 1 to 63 characters, got {_shown(host)}")
     return host
 
 

@@ -107,19 +107,19 @@ class ClientHeaders:
         revision: Revision,
         *,
         session: str | None,
-        mirrored: Mapping[str, tuple[str, ...]],
+        param_headers: Mapping[str, tuple[str, ...]],
     ) -> RawHeaders:
         """Return the headers of a POST.
 
         Args:
-            mirrored: header name in lower case, without ``mcp-param-``, to the path of the argument that it repeats.
+            param_headers: header name in lower case, without ``mcp-param-``, to the path of its argument.
         """
         headers = [*self._post]
         if isinstance(message, Request) and message.method == INITIALIZE:
             return headers
         headers += _of_session(revision, session)
         if revision.http.mirrored_headers and isinstance(message, Request | Notification):
-            headers += _mirroring(message, mirrored)
+            headers += _mirrored_headers(message, param_headers)
         return headers
 
     def of_get(self, revision: Revision | None, *, session: str | None, last_event_id: str = "") -> RawHeaders:
@@ -155,7 +155,9 @@ def _every(endpoint: HTTPEndpoint, headers: Mapping[str, str]) -> RawHeaders:
             raise ValueError(f"headers: {name}: expected a token after {value.strip()}, got nothing")
         if _VALUE.fullmatch(value) is None:
             # Without the value, which may be a secret.
-            raise ValueError(f"headers: {name}: expected printable ASCII without spaces around it")
+            raise ValueError(
+                f"headers: {name}: expected printable ASCII without spaces around it, got other characters"
+            )
         every[lowered] = (name.encode(), value.encode())
     every["accept-encoding"] = (b"Accept-Encoding", b"identity")
     if endpoint.authorization is not None:
@@ -172,13 +174,13 @@ def _of_session(revision: Revision | None, session: str | None) -> RawHeaders:
     return headers
 
 
-def _mirroring(message: Request | Notification, mirrored: Mapping[str, tuple[str, ...]]) -> RawHeaders:
+def _mirrored_headers(message: Request | Notification, param_headers: Mapping[str, tuple[str, ...]]) -> RawHeaders:
     params = message.params or {}
     headers = [(b"Mcp-Method", message.method.encode())]
     member = NAMES.get(message.method)
     if member is not None and isinstance(name := params.get(member), str):
         headers.append((b"Mcp-Name", _encoded(name)))
-    for header, path in mirrored.items():
+    for header, path in param_headers.items():
         value = follow(params.get("arguments"), path)
         if isinstance(value, float) and value.is_integer():
             value = int(value)

@@ -97,7 +97,7 @@ class HTTPLink:
         return self._closed.is_set()
 
     async def exchange(
-        self, request: Request, revision: Revision, *, mirrored: Mapping[str, tuple[str, ...]] = _NOTHING
+        self, request: Request, revision: Revision, *, param_headers: Mapping[str, tuple[str, ...]] = _NOTHING
     ) -> Answer:
         """See :class:`mcptrio.abc.links.Link`.
 
@@ -108,14 +108,14 @@ class HTTPLink:
         with trio.CancelScope() as scope:
             self._exchanges[request.id] = scope
             try:
-                answer = await self._exchange(request, revision, mirrored)
+                answer = await self._exchange(request, revision, param_headers)
             finally:
                 self._exchanges.pop(request.id, None)
         if answer is None:
             raise trio.TooSlowError
         return answer
 
-    def give_up(self, id: RequestId) -> None:
+    def abandon(self, id: RequestId) -> None:
         """See :class:`mcptrio.abc.links.Link`."""
         scope = self._exchanges.get(id)
         if scope is not None:
@@ -138,7 +138,7 @@ class HTTPLink:
         # With a session, a request outlives its connection and must be cancelled by a notification.
         return not revision.http.sessions
 
-    def mirrors(self, revision: Revision) -> bool:
+    def sends_param_headers(self, revision: Revision) -> bool:
         """See :class:`mcptrio.abc.links.Link`."""
         return revision.http.mirrored_headers
 
@@ -196,12 +196,14 @@ class HTTPLink:
 
     # One request
 
-    async def _exchange(self, request: Request, revision: Revision, mirrored: Mapping[str, tuple[str, ...]]) -> Answer:
+    async def _exchange(
+        self, request: Request, revision: Revision, param_headers: Mapping[str, tuple[str, ...]]
+    ) -> Answer:
         initial = request.method == INITIALIZE
         if not initial and not self._heard.is_set():
             await self.until_listening()
         session = None if initial else self._session_for(revision)
-        response = await self._post(request, revision, session, mirrored)
+        response = await self._post(request, revision, session, param_headers)
         if response.status != 200:
             raise await self._refusal(response, session, revision)
         reader = AnswerReader(request=request, receive=self._receive, batches=revision.batches, limits=self._limits)
@@ -223,10 +225,10 @@ class HTTPLink:
         message: Request | Notification | Response | ErrorResponse,
         revision: Revision,
         session: _Session | None,
-        mirrored: Mapping[str, tuple[str, ...]],
+        param_headers: Mapping[str, tuple[str, ...]],
     ) -> HTTPResponse:
         id = session.id if session is not None else None
-        headers = self._headers.of_post(message, revision, session=id, mirrored=mirrored)
+        headers = self._headers.of_post(message, revision, session=id, param_headers=param_headers)
         return await self._requests.ask("POST", headers, encode(message))
 
     async def _read(self, reader: AnswerReader, response: HTTPResponse) -> Answer | str:

@@ -56,7 +56,7 @@ class Pings:
     """Detect a server that has disappeared without closing the connection.
 
     Args:
-        interval: seconds of silence after which a ping is sent.
+        interval: seconds without data after which a ping is sent.
         timeout: seconds in which any data must arrive after a ping, or the channel ends.
     """
 
@@ -159,13 +159,13 @@ class WebSocketChannel:
         # trio-websocket runs its reader in the nursery, where it raises errors about the response.
         async with trio.open_nursery() as waiting:
 
-            async def give_up() -> None:
+            async def fail_without_handshake() -> None:
                 await self._line.ended.wait()
                 # The handshake may have been completed at the same moment.
                 if not self._line.opened:
                     raise _BrokenOff
 
-            waiting.start_soon(give_up)
+            waiting.start_soon(fail_without_handshake)
             connection = await trio_websocket.wrap_client_stream(
                 nursery,
                 cast(Any, self._line),
@@ -186,9 +186,9 @@ class WebSocketChannel:
         # Any data counts as an answer, because a pong cannot overtake a long message.
         line = self._line
         while True:
-            silence = trio.current_time() - line.heard
-            if silence < pings.interval:
-                await trio.sleep(pings.interval - silence)
+            idle = trio.current_time() - line.heard
+            if idle < pings.interval:
+                await trio.sleep(pings.interval - idle)
                 continue
             asked = trio.current_time()
             with trio.move_on_after(pings.timeout):

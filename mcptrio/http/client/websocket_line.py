@@ -60,14 +60,14 @@ class Line(trio.abc.Stream):
             raise trio.BrokenResourceError("a message was cut off")
         rest = memoryview(data)
         self._torn = True
-        with suppress(trio.BrokenResourceError), trio.move_on_after(WRITE_TIMEOUT) as patience:
+        with suppress(trio.BrokenResourceError), trio.move_on_after(WRITE_TIMEOUT) as scope:
             while rest:
                 await self._stream.send_all(rest[:_MAX_READ_BYTES])
                 rest = rest[_MAX_READ_BYTES:]
-                patience.deadline = trio.current_time() + WRITE_TIMEOUT
+                scope.deadline = trio.current_time() + WRITE_TIMEOUT
             self._torn = False
         if self._torn:
-            if patience.cancelled_caught:
+            if scope.cancelled_caught:
                 self.problem = f"the server has read nothing for {WRITE_TIMEOUT:g} s"
             else:
                 with trio.move_on_after(_CLOSE_REASON_TIMEOUT):

@@ -18,7 +18,7 @@ from mcptrio.transports.descriptor_limit import max_connections
 __all__ = ["Admission"]
 
 _USED_BONUS_SECONDS: Final = 5.0
-"""Seconds by which a connection that has had a request may wait longer than a new one. A flood of silent connections
+"""Seconds by which a connection that has had a request may wait longer than a new one. A flood of idle connections
 therefore evicts itself and not the clients that are at work."""
 
 
@@ -41,7 +41,7 @@ class Admission:
         self._proxies = proxies
         self.open: dict[Evictable, str | None] = {}
         """The connections that have a place, with their owners."""
-        self._held: Counter[str] = Counter()
+        self._by_owner: Counter[str] = Counter()
         self.unused: OrderedDict[Evictable, float] = OrderedDict()
         """Connections that have not had a request, with the time of their start; the oldest first."""
         self.idle: OrderedDict[Evictable, float] = OrderedDict()
@@ -63,7 +63,7 @@ class Admission:
 
     def has_room(self, owner: str | None) -> bool:
         """Return whether another connection may be accepted, after closing an idle one if needed."""
-        if owner is not None and self._held[owner] >= self._share:
+        if owner is not None and self._by_owner[owner] >= self._share:
             # Only one of its own: an address must not push out the connections of others.
             return self._evict(owner)
         return len(self.open) < self._limit or self._evict()
@@ -77,7 +77,7 @@ class Admission:
         """Take a place for a new connection."""
         self.open[connection] = owner
         if owner is not None:
-            self._held[owner] += 1
+            self._by_owner[owner] += 1
         self.unused[connection] = monotonic()
 
     def leave(self, connection: Evictable) -> None:
@@ -92,10 +92,10 @@ class Admission:
             return
         owner = self.open.pop(connection)
         if owner is not None:
-            self._held[owner] -= 1
-            if not self._held[owner]:
+            self._by_owner[owner] -= 1
+            if not self._by_owner[owner]:
                 # Or the counter would grow with every address ever seen.
-                del self._held[owner]
+                del self._by_owner[owner]
 
     def _evict(self, owner: str | None = None) -> bool:
         unused, idle = self._oldest(self.unused, owner), self._oldest(self.idle, owner)

@@ -16,7 +16,7 @@ client, the application, a deadline or the server ends the connection, and it ha
 ===================  =============================  =====================  =====================
 
 Three waits have deadlines of their own in every state: a write (``write_timeout``, then the connection is cut), the
-next byte of a body (``body_timeout``, then the client counts as disconnected) and a silent WebSocket
+next byte of a body (``body_timeout``, then the client counts as disconnected) and an idle WebSocket
 (``ping_interval``). States change from top to bottom, except that ``SERVING`` returns to ``WAITING`` or ``HEAD`` for
 the next request.
 
@@ -48,7 +48,7 @@ _LINGER_TIMEOUT: Final = 0.5
 """Seconds in which the rest of a client's data is read and dropped, so that it can read the last response."""
 _NOT_TLS: Final = b"this port speaks HTTPS\n"
 _MAX_PIPELINED_REQUESTS: Final = 16
-"""Requests that may wait behind the present one before reading stops."""
+"""Pipelined requests that may wait behind the current one before reading stops."""
 
 
 ConnectionState = Enum("ConnectionState", "SECURING WAITING HEAD SERVING LINGERING CLOSED")
@@ -94,8 +94,8 @@ class HTTPConnection:
         self._answered: trio.Event | None = None
         self._state = ConnectionState.SECURING
         self._until: float | None = inf
-        """The deadline of the state; ``None`` until the server's next check sets it. Reading the clock after each
-        request would cost as much as the rest of the change of state."""
+        """The deadline of the state; ``None`` until the server's next check sets it. To read the clock after each
+        request would double the cost of a change of state."""
         self._writing_until = inf
         self._body_until = inf
 
@@ -120,7 +120,7 @@ class HTTPConnection:
                 self._answered = trio.Event()
                 await self._answered.wait()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the client's doing; a failed handshake is in the log
+            pass  # caused by the client; a failed handshake is in the log
         finally:
             self._leave()
             self._parser.close()
@@ -180,7 +180,7 @@ class HTTPConnection:
                 await take(data)
 
     async def close(self) -> None:
-        """Close the connection in order, at once. The application may continue for a moment."""
+        """Close the connection cleanly and at once. The application may continue for a moment."""
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
             await self._wire.close()
 
@@ -197,7 +197,7 @@ class HTTPConnection:
         if self._state is not ConnectionState.CLOSED:
             self._state, self._until = ConnectionState.SERVING, inf
         admission = self.engine.admission
-        # Its first request: only then is it still among the unused.
+        # Only a connection without an earlier request is still among the unused.
         if admission.idle.pop(self, None) is None:
             admission.unused.pop(self, None)
 
@@ -273,7 +273,7 @@ class HTTPConnection:
     # For the server
 
     def expire(self, now: float) -> None:
-        """End what has passed its deadline."""
+        """End the wait whose deadline has passed, as the table above says."""
         if now >= self._writing_until:
             self.cut()
         elif now >= self._body_until:
@@ -372,7 +372,7 @@ class HTTPConnection:
 
     def _give_body_up(self) -> None:
         filling = self._filling
-        if isinstance(filling, EngineExchange) and filling.reading is ReadingState.HELD:
+        if isinstance(filling, EngineExchange) and filling.reading is ReadingState.AWAITING_100:
             # The application has not asked for the body, so the client may wait.
             self._body_until = trio.current_time() + self.engine.limits.body_timeout
         elif isinstance(filling, EngineExchange):
@@ -409,7 +409,7 @@ class HTTPConnection:
             self._refused = event
             self.engine.log_refusal(self.client, event)
             if isinstance(self._filling, EngineExchange):
-                # The body of the present request will never be complete.
+                # The body of the current request will never be complete.
                 self._filling.closes = True
                 self._filling.refusal = event.status
                 self._filling.leave()
@@ -417,7 +417,7 @@ class HTTPConnection:
                 self._body_until = inf
 
     def _refuse(self, status: int) -> None:
-        """Answer invalid data."""
+        """Answer invalid data with an error status, and linger."""
         # No other response is being written. The reading task must not wait for a client, so another one writes.
         rest = self._wire.send_now(self.engine.error(status))
         if rest:

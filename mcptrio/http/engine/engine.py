@@ -121,7 +121,7 @@ class HTTPEngine:
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Run a task of a connection. Its exception is logged."""
-        self.nursery.start_soon(self._contained, function, args)
+        self.nursery.start_soon(self._run_guarded, function, args)
 
     async def serve(self, run: Callable[[], Awaitable[None]], client: Any, leave: Callable[[], None]) -> None:
         """Run a connection, and call ``leave`` at its end. Its exception is logged."""
@@ -130,7 +130,7 @@ class HTTPEngine:
                 await run()
             finally:
                 leave()
-        except Exception:  # a fault of ours must not reach the other connections
+        except Exception:  # a bug of ours must not reach the other connections
             self.log_failure(client)
 
     def start(self, serve: Callable[[Any], Awaitable[None]], exchange: Any) -> None:
@@ -177,10 +177,10 @@ class HTTPEngine:
         # A client can cause these lines at will, so there are only a few a minute for one address.
         self._sparing.write(level, self.admission.owner_of(client) or "", message, *args, exc_info=exc_info)
 
-    async def _contained(self, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]) -> None:
+    async def _run_guarded(self, function: Callable[..., Awaitable[object]], args: tuple[Any, ...]) -> None:
         try:
             await function(*args)
-        except Exception:  # a fault of ours must not reach the other connections
+        except Exception:  # a bug of ours must not reach the other connections
             LOG.exception("a task of a connection failed")
 
     async def _work(self, job: _Job) -> None:

@@ -6,24 +6,24 @@ exchange writes one well-formed response, or the connection ends.
 
 The two directions are independent. Each has a state, and no event moves it back:
 
-===========  =====================================================================================================
+================  ====================================================================================================
 ``ReadingState``
-===========  =====================================================================================================
-``HELD``     The client waits for 100 Continue. Reading asks for the body (to ``BODY``). A response also changes to
-             ``BODY``, because 100 Continue must not be sent within it.
-``BODY``     The body arrives.
-``WHOLE``    All of it has arrived, and some may wait for the application.
-``TAKEN``    The application has all of it.
-===========  =====================================================================================================
+================  ====================================================================================================
+``AWAITING_100``  The client waits for 100 Continue. Reading asks for the body (to ``BODY``). A response also changes to
+                  ``BODY``, because 100 Continue must not be sent within it.
+``BODY``          The body arrives.
+``WHOLE``         All of it has arrived, and some may wait for the application.
+``TAKEN``         The application has all of it.
+================  ====================================================================================================
 
-===========  =====================================================================================================
+================  ====================================================================================================
 ``WritingState``
-===========  =====================================================================================================
-``IDLE``     Nothing is written, so :meth:`EngineExchange.refuse` may answer.
-``HEAD``     The head is known and will be sent with the next part, so ``refuse`` may still replace it.
-``BODY``     The head is sent. If the application ends here, the connection is cut.
-``DONE``     The last byte is sent, or is being written. The connection may start the next request.
-===========  =====================================================================================================
+================  ====================================================================================================
+``IDLE``          Nothing is written, so :meth:`EngineExchange.refuse` may answer.
+``HEAD``          The head is known and will be sent with the next part, so ``refuse`` may still replace it.
+``BODY``          The head is sent. If the application ends here, the connection is cut.
+``DONE``          The last byte is sent, or is being written. The connection may start the next request.
+================  ====================================================================================================
 
 Two flags are independent of these. ``is_gone``: the client has disconnected; if it has closed only its half, the
 response continues. ``is_kept_open``: the application has returned, and the response continues until
@@ -59,20 +59,20 @@ _BODILESS: Final = frozenset({204, 304})
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-ReadingState = Enum("ReadingState", "HELD BODY WHOLE TAKEN")
+ReadingState = Enum("ReadingState", "AWAITING_100 BODY WHOLE TAKEN")
 WritingState = Enum("WritingState", "IDLE HEAD BODY DONE")
 
 
 class EngineExchange:
     __slots__ = (
         "_body",
+        "_changed",
         "_chunked",
         "_connection",
         "_headers",
         "_interim",
         "_leave",
         "_left",
-        "_news",
         "_unbroken",
         "began",
         "buffered",
@@ -92,7 +92,7 @@ class EngineExchange:
 
     def __init__(self, connection: HTTPConnection, head: ParsedHead) -> None:
         self.head = head
-        self.reading = ReadingState.HELD if head.expects_continue else ReadingState.BODY
+        self.reading = ReadingState.AWAITING_100 if head.expects_continue else ReadingState.BODY
         self.writing = WritingState.IDLE
         self.buffered = 0
         """Bytes of the body that the application has not taken."""
@@ -115,7 +115,7 @@ class EngineExchange:
         self._body: list[bytes] = []
         self._interim: trio.Event | None = None
         """Set once 100 Continue has been written; a response that begins meanwhile waits for it."""
-        self._news: trio.Event | None = None
+        self._changed: trio.Event | None = None
         self._leave: Callable[[], None] | None = None
         """Called when the client leaves."""
         self._headers: RawHeaders = ()
@@ -141,7 +141,7 @@ class EngineExchange:
     @property
     def is_uploading(self) -> bool:
         """Whether the client still sends the request."""
-        return self.reading is ReadingState.BODY or self.reading is ReadingState.HELD
+        return self.reading is ReadingState.BODY or self.reading is ReadingState.AWAITING_100
 
     @property
     def is_complete(self) -> bool:
@@ -185,7 +185,7 @@ class EngineExchange:
             raise RuntimeError("the response has started already")
         self.writing = WritingState.HEAD
         self.status, self._headers = status, headers
-        if self.reading is ReadingState.HELD:
+        if self.reading is ReadingState.AWAITING_100:
             self.reading = ReadingState.BODY
 
     async def write(self, data: bytes) -> None:
@@ -295,12 +295,12 @@ class EngineExchange:
         while not self._body and self.reading is not ReadingState.WHOLE:
             if self.is_gone or self.writing is WritingState.DONE:
                 return False
-            if self.reading is ReadingState.HELD:
+            if self.reading is ReadingState.AWAITING_100:
                 await self._ask_for_body()
                 continue
-            if self._news is None:
-                self._news = trio.Event()
-            await self._news.wait()
+            if self._changed is None:
+                self._changed = trio.Event()
+            await self._changed.wait()
         return True
 
     async def _ask_for_body(self) -> None:
@@ -313,9 +313,9 @@ class EngineExchange:
             self._interim = None
 
     def _wake(self) -> None:
-        if self._news is not None:
-            self._news.set()
-            self._news = None
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
 
     async def _emit(self, data: bytes) -> bool:
         """Write encoded data, and return whether the client took it."""

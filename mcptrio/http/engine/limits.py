@@ -29,7 +29,7 @@ class ConnectionLimits:
         write_timeout: seconds that one write may take; then the connection is cut.
         tls_timeout: seconds for the TLS handshake.
         message_bytes: bytes of one WebSocket message.
-        ping_interval: seconds of silence after which a WebSocket is pinged, and seconds for the response.
+        ping_interval: seconds without data after which a WebSocket is pinged, and seconds for the response.
     """
 
     connections: int = 10_000

@@ -174,7 +174,7 @@ class _Server:
             for each in listening:
                 # Closed before draining: a load balancer or another process gets the new connections.
                 each.close()
-            # From now on a connection ends with its next response. A silent one stays until `shutdown`.
+            # From now on a connection ends with its next response. An idle one stays until `shutdown`.
             self._engine.is_draining = True
             await ends.shutdown.wait()
             await self._drain(ends.timeout)
@@ -200,7 +200,7 @@ class _Server:
             for connection in tuple(self._connections):
                 try:
                     connection.expire(now)
-                except Exception:  # a fault of ours must not reach the other connections
+                except Exception:  # a bug of ours must not reach the other connections
                     LOG.exception("a connection was closed after an error")
                     connection.cut()
             self._engine.write_logs()
@@ -221,7 +221,7 @@ class _Server:
         # Not async, because each read would pass through its frame.
         try:
             connection = self._connect(accepted)
-        except Exception:  # a fault of ours must not reach the other connections
+        except Exception:  # a bug of ours must not reach the other connections
             self._engine.log_failure(_address(accepted.peer))
             connection = None
         if connection is None:

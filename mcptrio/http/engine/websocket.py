@@ -1,8 +1,9 @@
 """One WebSocket, for ASGI.
 
 The connection makes it for an upgrade request, and the application calls :meth:`WebSocketExchange.receive` and
-:meth:`WebSocketExchange.send`. wsproto has the frames. There is no compression, with which a few bytes could become
-many. Both queues are bounded; when one is full, the connection is not read.
+:meth:`WebSocketExchange.send`. wsproto encodes and decodes the frames. There is no
+compression, because a few compressed bytes could become many. Both queues are bounded; when one is full, the connection
+is not read.
 
 Source: RFC 6455; ASGI 3.0, WebSocket message format and the denial response extension.
 """
@@ -48,7 +49,7 @@ class WebSocketExchange:
     def __init__(self, connection: HTTPConnection, head: ParsedHead) -> None:
         self.head = head
         self.is_complete = False
-        """Whether it has ended properly: with a response or a close frame."""
+        """Whether it has ended with a response or a close frame."""
         self.closes = True
         self.is_gone = False
         self.is_uploading = False
@@ -56,7 +57,7 @@ class WebSocketExchange:
         self.refusal = 0
         self.began = trio.current_time()
         self.is_logged = not connection.engine.access_log.wanted
-        """Whether the access log has its line, or is off."""
+        """Whether its line is in the access log, or the log is off."""
         self.note = ""
         self.status = 0
         self.early = b""
@@ -70,11 +71,11 @@ class WebSocketExchange:
         """The received part of a message; text as UTF-8. One buffer, because a client may send many empty fragments."""
         self._queued = 0
         """Bytes of the messages that wait for the application."""
-        self._news = trio.Event()
+        self._changed = trio.Event()
         self._accepted = trio.Event()
         self._unwritten = bytearray()
         self._written: trio.Event | None = None
-        """Set after the present write; ``None`` if nothing is being written."""
+        """Set when the current write has ended; ``None`` if nothing is being written."""
         self._heard = trio.current_time()
         self._pinged = inf
         self._is_read = True
@@ -94,7 +95,7 @@ class WebSocketExchange:
             await self._take(self._frames, data)
         most = self._connection.engine.limits.message_bytes
         while (len(self._inbox) >= _MAX_QUEUED_MESSAGES or self._queued > most) and not self.is_complete:
-            await self._news.wait()
+            await self._changed.wait()
         self._is_read = True
         self._heard = trio.current_time()
 
@@ -105,7 +106,7 @@ class WebSocketExchange:
             self._disconnect(_ABNORMAL, "")
 
     def look(self, now: float) -> None:
-        """Ping a silent client, and cut one that has not answered a ping."""
+        """Ping an idle client, and cut one that has not answered a ping."""
         interval = self._connection.engine.limits.ping_interval
         # While the application is behind, the client may have answered in data that is not read yet.
         if self._frames is None or self.is_complete or not self._is_read:
@@ -141,7 +142,7 @@ class WebSocketExchange:
     async def receive(self) -> MutableMapping[str, Any]:
         """Return the next event: ``websocket.connect``, then messages, then ``websocket.disconnect``."""
         while not self._inbox:
-            await self._news.wait()
+            await self._changed.wait()
         event = self._inbox.popleft()
         if event["type"] == "websocket.disconnect":
             self._inbox.append(event)  # for every later call
@@ -307,8 +308,8 @@ class WebSocketExchange:
             self._written = None
 
     def _tell(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
+        self._changed.set()
+        self._changed = trio.Event()
 
 
 def _is_key(key: bytes) -> bool:

@@ -82,7 +82,7 @@ class _Request:
         self._is_whole = False
         """Whether all of the body has arrived."""
         self._inbox: deque[_Event] = deque()
-        self._news = trio.Event()
+        self._changed = trio.Event()
         self._room = trio.Event()
         self._writing: trio.CancelScope | None = None
 
@@ -100,7 +100,7 @@ class _Request:
             await self._room.wait()
         self._is_whole = not event.get("more_body", False)
         self._inbox.append(event)
-        self._news.set()
+        self._changed.set()
 
     async def run(self) -> None:
         connection = self._connection
@@ -131,8 +131,8 @@ class _Request:
             if not self._is_whole:
                 waiting.deadline = trio.current_time() + self._connection.engine.limits.body_timeout
             while not self._inbox and not self.is_gone and not self.is_complete:
-                self._news = trio.Event()
-                await self._news.wait()
+                self._changed = trio.Event()
+                await self._changed.wait()
         if waiting.cancelled_caught:
             self.refusal = 408
             self.is_gone = True
@@ -156,7 +156,7 @@ class _Request:
         self._writing = None
         if event["type"] == "http.response.body" and not event.get("more_body", False):
             self.is_complete = True
-            self._news.set()
+            self._changed.set()
 
     async def refuse(self, status: int) -> None:
         """Answer with a status if the application has not begun a response; otherwise the stream is reset."""
@@ -166,7 +166,7 @@ class _Request:
 
     def _leave(self) -> None:
         self.is_gone = True
-        self._news.set()
+        self._changed.set()
         self._room.set()
         if self._writing is not None:
             self._writing.cancel()

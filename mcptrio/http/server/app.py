@@ -142,7 +142,7 @@ class HTTPApp:
         self._endpoint = _Path(_Kind.ENGINE, self._answer, STREAMABLE)
         paths = {path: self._endpoint}
         if legacy is not None:
-            sse = LegacySSE(engine, legacy, self._limits, self._decoder)
+            sse = LegacySSE(engine, legacy, self._decoder, self._sessions.shared)
             paths |= {
                 legacy.stream: _Path(_Kind.ENGINE, sse.open, ("GET",)),
                 legacy.messages: _Path(_Kind.ENGINE, sse.post, ("POST",)),
@@ -165,7 +165,7 @@ class HTTPApp:
         self._leaving = True
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Own what outlives a request: streams of sessions, news from other replicas, expiry. Runs until cancelled."""
+        """Own what outlives a request: session streams, messages from other replicas, expiry. Runs until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keepalives.run)
             if self._stays is not None:
@@ -269,17 +269,17 @@ class HTTPApp:
             await path.serve(exchange, scope, b"", None)
             return
         places = self._open if path.kind is _Kind.ENGINE else self._routed
-        held = places.take(exchange.owner)
-        if held is None:
+        place = places.take(exchange.owner)
+        if place is None:
             await exchange.refuse(self._one_too_many())
             return
         try:
-            await (self._admit if path.kind is _Kind.ENGINE else _let_pass)(path, exchange, scope, held)
+            await (self._admit if path.kind is _Kind.ENGINE else _let_pass)(path, exchange, scope, place)
         finally:
             if exchange.is_kept_open:
-                exchange.on_close = partial(_give_back, places, exchange, held)
+                exchange.on_close = partial(_give_back, places, exchange, place)
             else:
-                _give_back(places, exchange, held)
+                _give_back(places, exchange, place)
 
     def _check(self, path: _Path, exchange: Exchange, scope: Scope) -> HTTPRefusal | None:
         """Check the request before it takes a place. ``None`` accepts it."""
@@ -313,17 +313,17 @@ class HTTPApp:
             Overloaded(f"too many exchanges: the limit is {limit}, and half of it for one client")
         )
 
-    async def _admit(self, path: _Path, exchange: Exchange, scope: Scope, held: Share) -> None:
+    async def _admit(self, path: _Path, exchange: Exchange, scope: Scope, place: Share) -> None:
         """Ask the guard, read the body, and have the engine answer."""
         principal = await self._authorize(path, exchange, scope)
         if isinstance(principal, HTTPRefusal):
             await exchange.refuse(principal)
             return
         # Users behind one proxy share its address; from here on the place counts for the principal.
-        if principal is not None and not self._open.hand_over(held, repr(principal.identity)):
+        if principal is not None and not self._open.hand_over(place, repr(principal.identity)):
             await exchange.refuse(self._one_too_many())
             return
-        exchange.owner = held.owner
+        exchange.owner = place.owner
         try:
             body = b"" if scope["type"] == "websocket" else await exchange.body()
             if isinstance(body, HTTPRefusal):
@@ -359,7 +359,7 @@ class HTTPApp:
             else:
                 incoming = self._decoder.decode(body, exchange.owner)
             exchange.describe(incoming)
-            decision = check_post(exchange.headers, incoming, self._engine.mirrored_parameters)
+            decision = check_post(exchange.headers, incoming, self._engine.param_headers)
         else:
             incoming = None
             decision = check_bodiless(method, exchange.headers)
@@ -411,14 +411,14 @@ async def _pass_on(app: ASGIApp, receive: Receive, send: Send, _exchange: Exchan
     await app(scope, receive, send)
 
 
-async def _let_pass(path: _Path, exchange: Exchange, scope: Scope, _held: Share) -> None:
+async def _let_pass(path: _Path, exchange: Exchange, scope: Scope, _place: Share) -> None:
     await path.serve(exchange, scope, b"", None)
 
 
-def _give_back(places: Shares, exchange: Exchange, held: Share) -> None:
+def _give_back(places: Shares, exchange: Exchange, place: Share) -> None:
     if exchange.stay is not None:
         exchange.stay.over()
-    places.give_back(held)
+    places.give_back(place)
 
 
 async def _say_alive(exchange: Exchange, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Keepalives: finds the exchanges that have been silent for some time.
+"""Keepalives: finds the exchanges that have been idle for some time.
 
 The ASGI entry owns it. One task watches all exchanges, because a deadline for each would cost more than most calls.
 """
@@ -25,15 +25,15 @@ class KeepaliveTarget(Protocol):
 class Keepalives:
     """
     Args:
-        seconds: how long a silence may be; one for each kind.
+        seconds: how long an exchange may be idle; one for each kind.
     """
 
     def __init__(self, engine: Engine, seconds: Iterable[float]) -> None:
         self.writers = StreamScheduler(engine)
-        """Write the streams that silent exchanges have become."""
-        self.silent: dict[float, dict[KeepaliveTarget, float]] = {each: {} for each in seconds}
-        """For each interval: the exchanges to call after so many seconds of silence, with the time of their last sign
-        of life. The oldest come first, so an exchange that has sent something is removed and added again."""
+        """Writes the event streams that idle exchanges have opened."""
+        self.idle: dict[float, dict[KeepaliveTarget, float]] = {each: {} for each in seconds}
+        """For each interval: the exchanges to call after so many idle seconds, with the time of their last
+        output. The oldest come first, so an exchange that has sent something is removed and added again."""
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -42,18 +42,18 @@ class Keepalives:
             while True:
                 now = trio.current_time()
                 # An exchange that begins during this sleep is due later.
-                due = [next(iter(silent.values()), now) + seconds for seconds, silent in self.silent.items()]
+                due = [next(iter(idle.values()), now) + seconds for seconds, idle in self.idle.items()]
                 await trio.sleep_until(min(due))
-                for seconds, silent in self.silent.items():
-                    _look(silent, trio.current_time() - seconds)
+                for seconds, idle in self.idle.items():
+                    _send_due(idle, trio.current_time() - seconds)
 
 
-def _look(silent: dict[KeepaliveTarget, float], before: float) -> None:
-    while silent:
-        exchange, since = next(iter(silent.items()))
+def _send_due(idle: dict[KeepaliveTarget, float], before: float) -> None:
+    while idle:
+        exchange, since = next(iter(idle.items()))
         if since > before:
             # The rest began later.
             return
         # Before the call, which may begin again with a new time.
-        del silent[exchange]
+        del idle[exchange]
         exchange.send_keepalive()

@@ -8,14 +8,14 @@ Source: MCP 2024-11-05, basic/transports, "HTTP with SSE"; WHATWG HTML 9.2 (even
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import inf
 from typing import Final
 
 import trio
 
 from mcptrio.abc import Principal
-from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.errors import ConnectionClosed
 from mcptrio.http.server.exchange import Exchange
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
@@ -69,7 +69,7 @@ class LegacyChannel:
         try:
             with trio.move_on_after(self._first_message_timeout):
                 incoming = await self._arrived.receive()
-                # Later silence is normal: the client may have nothing to ask.
+                # Later the client may be idle: it may have no request to send.
                 self._first_message_timeout = inf
                 return [incoming]
         except trio.ClosedResourceError as error:
@@ -102,39 +102,49 @@ class LegacyChannel:
 
     # The exchanges' side
 
+    @property
+    def owner(self) -> Hashable:
+        """The client that its messages count for."""
+        return self._exchange.owner
+
     def leave(self) -> None:
         """The client has closed the stream, which breaks the channel like a pipe."""
-        self._break(_CLIENT_DISCONNECTED)
+        self.end(_CLIENT_DISCONNECTED)
 
     async def keep_alive(self) -> None:
-        """A comment after each ``keepalive_interval`` seconds of silence, until the client does not read."""
-        silence = self._exchange.limits.keepalive_interval
+        """Send a comment after each ``keepalive_interval`` seconds without output, until the client does not read."""
+        interval = self._exchange.limits.keepalive_interval
         try:
             while True:
-                await trio.sleep_until(self._written + silence)
+                await trio.sleep_until(self._written + interval)
                 if not self._exchange.is_streaming:
                     # Before the endpoint event: a comment now would begin the response without it.
                     self._written = trio.current_time()
                 # An event may have left during the sleep; then the client knows already that we are alive.
-                elif trio.current_time() - self._written >= silence:
+                elif trio.current_time() - self._written >= interval:
                     await self._write(sse.comment())
         except ConnectionClosed as error:
-            self._break(str(error))
+            self.end(str(error))
 
     async def deliver(self, incoming: Incoming) -> None:
         """Hand over the message of a POST, and return when the session has taken it.
 
+        It waits as long as the client reads too slowly. A cancelled call has handed over nothing.
+
         Raises:
-            Overloaded: the session has not taken it in ``body_timeout`` seconds, because the client reads too slowly.
             ConnectionClosed: the session has ended.
         """
         try:
-            with trio.move_on_after(self._exchange.limits.body_timeout):
-                await self._arriving.send(incoming)
-                return
+            await self._arriving.send(incoming)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
             raise ConnectionClosed(self._broken or "the session has ended") from error
-        raise Overloaded("the session is behind: the client does not read its messages")
+
+    def end(self, reason: str) -> None:
+        """Break the channel, which ends the session and its stream."""
+        if self._broken is None:
+            self._broken = reason
+        # Wakes receive() and every POST that waits in deliver().
+        self._arrived.close()
 
     # Private
 
@@ -142,9 +152,3 @@ class LegacyChannel:
         async with self._writing:
             await self._exchange.write(data)
             self._written = trio.current_time()
-
-    def _break(self, reason: str) -> None:
-        if self._broken is None:
-            self._broken = reason
-        # Wakes receive() and every POST that waits in deliver().
-        self._arrived.close()

@@ -2,13 +2,16 @@
 
 The ASGI entry calls it after the usual checks. A GET is a session for as long as it lasts, in the revision that it
 negotiates, and a POST brings one message to it. The id of a session does not authenticate: it is valid only for the
-principal of the stream, with the same scopes. Sessions are not stored and stay in this process.
+principal of the stream, with the same scopes. A session stays in the process with its stream. A POST that reaches
+another replica brings its message there through the stores (:mod:`mcptrio.http.server.legacy_inbox`).
 
 Source: MCP 2024-11-05, basic/transports, "HTTP with SSE".
 """
 
 from __future__ import annotations
 
+import logging
+import re
 import secrets
 from functools import partial
 from typing import Final
@@ -18,24 +21,30 @@ import trio
 from attrs import frozen
 
 from mcptrio.abc import Engine, Principal
-from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
 from mcptrio.http.server.asgi import Scope
 from mcptrio.http.server.decoder import MessageDecoder
 from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.server.legacy_channel import LegacyChannel
-from mcptrio.http.server.limits import HTTPLimits
+from mcptrio.http.server.legacy_inbox import LegacyInbox, belongs_to, put_message
 from mcptrio.http.server.rules import HTTPRefusal
-from mcptrio.protocol.messages import Malformed
+from mcptrio.http.server.session import Shared
+from mcptrio.protocol.messages import Incoming, Malformed
 
 __all__ = ["LegacyPaths", "LegacySSE"]
 
 _ID: Final = "session_id"
 # The id is no credential, but a guess would let another client of the same principal inject messages.
 _ID_BYTES: Final = 32
+_IS_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _CLOSE_TIMEOUT: Final = 1.0
 """Seconds from the client's leaving to the end of the session, whatever it is doing."""
 _MAX_PARAMETERS: Final = 16
 """Query parameters of a POST: ours, and additions of a proxy."""
+_STORE_RETRY_SECONDS: Final = 5.0
+"""Seconds that a client should wait after the store has failed."""
+
+_log = logging.getLogger("mcptrio.http.sessions")
 
 
 @frozen(kw_only=True)
@@ -51,77 +60,137 @@ class LegacyPaths:
     messages: str = "/messages"
 
 
+@frozen
+class _Stream:
+    channel: LegacyChannel
+    inbox: LegacyInbox | None
+    """``None`` if there are no other replicas."""
+
+    async def deliver(self, incoming: Incoming) -> None:
+        """See :meth:`LegacyInbox.deliver`."""
+        await (self.channel if self.inbox is None else self.inbox).deliver(incoming)
+
+
 class LegacySSE:
     """The sessions of this process.
 
     Args:
         decoder: decodes the messages of POSTs.
+        shared: the stores, and the connection to the other replicas.
     """
 
-    def __init__(self, engine: Engine, paths: LegacyPaths, limits: HTTPLimits, decoder: MessageDecoder) -> None:
+    def __init__(self, engine: Engine, paths: LegacyPaths, decoder: MessageDecoder, shared: Shared) -> None:
         self._engine = engine
         self._paths = paths
         self._decoder = decoder
-        self._most = max(1, limits.streams // 2)
+        self._shared = shared
+        self._most = max(1, shared.limits.streams // 2)
         """A stream takes one of the places that all exchanges share; the rest is left for the POSTs."""
-        self._channels: dict[str, LegacyChannel] = {}
+        self._streams: dict[str, _Stream] = {}
 
     async def open(self, exchange: Exchange, scope: Scope, _body: bytes, principal: Principal | None) -> None:
         """Serve a GET: a session, until either side ends it.
 
         Raises:
-            Overloaded: there are too many, or the server is stopping. Nothing has been sent.
+            Overloaded: there are too many, the server is stopping, or the store does not work. Nothing has been sent.
         """
         # Nothing was sent, so a load balancer can try another server.
         if self._engine.draining:
             raise Overloaded("the server is stopping")
-        if len(self._channels) >= self._most:
+        if len(self._streams) >= self._most:
             raise Overloaded(f"too many SSE sessions: the limit is {self._most}", retry_after=10.0)
         id = secrets.token_urlsafe(_ID_BYTES)
         channel = LegacyChannel(exchange, self._endpoint(scope, id), principal)
-        refused = Overloaded("the server is stopping")
+        inbox = LegacyInbox(id, channel, self._shared, self._decoder) if self._shared.replicas.exist else None
         # Before the endpoint event: the first POST may arrive as soon as the client has read it.
-        self._channels[id] = channel
+        self._streams[id] = _Stream(channel, inbox)
         try:
-            async with trio.open_nursery() as nursery:
-
-                def leave() -> None:
-                    """End the session's requests. A request that does not end in time is cancelled."""
-                    channel.leave()
-                    nursery.cancel_scope.deadline = trio.current_time() + _CLOSE_TIMEOUT
-
-                nursery.start_soon(channel.keep_alive)
-                exchange.stays(nursery.cancel_scope.cancel)
+            if inbox is not None:
                 try:
-                    await exchange.while_connected(partial(self._engine.serve, channel, principal=principal), leave)
-                except Overloaded as error:
-                    # Out of the nursery, which would wrap it into a group.
-                    refused = error
-                # Ends the keepalive task; the session itself is over.
-                nursery.cancel_scope.cancel()
+                    await inbox.open()
+                except StoreFailed as error:
+                    raise _unavailable(error) from error
+            await self._serve(exchange, channel, inbox)
         finally:
-            del self._channels[id]
+            del self._streams[id]
+            if inbox is not None:
+                await inbox.close()  # noqa: ASYNC102 - shields what it does, and has its own deadline
+
+    async def _serve(self, exchange: Exchange, channel: LegacyChannel, inbox: LegacyInbox | None) -> None:
+        refused = Overloaded("the server is stopping")
+        async with trio.open_nursery() as nursery:
+
+            def leave() -> None:
+                """End the session's requests. A request that does not end in time is cancelled."""
+                channel.leave()
+                nursery.cancel_scope.deadline = trio.current_time() + _CLOSE_TIMEOUT
+
+            nursery.start_soon(channel.keep_alive)
+            if inbox is not None:
+                nursery.start_soon(inbox.run)
+            exchange.stays(nursery.cancel_scope.cancel)
+            serve = partial(self._engine.serve, channel, principal=channel.principal)
+            try:
+                await exchange.while_connected(serve, leave)
+            except Overloaded as error:
+                # Out of the nursery, which would wrap it into a group.
+                refused = error
+            # Ends the keepalive and the inbox; the session itself is over.
+            nursery.cancel_scope.cancel()
         # Without a first byte, the engine has refused the session, and a refusal can still be sent.
         if not (exchange.is_streaming or exchange.is_gone):
             raise refused
 
     async def post(self, exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None) -> None:
-        """Serve a POST: 202 when the session has taken the message.
+        """Serve a POST: 202 when the session has taken the message, or the store has it for another replica.
 
         Raises:
-            Overloaded: the session takes nothing at the moment.
+            Overloaded: the session takes nothing at the moment, or the store does not work. Nothing has happened.
         """
-        channel = self._channels.get(_id_in(scope))
-        # The same answer in both cases: it must not show which ids exist.
-        if channel is None or channel.principal != principal:
+        id = _id_in(scope)
+        try:
+            stream = self._streams.get(id)
+            if not await self._is_open(id, stream, principal):
+                # The same answer in all cases: it must not show which ids exist.
+                await exchange.refuse(_UNKNOWN)
+                return
+            incoming = self._decoder.decode(body, exchange.owner)
+            if isinstance(incoming, Malformed):
+                await exchange.refuse(HTTPRefusal(400, incoming.reply))
+            elif stream is None:
+                await self._put(exchange, id, body)
+            else:
+                await self._deliver(exchange, stream, incoming)
+        except StoreFailed as error:
+            raise _unavailable(error) from error
+
+    async def _is_open(self, id: str, stream: _Stream | None, principal: Principal | None) -> bool:
+        """Return whether the session exists, here or elsewhere, and is that of the principal."""
+        if stream is not None:
+            return stream.channel.principal == principal
+        # The store need not be asked about other text.
+        is_elsewhere = self._shared.replicas.exist and _IS_ID.fullmatch(id) is not None
+        return is_elsewhere and await belongs_to(self._shared, id, principal)
+
+    async def _deliver(self, exchange: Exchange, stream: _Stream, incoming: Incoming) -> None:
+        try:
+            with trio.move_on_after(exchange.limits.body_timeout) as deadline:
+                await stream.deliver(incoming)
+        except ConnectionClosed:
             await exchange.refuse(_UNKNOWN)
             return
-        incoming = self._decoder.decode(body, exchange.owner)
-        if isinstance(incoming, Malformed):
-            await exchange.refuse(HTTPRefusal(400, incoming.reply))
-            return
+        if deadline.cancelled_caught:
+            raise Overloaded("the session is behind: the client does not read its messages")
+        await exchange.respond(202)
+
+    async def _put(self, exchange: Exchange, id: str, message: bytes) -> None:
+        """Store the message for the replica with the stream."""
         try:
-            await channel.deliver(incoming)
+            await put_message(self._shared, id, message)
+        except StoreFailed as error:
+            _log.error("%s", error)
+            # A 503 would promise that nothing has happened, and the client would send it again.
+            await exchange.refuse(_UNCERTAIN)
         except ConnectionClosed:
             await exchange.refuse(_UNKNOWN)
         else:
@@ -135,6 +204,12 @@ class LegacySSE:
 
 
 _UNKNOWN: Final = HTTPRefusal.because(404, "no such session; start again with a GET of the stream")
+_UNCERTAIN: Final = HTTPRefusal.because(504, "the store has failed; whether the session gets the message is not known")
+
+
+def _unavailable(error: StoreFailed) -> Overloaded:
+    _log.error("%s", error)
+    return Overloaded("sessions cannot be kept at the moment", retry_after=_STORE_RETRY_SECONDS)
 
 
 def _id_in(scope: Scope) -> str:

@@ -36,7 +36,7 @@ class HTTPLimits:
             for ``streams``), on average over 60 seconds. Further ones get 429; over WebSocket they wait. 0: no limit.
         shutdown_delay: seconds for which a stopping server still accepts connections, while ``/readyz`` returns 503, so
             that load balancers notice.
-        keepalive_interval: seconds of silence after which a response becomes a stream, and a stream sends a comment.
+        keepalive_interval: idle seconds after which a response becomes a stream, and a stream sends a comment.
         stream_delay: seconds after which a call of a session becomes a resumable stream, if its revision has priming
             events: long enough for quick responses to stay plain JSON, short enough to survive a broken connection.
         retry_delay: seconds that a client should wait before it resumes a stream.

@@ -136,7 +136,7 @@ class Stays:
                     await self._sooner.wait()
 
     async def _look(self, stay: Stay) -> None:
-        await self._engine.contained(partial(self._judge, stay), "verifying the token of an open connection")
+        await self._engine.run_guarded(partial(self._judge, stay), "verifying the token of an open connection")
         # _judge() has refused it, or has failed: fail closed.
         if not stay.is_kept:
             stay.end()

@@ -1,7 +1,7 @@
 """Messages between the local parts of one session on several replicas.
 
 The sessions use it. A message only says where to look: the record, the inbox and the events are in the stores. So a
-lost message costs a delay, until the next request of the session or the next sweep. After a lost ``resumed``, a client
+lost message costs a delay, until the next request of the session or the next expiry. After a lost ``resumed``, a client
 that reads one stream on two connections may get an event on both.
 """
 

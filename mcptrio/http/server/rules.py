@@ -208,19 +208,19 @@ def check_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes
 
 
 def check_post(
-    headers: Headers, incoming: Incoming, mirrored: Callable[[str], Mapping[str, tuple[str, ...]]]
+    headers: Headers, incoming: Incoming, param_headers: Callable[[str], Mapping[str, tuple[str, ...]]]
 ) -> Decision:
     """Decide about a POST.
 
     Args:
-        mirrored: the engine's ``mirrored_parameters``.
+        param_headers: returns the parameter headers of a tool; the engine's ``param_headers``.
     """
     if isinstance(incoming, Malformed):
         return HTTPRefusal(400, incoming.reply)
     modern = headers.get(VERSION) in MODERN_VERSIONS
     if isinstance(incoming, Request):
         if modern or (incoming.params and "_meta" in incoming.params and Envelope.present(incoming.params)):
-            return _check_request(headers, incoming, mirrored)
+            return _check_request(headers, incoming, param_headers)
         if incoming.method == "initialize":
             # A second initialize in a session is an error; without this check it would make a new session.
             if SESSION_ID in headers:
@@ -271,7 +271,7 @@ def _check_headers(headers: Headers, header_bytes: int) -> HTTPRefusal | None:
 
 
 def _check_request(
-    headers: Headers, request: Request, mirrored: Callable[[str], Mapping[str, tuple[str, ...]]]
+    headers: Headers, request: Request, param_headers: Callable[[str], Mapping[str, tuple[str, ...]]]
 ) -> Decision:
     try:
         params = request.params or {}
@@ -284,7 +284,7 @@ def _check_request(
             check_method(headers, request)
         if request.method == "tools/call" and headers.get(VERSION) in MODERN_VERSIONS:
             tool = params.get("name")
-            if isinstance(tool, str) and (paths := mirrored(tool)):
+            if isinstance(tool, str) and (paths := param_headers(tool)):
                 check_parameters(headers, params.get("arguments"), paths)
     except (InvalidParams, HeaderMismatch) as error:
         return HTTPRefusal(400, ErrorResponse.of(request.id, error))

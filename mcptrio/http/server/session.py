@@ -1,7 +1,7 @@
-"""The local part of one handshake session over HTTP: its streams, and what it must know of other replicas.
+"""One handshake session over HTTP in this process: its streams, and its messages to other replicas.
 
 :mod:`mcptrio.http.server.sessions` makes it, and the exchanges of the session use it. The record is in the session
-store, and messages are in the event store, so nothing here must survive the process.
+store and messages are in the event store, so the session survives this process.
 
 Source: MCP 2025-11-25, basic/transports, "Streamable HTTP".
 """
@@ -61,7 +61,7 @@ class _Nowhere:
     async def send(self, message: Item) -> None:
         raise ConnectionClosed("the message cannot be sent: nothing was asked")
 
-    def offer(self, message: Notification, key: object) -> None:
+    def send_latest(self, message: Notification, key: object) -> None:
         pass
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class WaitingReply(Protocol):
     """The reply to a POST whose form is not known yet."""
 
     def abort(self) -> None:
-        """Accept nothing more and drop what is queued. Does not block."""
+        """Accept no more messages, and drop the queued ones. Does not block."""
         ...
 
 
@@ -100,7 +100,7 @@ class HTTPSession:
         """Open HTTP exchanges of the session."""
         self.used = trio.current_time()
         self.touched = self.used
-        """When the store was last told that the session is in use."""
+        """Trio clock time at which the store last noted that the session is in use."""
         self.ended = False
         self.keepalives = shared.keepalives
         self._shared = shared
@@ -124,7 +124,7 @@ class HTTPSession:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing would be lost if the local part ended now: nothing runs, and the record is stored."""
+        """Whether the local part can end without a loss: nothing runs, and the record is stored."""
         return not (self.peer.busy or self.exchanges or self.streams or self.waiting or self._is_changed)
 
     @property
@@ -187,7 +187,7 @@ class HTTPSession:
         Raises:
             StoreFailed: the record, which names the stream, could not be stored.
         """
-        # Between two streams, notifications reach none: the writer of the earlier one may have ended long before.
+        # Notifications between two streams are lost: the writer of the earlier stream may have ended long before.
         has_missed = is_continued or self.get_stream is not None or self._named_get_stream != ""
         if self.get_stream is None:
             self.get_stream = self.open_stream(GET_STREAM_PREFIX)
@@ -229,14 +229,14 @@ class HTTPSession:
         # False if an answer or a cancellation belongs to no request here: another replica may have it.
         known = self.peer.receive(incoming, outlet)
         if isinstance(incoming, Notification):
-            # Before the client gets its 202. The client may send a notification again.
+            # Stored before the client gets its 202: if storing fails, the client can send the notification again.
             await self.save()
         else:
             await self.try_to_save()
         if self._shared.replicas.exist and (not known or isinstance(incoming, Batch)):
             for message in messages_of(incoming):
                 if is_for_any_replica(message):
-                    # Before the client gets its 202: what was accepted must not be lost.
+                    # Stored before the client gets its 202: an accepted message must not be lost.
                     await self._shared.events.put(self.id, encode(message))
 
     async def save(self) -> None:
@@ -251,10 +251,10 @@ class HTTPSession:
             assert record is not None
             stored = await self._shared.store.save(record)
             if stored is not None:
-                # A newer one of another replica may have been loaded meanwhile; it contains this change.
+                # A newer record of another replica may have been loaded meanwhile; it contains this change.
                 if self.saved is None or stored.generation > self.saved.generation:
                     self.saved = stored
-                    # What the engine has changed meanwhile is a change of the stored record now.
+                    # A change of the engine during the write is now a change of the stored record.
                     self.peer.refresh(merge_records(self.peer.record or record, base=record, theirs=stored))
                 self._shared.replicas.tell(self.id, Notice.RECORD, str(stored.generation))
             else:
@@ -262,14 +262,14 @@ class HTTPSession:
                 await self._load()
 
     async def try_to_save(self) -> None:
-        """Store the record, and log a failure: the change has already happened, and the sweep tries again."""
+        """Store the record, and log a failure: the change has already happened, and the next expiry tries again."""
         try:
             await self.save()
         except StoreFailed as error:
             _log.error("a session could not be saved: %s", error)
 
     def refresh(self, stored: SessionRecord) -> None:
-        """Take over what another replica has stored. Changes that are not stored yet are kept."""
+        """Take over the record that another replica has stored. Changes that are not stored yet are kept."""
         mine, base = self.peer.record, self.saved
         if mine is None or base is None or stored.generation <= base.generation:
             return
@@ -282,7 +282,7 @@ class HTTPSession:
             self._shared.start_soon(self._listen_again)
 
     def follow(self) -> None:
-        """Hear the other replicas until the session ends here."""
+        """Receive messages of the other replicas until the session ends here."""
         self._unfollow = self._shared.replicas.follow(self.id, self._hear)
 
     async def look_for_messages(self) -> None:
@@ -301,7 +301,7 @@ class HTTPSession:
                     self.peer.receive(message, NOWHERE)
 
     def end(self, reason: str) -> None:
-        """Forget the local part."""
+        """End the local part; the stores keep the session."""
         if not self.ended:
             self.ended = True
             self.peer.end(reason)
@@ -352,7 +352,7 @@ class HTTPSession:
                 if Notice.INBOX in notices:
                     await self.look_for_messages()
         except StoreFailed as error:
-            # The next request or the next sweep looks again.
+            # The next request or the next expiry looks again.
             _log.error("a session could not be looked up: %s", error)
         finally:
             self._is_looking = False

@@ -6,8 +6,8 @@ event store. Readers, each the response of one HTTP request, write events from t
 another one, here or on another replica, continues after its last event. A wake-up only makes readers look into the
 store, so a lost one costs a delay but no message.
 
-Every request gets a response, whatever happens to the handler: with the first event, the store gets a *fallback event*,
-which it appends if the stream's writer dies.
+Every request gets a response, even if the process dies: with the first event, the store receives a *fallback event*,
+which it appends if the writer of the stream dies.
 
 Source: MCP 2025-11-25, basic/transports, "Resumability and Redelivery"; SEP-1699.
 """
@@ -30,14 +30,14 @@ from mcptrio.protocol.messages import Batch, ErrorResponse, Message, Notificatio
 __all__ = ["SessionStream", "StreamReader", "StreamSignals"]
 
 _MAX_OUTBOX_ITEMS: Final = 256
-"""Messages that may wait for the pump; then the handler waits."""
+"""Messages that may wait for the pump; a handler that sends more waits."""
 _APPEND_BYTES: Final = 64 * 1024
 """Bytes of messages after which they are stored before more are encoded."""
 _LOST: Final = (
     "the server stopped, was started again, or could not keep the answer;"
     " whether the request was carried out is not known"
 )
-"""The answer to a request that has none."""
+"""The text of the error for a request that has no response."""
 
 
 class StreamSignals:
@@ -94,7 +94,7 @@ class SessionStream:
         self.outbox = Outbox(_MAX_OUTBOX_ITEMS)
         self.sends_priming_event = sends_priming_event
         self.readers: list[StreamReader] = []
-        """The newest last; only it gets events."""
+        """The newest reader is last, and only it gets events."""
         self.cursor: str | None = None
         """The last event that was written to any reader."""
         self.unread_since = trio.current_time()
@@ -108,7 +108,7 @@ class SessionStream:
         self._unanswered = _requests(asked)
         """The requests without a response yet; the fallback event contains an error for each."""
         self._fallback_stored = False
-        """Whether the store has the fallback event for the present ``_unanswered``."""
+        """Whether the store has the fallback event for the current ``_unanswered``."""
         self._batched = isinstance(asked, Batch)
         self._left = expected
         """Responses that are not stored yet."""
@@ -117,8 +117,8 @@ class SessionStream:
     async def send(self, message: Message | Sequence[Message]) -> None:
         await self.outbox.send(message)
 
-    def offer(self, message: Notification, key: object) -> None:
-        self.outbox.offer(message, key)
+    def send_latest(self, message: Notification, key: object) -> None:
+        self.outbox.send_latest(message, key)
 
     def close(self) -> None:
         self.outbox.close()
@@ -138,7 +138,7 @@ class SessionStream:
         return True
 
     def send_keepalive(self) -> None:
-        """Stop waiting for the first message: the response becomes a stream without it."""
+        """Begin the event stream of the response before the first message."""
         self.outbox.wake_reader()
 
     async def send_priming_event(self) -> None:
@@ -194,7 +194,7 @@ class SessionStream:
         """Complete a stream that the pump has left incomplete, with the fallback event.
 
         Raises:
-            StoreFailed: it is not possible now. The store does it later.
+            StoreFailed: the store is unavailable. It appends the fallback event itself later.
         """
         if self.broken:
             await self._store.settle(self._session, self.id)
@@ -217,7 +217,7 @@ class SessionStream:
         return events, False
 
     async def _append(self, events: Sequence[bytes], *, last: bool) -> None:
-        # The store appends the will if this process dies, so every request is answered in the end.
+        # The store appends the fallback event if this process dies, so every request gets a response.
         will = None if self._fallback_stored or last else self._fallback_event()
         self._fallback_stored = True
         await self._store.append(self._session, self.id, *events, last=last, will=will)
@@ -227,7 +227,7 @@ class SessionStream:
         self._wakes.wake(self.id)
 
     def _settled_by(self, item: Item) -> int:
-        """Return the number of responses in it, and note which requests they answer."""
+        """Return the number of responses in a message, and note which requests they answer."""
         responses = _responses(item)
         for response in responses:
             if response.id in self._unanswered:
@@ -272,7 +272,7 @@ class SessionStream:
             reader.is_superseded = True
         self.wake()
 
-    def news(self) -> trio.Event:
+    def next_change(self) -> trio.Event:
         return self._wakes.next(self.id)
 
     def wake(self) -> None:
@@ -303,7 +303,7 @@ class StreamReader:
         stream.wake()
 
     def dismiss(self) -> None:
-        """End it, as if another reader had replaced it."""
+        """End this reader, as if another one had replaced it."""
         self.is_superseded = True
         self.stream.wake()
 
@@ -314,17 +314,17 @@ class StreamReader:
         self.stream.wake()
 
     async def run(self) -> bool:
-        """Write events until the stream is complete, is released, is over, or another reader has replaced this one.
+        """Write events until the stream is complete, closes for a resumption, has ended, or has a newer reader.
 
         Returns:
-            Whether it is complete, and all of it is written.
+            Whether the stream is complete and all of its events are written.
 
         Raises:
             ConnectionClosed: the client does not read.
         """
         stream = self.stream
         while not (self.is_superseded or stream.over):
-            news = stream.news()
+            changed = stream.next_change()
             events: list[StoredEvent] = []
             if stream.readers[-1] is self:
                 found = await stream.after(stream.cursor)
@@ -346,14 +346,14 @@ class StreamReader:
                 if complete:
                     return True
             if not events:
-                with trio.move_on_after(self._exchange.limits.keepalive_interval) as silence:
-                    await news.wait()
-                if silence.cancelled_caught:
+                with trio.move_on_after(self._exchange.limits.keepalive_interval) as waiting:
+                    await changed.wait()
+                if waiting.cancelled_caught:
                     await self._exchange.write()
         return False
 
     async def _release(self, events: Sequence[StoredEvent]) -> None:
-        """End the response after at least one id, without which the client could not reconnect for the rest."""
+        """End the response after at least one event with an id: the client needs an id to reconnect for the rest."""
         stream = self.stream
         stream.closing_for_resume = False
         first = events[:1] if stream.cursor is None else ()

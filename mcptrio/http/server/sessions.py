@@ -56,7 +56,7 @@ class Sessions:
         self._limits = limits
         self._engine = engine
         self._replicas = Replicas(bus)
-        self._shared = Shared(
+        self.shared = Shared(
             store=store,
             events=events,
             replicas=self._replicas,
@@ -64,6 +64,7 @@ class Sessions:
             keepalives=keepalives,
             start_soon=self._start_soon,
         )
+        """Also for the sessions of HTTP with SSE."""
         self._here: OrderedDict[str, HTTPSession] = OrderedDict()
         """The least recently used first."""
         self._expired: dict[str, None] = {}
@@ -77,7 +78,7 @@ class Sessions:
                 task_status.started()
                 while True:
                     await trio.sleep(_EXPIRY_INTERVAL)
-                    await self._engine.contained(self._sweep, "looking for idle sessions")
+                    await self._engine.run_guarded(self._expire_idle, "looking for idle sessions")
         finally:
             self._nursery = None
             for session in tuple(self._here.values()):
@@ -91,7 +92,7 @@ class Sessions:
             Overloaded: the engine has too many sessions.
         """
         self._check_running()
-        return HTTPSession(self._shared, self._open_peer(principal, None), None)
+        return HTTPSession(self.shared, self._open_peer(principal, None), None)
 
     async def keep(self, session: HTTPSession) -> None:
         """Store a session whose ``initialize`` has succeeded.
@@ -127,7 +128,7 @@ class Sessions:
         if session is not None and session.peer.ended:
             session.end("its local part has ended")
         if session is None or session.ended:
-            session = HTTPSession(self._shared, self._open_peer(principal, record), record)
+            session = HTTPSession(self.shared, self._open_peer(principal, record), record)
             self._enter(session)
         elif record is not session.saved:
             session.refresh(record)
@@ -167,7 +168,7 @@ class Sessions:
 
     def _start_soon(self, function: Callable[..., Awaitable[object]], *args: Any) -> None:
         work = partial(function, *args)
-        self._check_running().start_soon(self._engine.contained, work, "a task of an HTTP session")
+        self._check_running().start_soon(self._engine.run_guarded, work, "a task of an HTTP session")
 
     def _check_running(self) -> trio.Nursery:
         if self._nursery is None:
@@ -185,7 +186,7 @@ class Sessions:
         self._release(session, reason)
         await self.events.drop(session.id)
 
-    async def _sweep(self) -> None:
+    async def _expire_idle(self) -> None:
         now = trio.current_time()
         for session in tuple(self._here.values()):
             if session.ended:

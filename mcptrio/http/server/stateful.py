@@ -162,7 +162,7 @@ async def _deliver(
 class _Reply:
     """The sink of a POST until the form of the response is known: keeps the answer if it is the first message.
 
-    Anything else, and a silence for too long, opens a stream.
+    Any other message, or no message within the interval, opens a stream.
     """
 
     __slots__ = ("_asked", "_expected", "_is_closed", "_session", "answer", "arrived", "stream")
@@ -188,9 +188,9 @@ class _Reply:
         else:
             await self.open().send(message)
 
-    def offer(self, message: Notification, key: object) -> None:
+    def send_latest(self, message: Notification, key: object) -> None:
         if self.stream is not None or not (self._is_closed or self.answer is not None):
-            self.open().offer(message, key)
+            self.open().send_latest(message, key)
 
     def close(self) -> None:
         self._is_closed = True
@@ -236,14 +236,14 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
     limits = exchange.limits
     # Only a stream with priming events can be resumed, so only then is an early stream worth it.
     is_early = exchange.takes_events and _sends_priming_events(session)
-    silent = session.keepalives.silent[limits.stream_delay if is_early else limits.keepalive_interval]
+    idle = session.keepalives.idle[limits.stream_delay if is_early else limits.keepalive_interval]
 
     async def wait() -> None:
-        silent[reply] = trio.current_time()
+        idle[reply] = trio.current_time()
         try:
             await reply.arrived.wait()
         finally:
-            silent.pop(reply, None)
+            idle.pop(reply, None)
 
     await exchange.while_connected(wait, reply.arrived.set)
     if exchange.is_gone:

@@ -1,7 +1,7 @@
 """A message of a per-request revision, from the engine to the response.
 
 The ASGI entry calls it. The first message decides the form of the response. A final response alone is plain JSON, and
-an error has its own status. Any other message, or silence for too long, makes it an event stream. If the client closes
+an error has its own status. Any other message, or none in time, makes it an event stream. If the client closes
 the response, the request is cancelled.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Sending Messages"; basic/patterns/cancellation.
@@ -46,7 +46,7 @@ async def answer(
 
     async def work() -> None:
         nonlocal overloaded, stands
-        reply.silent[reply] = trio.current_time()
+        reply.idle[reply] = trio.current_time()
         try:
             stands = await engine.answer(
                 message,
@@ -89,7 +89,7 @@ async def answer(
 class _Reply:
     """The sink of one request: keeps the first message until the form of the response is known.
 
-    The stream writers write a stream, and no task exists while it is silent: ``_writing`` is set when something is
+    The stream writers write a stream, and no task exists while it is idle: ``_writing`` is set when something is
     queued.
     """
 
@@ -102,15 +102,15 @@ class _Reply:
         "_writers",
         "_writing",
         "final",
-        "silent",
+        "idle",
         "written",
     )
 
     def __init__(self, exchange: Exchange, keepalives: Keepalives) -> None:
         self._exchange = exchange
         self._writers = keepalives.writers
-        self.silent = keepalives.silent[exchange.limits.keepalive_interval]
-        """The exchanges that get a keepalive after some silence, with the time of its beginning."""
+        self.idle = keepalives.idle[exchange.limits.keepalive_interval]
+        """The exchanges that get a keepalive when they have been idle, with the time since which they are."""
         self._outbox: Outbox | None = None
         self._closed = False
         self._cancel: Callable[[str], None] | None = None
@@ -150,13 +150,13 @@ class _Reply:
         if not self._writing and len(self._outbox):
             self._wake()
 
-    def offer(self, message: Notification, key: object) -> None:
+    def send_latest(self, message: Notification, key: object) -> None:
         if self._closed or self.final is not None or not self._exchange.takes_events:
             return
         if self._outbox is None:
             self._begin()
         assert self._outbox is not None
-        self._outbox.offer(message, key)
+        self._outbox.send_latest(message, key)
         if not self._writing and len(self._outbox):
             self._wake()
 
@@ -166,7 +166,7 @@ class _Reply:
         self._closed = True
         # Breaks a reference cycle: the function holds the request, which holds this sink.
         self._cancel = None
-        self.silent.pop(self, None)
+        self.idle.pop(self, None)
         if self._outbox is not None:
             self._outbox.close()
             if not self._writing:
@@ -268,9 +268,9 @@ class _Reply:
         if self._closed:
             self._finish()
         else:
-            # Something has just been written, so the silence begins again, after that of all others.
-            self.silent.pop(self, None)
-            self.silent[self] = trio.current_time()
+            # Something has just been written, so it is the last one to become due.
+            self.idle.pop(self, None)
+            self.idle[self] = trio.current_time()
 
     def _finish(self) -> None:
         """Mark the stream as written. The waiting task ends the response; without one, this does."""

@@ -2,7 +2,7 @@
 
 It serves the streams of revisions without sessions. :mod:`mcptrio.http.server.keepalives` owns it, and streams with new
 messages call it. Messages between two turns of the
-task go out in one write. A silent stream has no task, and no stream waits for the client of another.
+task go out in one write. An idle stream has no task, and no stream waits for the client of another.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StreamScheduler:
 
     def start_soon(self, write: Callable[[], Awaitable[None]]) -> None:
         """Run a write that has to wait for its client."""
-        self._check_running().start_soon(self._engine.contained, write, "writing a stream")
+        self._check_running().start_soon(self._engine.run_guarded, write, "writing a stream")
 
     async def run(self) -> None:
         """Write streams until cancelled."""
@@ -67,7 +67,7 @@ class StreamScheduler:
                 while True:
                     while not self._due:
                         await self._arrived.park()
-                    await self._engine.contained(self._write, "writing streams")
+                    await self._engine.run_guarded(self._write, "writing streams")
         finally:
             self._nursery = None
             self._ended = True

@@ -151,16 +151,16 @@ class WebSocketServerChannel:
         self._broken = reason
         shown = reason.encode()[:_MAX_REASON_BYTES].decode(errors="ignore")
         with suppress(OSError):
-            with trio.move_on_after(CLOSE_TIMEOUT, shield=True) as patience:
+            with trio.move_on_after(CLOSE_TIMEOUT, shield=True) as scope:
                 await self._send({"type": "websocket.close", "code": int(code), "reason": shown})
-            with trio.move_on_after(0.0 if patience.cancelled_caught else CLOSE_TIMEOUT):
+            with trio.move_on_after(0.0 if scope.cancelled_caught else CLOSE_TIMEOUT):
                 while (await self._receive())["type"] != "websocket.disconnect":
                     pass  # messages that were on their way when we closed
 
     async def _write(self, events: Iterable[MutableMapping[str, Any]]) -> None:
         if self._broken is not None:
             raise ConnectionClosed(self._broken)
-        with trio.move_on_after(self._write_timeout) as patience:
+        with trio.move_on_after(self._write_timeout) as scope:
             for event in events:
                 # Reset after the write: if it is cancelled within a frame, nothing can follow the half frame.
                 self._broken = "the connection ends in the middle of a message"
@@ -170,8 +170,8 @@ class WebSocketServerChannel:
                     self._broken = f"the client has disconnected: {error}"
                     raise ConnectionClosed(self._broken) from error
                 self._broken = None
-                patience.deadline = trio.current_time() + self._write_timeout
-        if patience.cancelled_caught:
+                scope.deadline = trio.current_time() + self._write_timeout
+        if scope.cancelled_caught:
             self._broken = f"the client has read nothing for {self._write_timeout:g} s"
             raise ConnectionClosed(self._broken)
 

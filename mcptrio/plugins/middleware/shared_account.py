@@ -1,7 +1,7 @@
 """The account of one caller over all replicas: its rate and its quotas for longer times, in the shared store.
 
-:mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller if the server shares its stores. It needs no memory
-but the last refusal: the store has the counters.
+:mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller if the server shares its stores. The store
+has the counters; this process keeps the last refusal, and counters of its own for failures of the store.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class SharedAccount:
         self._name = name
         self._quotas = quotas
         self._refused: _Refused | None = None
-        self._local: Account | None = None
-        """Counts on this replica while the store fails."""
+        self._local: tuple[int, Account] | None = None
+        """The number of replicas, and the part of the limits that this one has while the store fails."""
 
     async def spend(self, cost: int) -> None:
         """Count a request.
@@ -85,7 +85,6 @@ class SharedAccount:
             if taken > 0:
                 self._refused = _Refused(limit, cost, trio.current_time() + taken)
                 raise _error(limit, taken)
-        self._local = None
 
     # Private
 
@@ -105,16 +104,17 @@ class SharedAccount:
                 yield _Limit(window, count, seconds * cost, count // cost, used_up)
 
     def _spend_here(self, cost: int) -> None:
-        if self._local is None:
-            allowance, replicas = self._allowance, self._quotas.replicas
-            self._local = Account(
-                Allowance(
-                    per_second=allowance.per_second / replicas,
-                    burst=max(1, allowance.burst // replicas),
-                    quotas={window: max(1, count // replicas) for window, count in allowance.quotas.items()},
-                )
+        allowance, replicas = self._allowance, self._quotas.replicas
+        # Kept while the store works. A store that fails every few seconds would otherwise give a full burst each time,
+        # and a full quota of the day.
+        if self._local is None or self._local[0] != replicas:
+            part = Allowance(
+                per_second=allowance.per_second / replicas,
+                burst=max(1, allowance.burst // replicas),
+                quotas={window: max(1, count // replicas) for window, count in allowance.quotas.items()},
             )
-        self._local.spend(cost)
+            self._local = replicas, Account(part)
+        self._local[1].spend(cost)
 
 
 def _error(limit: _Limit, wait: float) -> RateLimited:

@@ -31,6 +31,7 @@ class SharedQuotas:
         self._server = server
         self._retry_at: float | None = None
         """Trio time of the next attempt after a failure; ``None`` while the store works."""
+        self._replicas = 1
 
     @property
     def exist(self) -> bool:
@@ -39,7 +40,8 @@ class SharedQuotas:
 
     @property
     def replicas(self) -> int:
-        return self._server.replicas
+        """The replicas that share the limits while the store fails: as many as there were when it failed."""
+        return self._replicas
 
     async def take(self, name: str, *, count: int, seconds: float, burst: int) -> float | None:
         """Take one from a quota; see :class:`mcptrio.abc.QuotaStore`.
@@ -54,7 +56,12 @@ class SharedQuotas:
             wait = await quotas.take(name, count=count, seconds=seconds, burst=burst)
         except StoreFailed as error:
             if self._retry_at is None:
-                _log.error("quotas are not shared while the store fails, each replica has its part: %s", error)
+                self._replicas = self._server.replicas
+                _log.error(
+                    "quotas are not shared while the store fails, each of %d replicas has its part: %s",
+                    self._replicas,
+                    error,
+                )
             self._retry_at = trio.current_time() + _RETRY_INTERVAL
             return None
         if self._retry_at is not None:

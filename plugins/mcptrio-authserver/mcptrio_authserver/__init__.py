@@ -12,13 +12,14 @@ from mcptrio import PluginSetup, hookimpl
 from mcptrio.abc import OwnIssuer
 
 from .authorization_server import AuthorizationServer
-from .config import ClientSettings, Config, TrustedIssuer, UpstreamSettings
+from .config import ClientSettings, Config, LedgerSettings, TrustedIssuer, UpstreamSettings
 from .oversights import find_oversights
 
 __all__ = [
     "AuthorizationServer",
     "ClientSettings",
     "Config",
+    "LedgerSettings",
     "TrustedIssuer",
     "UpstreamSettings",
     "doctor",

@@ -5,19 +5,24 @@ from __future__ import annotations
 import getpass
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import click
+import trio
 
-from mcptrio.errors import ConfigError
+from mcptrio.errors import ConfigError, StoreFailed
 
 from .config import SCOPE
-from .folder_option import folder_of, folder_option
-from .state_commands import client, grant, key, session
-from .users import User, check_name, hash_password, read_users, write_users
+from .place_options import Place, place_options
+from .state_commands import client, grant, key, ledger, session
+from .store_opening import open_store, user_directory
+from .user_directory import FileUserDirectory, UserDirectory
+from .users import User, check_name, hash_password
 
 __all__ = ["main"]
+
+T = TypeVar("T")
 
 
 @click.group()
@@ -25,7 +30,7 @@ def main() -> None:
     """The authorization server of mcptrio: its users, grants, clients, sessions and keys."""
 
 
-for command in (grant, client, session, key):
+for command in (grant, client, session, key, ledger):
     main.add_command(command)
 
 
@@ -37,59 +42,69 @@ def user() -> None:
 @user.command("add")
 @click.argument("name")
 @click.option("--scope", "scopes", multiple=True, help="A scope the user may grant; all of them without.")
-@folder_option
-def add(name: str, scopes: Sequence[str], folder: Path | None) -> None:
+@place_options
+def add(name: str, scopes: Sequence[str], place: Place) -> None:
     """Add the user NAME, or give them another password and other scopes."""
     for scope in scopes:
         if not SCOPE.fullmatch(scope):
             raise click.ClickException(f"expected a scope of visible ASCII characters, got {scope!r}")
-    path = _path(folder)
-    users = dict(_read(path))
-    new = name not in users
+    # Before the password is asked for.
+    _in_directory(place, lambda directory: directory.users())
     try:
         check_name(name)
         hashed = hash_password(_password())
-        users[name] = User(name=name, hash=hashed, scopes=tuple(dict.fromkeys(scopes)) or None)
-        write_users(path, users)
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"{'added' if new else 'changed'} {name} @ {path}")
+    user = User(name=name, hash=hashed, scopes=tuple(dict.fromkeys(scopes)) or None)
+
+    def put(users: dict[str, User]) -> bool:
+        is_new = name not in users
+        users[name] = user
+        return is_new
+
+    is_new = _in_directory(place, lambda directory: directory.change(put))
+    click.echo(f"{'added' if is_new else 'changed'} {name} @ {_shown(place)}")
 
 
 @user.command("list")
-@folder_option
-def list_(folder: Path | None) -> None:
+@place_options
+def list_(place: Place) -> None:
     """List the users with the scopes that they may grant."""
-    for each in _read(_path(folder)).values():
+    for each in _in_directory(place, lambda directory: directory.users()).values():
         scopes = "all scopes" if each.scopes is None else " ".join(each.scopes) or "no scope"
         click.echo(f"{each.name}: {scopes}")
 
 
 @user.command("remove")
 @click.argument("name")
-@folder_option
-def remove(name: str, folder: Path | None) -> None:
+@place_options
+def remove(name: str, place: Place) -> None:
     """Remove the user NAME. Their grants end at the next refresh; `grant end --user` ends them now."""
-    path = _path(folder)
-    users = dict(_read(path))
-    if users.pop(name, None) is None:
-        raise click.ClickException(f"there is no user {name!r} @ {path}")
+
+    def take(users: dict[str, User]) -> None:
+        if users.pop(name, None) is None:
+            raise click.ClickException(f"there is no user {name!r} @ {_shown(place)}")
+
+    _in_directory(place, lambda directory: directory.change(take))
+    click.echo(f"removed {name} @ {_shown(place)}")
+
+
+def _in_directory(place: Place, work: Callable[[UserDirectory], Awaitable[T]]) -> T:
+    async def run() -> T:
+        if place.ledger is None:
+            # The file of records is not needed, and must not be created.
+            return await work(FileUserDirectory(place.folder / "users"))
+        async with open_store(place.folder, place.ledger) as store:
+            return await work(user_directory(place.folder, place.ledger, store))
+
     try:
-        write_users(path, users)
-    except OSError as error:
+        return trio.run(run)
+    except (ConfigError, StoreFailed, ValueError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    click.echo(f"removed {name} @ {path}")
 
 
-def _path(folder: Path | None) -> Path:
-    return folder_of(folder) / "users"
-
-
-def _read(path: Path) -> dict[str, User]:
-    try:
-        return dict(read_users(path))
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from error
+def _shown(place: Place) -> str:
+    return str(place.folder / "users") if place.ledger is None else str(place)
 
 
 def _password() -> str:

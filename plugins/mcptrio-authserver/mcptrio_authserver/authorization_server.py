@@ -21,7 +21,7 @@ from mcptrio.errors import StoreFailed
 from .config import Config
 
 if TYPE_CHECKING:
-    from .sqlite_store import SQLiteStore
+    from .ledger import Store
 
 __all__ = ["AuthorizationServer"]
 
@@ -48,32 +48,32 @@ class AuthorizationServer:
         self._fetch = fetch
         self._clock = clock
         self._app: ASGIApp | None = None
-        self._store: SQLiteStore | None = None
+        self._store: Store | None = None
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
         """Register the routes, and the background task that deletes expired records."""
         for path in self.config.addresses.routes:
             server.add_route(path, self)
-        server.add_background(self.sweep)
+        server.add_background(self.delete_expired)
 
     @lifespan
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Open the state file and create the application.
+        """Open the store and create the application.
 
         Raises:
-            StoreFailed: The state file cannot be opened.
-            ConfigError: The file of users cannot be read.
+            StoreFailed: The file or the database cannot be used.
+            ConfigError: The file of users cannot be read, or the settings of the database are invalid.
         """
         from .outside import Outside
         from .service import Service
-        from .sqlite_store import open_sqlite_store
-        from .users import read_users
+        from .store_opening import open_store, user_directory
         from .web import make_app
 
-        await trio.to_thread.run_sync(read_users, self.config.folder / "users")
-        async with open_sqlite_store(self.config.folder / "state.db", clock=self._clock) as store:
+        async with open_store(self.config.folder, self.config.ledger, clock=self._clock) as store:
+            directory = user_directory(self.config.folder, self.config.ledger, store)
+            await directory.users()
             outside = Outside(
                 self.config,
                 store,
@@ -81,7 +81,7 @@ class AuthorizationServer:
                 fetch_named=self._fetch or _guarded(self.config, named=True),
                 clock=self._clock,
             )
-            service = Service(self.config, store, outside, self._clock)
+            service = Service(self.config, store, directory, outside, self._clock)
             # In a thread, because importing Quart and its dependencies takes a third of a second.
             self._app = await trio.to_thread.run_sync(make_app, service)
             self._store = store
@@ -90,13 +90,13 @@ class AuthorizationServer:
             finally:
                 self._app = self._store = None
 
-    async def sweep(self) -> None:
+    async def delete_expired(self) -> None:
         """Delete expired records once a minute, until cancelled."""
         while True:
             await trio.sleep(_EXPIRY_INTERVAL)
             if self._store is not None:
                 try:
-                    while await self._store.sweep():
+                    while await self._store.delete_expired():
                         pass
                 except StoreFailed as error:
                     _log.error("%s", error)

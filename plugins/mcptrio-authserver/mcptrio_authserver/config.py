@@ -21,7 +21,15 @@ from mcptrio.errors import AuthorizationError
 from .addresses import Addresses
 from .redirect_uris import check_redirect_uri
 
-__all__ = ["SCOPE", "ClientSettings", "Config", "TrustedIssuer", "UpstreamSettings", "default_folder"]
+__all__ = [
+    "SCOPE",
+    "ClientSettings",
+    "Config",
+    "LedgerSettings",
+    "TrustedIssuer",
+    "UpstreamSettings",
+    "default_folder",
+]
 
 SCOPE = re.compile(r"[\x21\x23-\x5B\x5D-\x7E]{1,128}")
 """A scope-token of RFC 6749 section 3.3."""
@@ -184,6 +192,36 @@ class UpstreamSettings:
 
 
 @frozen(kw_only=True)
+class LedgerSettings:
+    """A PostgreSQL database with the records and the users, for replicas on several machines."""
+
+    url: Secret = field(default=Secret(""), repr=False)
+    """``postgresql://USER@HOST/DATABASE``, with the parameters of libpq."""
+
+    prefix: str = "mcptrio"
+    """The schema is this and ``_authserver``: another one for each authorization server in the database."""
+
+    timeout: float = field(default=5.0, validator=[ge(0.1), le(60)])
+    """Seconds that a transaction may take, and that it may wait for others; 0.1 to 60."""
+
+    start_timeout: float = field(default=30.0, validator=[ge(0), le(3600)])
+    """Seconds for which the start waits for a database that is not reachable yet."""
+
+    insecure: bool = False
+    """Allow a connection without TLS to another machine."""
+
+    ca_file: Path | None = None
+    """A file of authorities for TLS, instead of the system's."""
+
+    password_file: Path | None = None
+    """A file with the password, read again for each connection."""
+
+    def __attrs_post_init__(self) -> None:
+        if not self.url.reveal().startswith(("postgresql://", "postgres://")):
+            raise ValueError("url: expected postgresql://USER@HOST/DATABASE")
+
+
+@frozen(kw_only=True)
 class Config:
     """The settings of the plugin. Times are in seconds."""
 
@@ -193,6 +231,9 @@ class Config:
 
     folder: Path = field(factory=default_folder)
     """The folder of ``state.db`` and ``users``; by default in mcptrio's data folder of this user."""
+
+    ledger: LedgerSettings | None = None
+    """A database instead of these two files, so that any replica answers any request."""
 
     name: str = field(default="mcptrio", validator=lambda _, __, value: _check_name(value))
     """The name of the service on the pages; 1 to 80 characters."""

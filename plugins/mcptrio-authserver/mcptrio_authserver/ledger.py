@@ -1,8 +1,8 @@
 """The storage interface: records by kind and key, each with an expiry.
 
-:mod:`.sqlite_store` implements it, and all protocol logic uses it. A check and the write that follows it are part of
-one transaction, so codes, refresh tokens and proofs are used once even with several workers. Secrets are stored by
-their digests (see :mod:`.opaque`).
+:mod:`.sqlite_store` and :mod:`.postgres_store` implement it, and all protocol logic uses it. A check and the write that
+follows it are part of one transaction, and transactions run one after another, so codes, refresh tokens and proofs are
+used once even with several workers and replicas. Secrets are stored by their digests (see :mod:`.opaque`).
 """
 
 from __future__ import annotations
@@ -66,6 +66,6 @@ class Store(Protocol):
         """
         ...
 
-    async def sweep(self) -> int:
+    async def delete_expired(self) -> int:
         """Delete expired records; return their number."""
         ...

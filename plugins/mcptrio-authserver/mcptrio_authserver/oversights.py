@@ -23,7 +23,8 @@ def find_oversights(config: Config) -> Sequence[str]:
     found = []
     if not config.scopes:
         found.append("scopes are not set, so no token has the scope that a server may require")
-    if config.upstream is None:
+    # Without I/O, so users in a database are not looked for.
+    if config.upstream is None and config.ledger is None:
         try:
             users = read_users(config.folder / "users")
         except ConfigError as error:

@@ -29,11 +29,12 @@ from .outside import Outside
 from .refusals import Refusal, too_often
 from .registration import register_client
 from .signing_keys import signing_keys
-from .token_requests import BEARER, TokenRequest, admit, give, upstream_of
+from .token_requests import BEARER, TokenRequest, admit, end_renewal, give, upstream_of
 from .token_status import introspect, revoke
 from .upstream import begin_errand, end_errand
 from .upstream_tokens import UpstreamTokens, seal_tokens
-from .users import User, check_password, read_users
+from .user_directory import UserDirectory
+from .users import User, check_password
 
 __all__ = ["AuthServerRequest", "LoggedIn", "Service"]
 
@@ -77,13 +78,22 @@ class Service:
     Args:
         config: The settings.
         store: The records.
+        directory: The users, if they log in here.
         outside: Fetches documents, keys and upstream tokens.
         clock: Returns seconds since 1970.
     """
 
-    def __init__(self, config: Config, store: Store, outside: Outside, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        directory: UserDirectory,
+        outside: Outside,
+        clock: Callable[[], float],
+    ) -> None:
         self.config = config
         self._store = store
+        self._directory = directory
         self._outside = outside
         self._clock = clock
         self._guessing = trio.CapacityLimiter(2)
@@ -122,7 +132,7 @@ class Service:
         # Hashing is slow on purpose: without a limit, a flood of logins would delay all others for minutes.
         if self._guessing.statistics().tasks_waiting >= _GUESSES:
             raise too_often(5)
-        users = await self._users()
+        users = await self._directory.users()
         user = users.get(name)
         good = await trio.to_thread.run_sync(check_password, user, password, limiter=self._guessing)
         if user is None or not good:
@@ -262,7 +272,7 @@ class Service:
         request = TokenRequest(form=form, credentials=credentials, proofs=proofs, address=address)
         keys = await self._outside.issuer_keys(form["assertion"]) if _is_assertion(form) else KeySet(())
         refreshes = form.get("grant_type") == "refresh_token"
-        users = await self._users() if refreshes and self.config.upstream is None else None
+        users = await self._directory.users() if refreshes and self.config.upstream is None else None
 
         def begin(ledger: Ledger) -> tuple[Any, UpstreamTokens | None]:
             now = self._clock()
@@ -274,7 +284,14 @@ class Service:
         if refreshes:
             request = evolve(request, users=users)
             if upstream is not None:
-                renewed = await self._outside.renew(upstream, form["refresh_token"], asker.client.id)
+                renewed: UpstreamTokens | Refusal
+                try:
+                    renewed = await self._outside.renew(upstream, form["refresh_token"], asker.client.id)
+                except Refusal as refusal:
+                    renewed = refusal
+                if isinstance(renewed, Refusal):
+                    await self._store.transact(partial(end_renewal, request=request))
+                    raise renewed
                 request = evolve(request, upstream=renewed)
         return await self._store.transact(
             lambda ledger: give(ledger, self.config, asker, request, keys, self._clock()),
@@ -332,12 +349,9 @@ class Service:
     async def _session(self, cookie: str | None) -> tuple[BrowserSession, User] | None:
         if cookie is None or self.config.upstream is not None:
             return None
-        users = await self._users()
+        users = await self._directory.users()
         session = await self._store.transact(partial(find_session, cookie=cookie, users=users))
         return (session, users[session.user]) if session is not None else None
-
-    async def _users(self) -> Mapping[str, User]:
-        return await trio.to_thread.run_sync(read_users, self.config.folder / "users")
 
 
 def _of_user(scopes: tuple[str, ...], user: User) -> tuple[str, ...]:

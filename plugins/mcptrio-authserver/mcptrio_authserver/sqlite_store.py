@@ -43,7 +43,7 @@ _MAX_FILE_BYTES: Final = 512 * 1024 * 1024
 _MAX_WAITING: Final = 200
 # Seconds for closing the file.
 _CLOSE_TIMEOUT: Final = 5.0
-# Records that one sweep deletes, so requests do not wait long for it.
+# Records that one transaction deletes, so requests do not wait long for it.
 _MAX_EXPIRED_ROWS: Final = 5000
 
 _TABLES: Final = (
@@ -80,9 +80,9 @@ class SQLiteStore:
             raise StoreFailed(f"{self._path}: {_MAX_WAITING} transactions are waiting already")
         return await trio.to_thread.run_sync(self._transact, work, limiter=self._alone)
 
-    async def sweep(self) -> int:
+    async def delete_expired(self) -> int:
         """Delete a few thousand expired records; return their number, 0 if none is left."""
-        return await trio.to_thread.run_sync(self._sweep, limiter=self._alone)
+        return await trio.to_thread.run_sync(self._delete_expired, limiter=self._alone)
 
     def close(self) -> None:
         self._connection.close()
@@ -108,7 +108,7 @@ class SQLiteStore:
         except sqlite3.Error as error:
             raise store_failed(self._path, error) from error
 
-    def _sweep(self) -> int:
+    def _delete_expired(self) -> int:
         try:
             return self._connection.execute(
                 "DELETE FROM records WHERE id IN (SELECT id FROM records WHERE until <= ? LIMIT ?)",

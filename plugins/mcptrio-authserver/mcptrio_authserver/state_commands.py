@@ -1,30 +1,30 @@
-"""The commands that list and end grants, clients, sessions and signing keys in ``state.db``.
+"""The commands that list and end grants, clients, sessions and signing keys, and prepare a database.
 
-They work while the server runs: each command is one transaction, and SQLite makes the server and the command wait for
-each other. No command prints a token, a secret or a digest of one.
+They work while the server runs: each command is one transaction, and the server and the command wait for each other.
+No command prints a token, a secret or a digest of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import click
 import trio
 
-from mcptrio.errors import StoreFailed
+from mcptrio.errors import ConfigError, StoreFailed
 
 from .browser_sessions import end_sessions, list_sessions
 from .clients import list_clients, remove_client
-from .folder_option import folder_of, folder_option
 from .grants import end_grant, end_grants, list_grants
 from .ledger import Ledger
 from .moments import shown_moment
+from .place_options import Place, place_options
 from .signing_keys import delete_signing_keys
-from .sqlite_store import open_sqlite_store
+from .store_opening import migrate_store, open_store
 
-__all__ = ["client", "grant", "key", "session"]
+__all__ = ["client", "grant", "key", "ledger", "session"]
 
 T = TypeVar("T")
 
@@ -36,13 +36,13 @@ def grant() -> None:
 
 @grant.command("list")
 @click.option("--user", help="Of this user alone.")
-@folder_option
-def list_granted(user: str | None, folder: Path | None) -> None:
+@place_options
+def list_granted(user: str | None, place: Place) -> None:
     """List the grants, the oldest first, each with its id."""
-    for each in _transact(folder, lambda ledger: list_grants(ledger, user)):
-        place = f" at {each.host}" if each.host else ""
+    for each in _transact(place, lambda ledger: list_grants(ledger, user)):
+        host = f" at {each.host}" if each.host else ""
         _say(
-            f"{each.id}: {each.subject} to {each.client_name!r} ({each.client_id}){place},"
+            f"{each.id}: {each.subject} to {each.client_name!r} ({each.client_id}){host},"
             f" {' '.join(each.scopes) or 'no scope'} for {each.resource},"
             f" since {shown_moment(each.begun)}, until {shown_moment(each.ends)}"
         )
@@ -52,8 +52,8 @@ def list_granted(user: str | None, folder: Path | None) -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--user", help="End all grants of this user.")
 @click.option("--all", "every", is_flag=True, help="End all grants of all users.")
-@folder_option
-def end_granted(ids: Sequence[str], user: str | None, every: bool, folder: Path | None) -> None:
+@place_options
+def end_granted(ids: Sequence[str], user: str | None, every: bool, place: Place) -> None:
     """End grants by their IDs. Their refresh tokens end now.
 
     A server that checks access tokens by their signature alone accepts them until they expire.
@@ -66,7 +66,7 @@ def end_granted(ids: Sequence[str], user: str | None, every: bool, folder: Path 
                 raise click.ClickException(f"there is no grant {id!r}, so none was ended; `grant list` lists them")
         return len({*ids}) if ids else end_grants(ledger, user)
 
-    ended = _transact(folder, work)
+    ended = _transact(place, work)
     if user is not None and not ended:
         raise click.ClickException(f"there is no grant of the user {user!r}; `grant list` lists them")
     click.echo(f"ended {_counted(ended, 'grant')}")
@@ -78,10 +78,10 @@ def client() -> None:
 
 
 @client.command("list")
-@folder_option
-def list_registered(folder: Path | None) -> None:
+@place_options
+def list_registered(place: Place) -> None:
     """List the clients that registered themselves, and those whose metadata document is cached."""
-    for each in _transact(folder, list_clients):
+    for each in _transact(place, list_clients):
         if each.origin == "document":
             times = "from its document"
         else:
@@ -93,14 +93,14 @@ def list_registered(folder: Path | None) -> None:
 
 @client.command("remove")
 @click.argument("id")
-@folder_option
-def remove_registered(id: str, folder: Path | None) -> None:
+@place_options
+def remove_registered(id: str, place: Place) -> None:
     """Remove the client ID, and end its grants.
 
     A client in the settings loses its grants only. A client with a metadata document can be fetched again, unless
     the settings exclude its host.
     """
-    known, ended = _transact(folder, lambda ledger: remove_client(ledger, id))
+    known, ended = _transact(place, lambda ledger: remove_client(ledger, id))
     if not known and not ended:
         raise click.ClickException(f"there is no client {id!r} here, and no grant of it; `client list` lists them")
     removed = f"removed {id}" if known else f"{id} is not kept here"
@@ -113,21 +113,21 @@ def session() -> None:
 
 
 @session.command("list")
-@folder_option
-def list_logged_in(folder: Path | None) -> None:
+@place_options
+def list_logged_in(place: Place) -> None:
     """List the browsers in which users are logged in, the oldest login first."""
-    for each in _transact(folder, list_sessions):
+    for each in _transact(place, list_sessions):
         _say(f"{each.user}: since {shown_moment(each.auth_time)}")
 
 
 @session.command("end")
 @click.option("--user", help="Log this user out of all browsers.")
 @click.option("--all", "every", is_flag=True, help="Log out all users.")
-@folder_option
-def end_logged_in(user: str | None, every: bool, folder: Path | None) -> None:
+@place_options
+def end_logged_in(user: str | None, every: bool, place: Place) -> None:
     """Log users out of all browsers. Their grants stay."""
     _one_of("--user or --all", [user is not None, every])
-    ended = _transact(folder, lambda ledger: end_sessions(ledger, user))
+    ended = _transact(place, lambda ledger: end_sessions(ledger, user))
     if user is not None and not ended:
         raise click.ClickException(f"there is no session of the user {user!r}; `session list` lists them")
     click.echo(f"ended {_counted(ended, 'session')}")
@@ -140,8 +140,8 @@ def key() -> None:
 
 @key.command("rotate")
 @click.option("--now", is_flag=True, help="Delete the keys at once; all access tokens become invalid.")
-@folder_option
-def rotate(now: bool, folder: Path | None) -> None:
+@place_options
+def rotate(now: bool, place: Place) -> None:
     """Delete all signing keys; the server makes a new one for the next token.
 
     Refresh tokens stay valid. A resource server with cached keys accepts old tokens until it fetches the keys again,
@@ -151,22 +151,41 @@ def rotate(now: bool, folder: Path | None) -> None:
         raise click.UsageError(
             "expected --now, which makes all access tokens invalid; the server also rotates its keys automatically"
         )
-    deleted = _transact(folder, delete_signing_keys)
+    deleted = _transact(place, delete_signing_keys)
     click.echo(f"deleted {_counted(deleted, 'key')}; the server makes a new one for the next token")
 
 
-def _transact(folder: Path | None, work: Callable[[Ledger], T]) -> T:
-    path = folder_of(folder) / "state.db"
-    if not path.exists():
+@click.group()
+def ledger() -> None:
+    """Prepare the database that replicas share."""
+
+
+@ledger.command("migrate")
+@place_options
+def migrate(place: Place) -> None:
+    """Create the table of the database, or bring it up to date. Serving never does this by itself."""
+    if place.ledger is None:
+        raise click.UsageError("expected --ledger URL; a file needs no migration")
+    for change in _run(partial(migrate_store, place.ledger)) or ["everything is up to date"]:
+        click.echo(change)
+
+
+def _transact(place: Place, work: Callable[[Ledger], T]) -> T:
+    path = place.folder / "state.db"
+    if place.ledger is None and not path.exists():
         raise click.ClickException(f"there is no file {path}: expected the folder of a server that has been started")
 
     async def transact() -> T:
-        async with open_sqlite_store(path) as store:
+        async with open_store(place.folder, place.ledger) as store:
             return await store.transact(work)
 
+    return _run(transact)
+
+
+def _run(work: Callable[[], Awaitable[T]]) -> T:
     try:
-        return trio.run(transact)
-    except StoreFailed as error:
+        return trio.run(work)
+    except (ConfigError, StoreFailed) as error:
         raise click.ClickException(str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""The token endpoint: all grants.
+"""The token endpoint, for all grants.
 
 :mod:`.service` calls it in two transactions, because the upstream provider may be asked between them.
 
@@ -22,6 +22,7 @@ from .codes import AuthorizationCode, redeem_code
 from .config import Config
 from .grants import TokenGrant, begin_grant, end_grant, find_refreshed, rotate_refresh_token
 from .ledger import Ledger
+from .opaque import digest_of
 from .redirect_uris import host_of
 from .refusals import Refusal
 from .registration import note_use
@@ -31,9 +32,11 @@ from .token_proofs import current_nonce, dpop_key_of
 from .upstream_tokens import UpstreamTokens, open_tokens, seal_tokens
 from .users import User
 
-__all__ = ["BEARER", "Asker", "TokenRequest", "admit", "give", "upstream_of"]
+__all__ = ["BEARER", "Asker", "TokenRequest", "admit", "end_renewal", "give", "upstream_of"]
 
 BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+# Seconds after which another request may ask the provider, if the process of the first one has ended.
+_RENEWAL_SECONDS: Final = 60.0
 _GRANTS: Final = ("authorization_code", "refresh_token", "client_credentials", BEARER)
 
 
@@ -92,6 +95,8 @@ def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> 
 def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest, now: float) -> UpstreamTokens | None:
     """Return the provider's tokens for the user of a refresh token; ``None`` without a provider.
 
+    Then no other request can use the refresh token until :func:`give` or :func:`end_renewal`.
+
     Raises:
         Refusal: As for :func:`give`.
     """
@@ -99,7 +104,20 @@ def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest, now: float)
     if request.form.get("grant_type") != "refresh_token" or token is None or asker.client is None:
         return None
     grant = find_refreshed(ledger, token, asker.client.id, now)
-    return open_tokens(grant.upstream, token) if grant.upstream is not None else None
+    if grant.upstream is None:
+        return None
+    # To the provider, its own refresh token is stolen if two requests use it, so it ends the login.
+    if ledger.get("renewing", digest_of(token)) is not None:
+        description = "refresh_token: another request is using it"
+        raise Refusal("temporarily_unavailable", description, status=503, headers={"Retry-After": "2"})
+    tokens = open_tokens(grant.upstream, token)
+    ledger.put("renewing", digest_of(token), {}, until=now + _RENEWAL_SECONDS, group=grant.id)
+    return tokens
+
+
+def end_renewal(ledger: Ledger, request: TokenRequest) -> None:
+    """Let other requests use a refresh token for which the provider could not be asked."""
+    ledger.delete("renewing", digest_of(request.form.get("refresh_token", "")))
 
 
 def give(
@@ -123,7 +141,7 @@ def give(
     """
     form, client = request.form, asker.client
     kind = form["grant_type"]
-    # The operator may have removed it while the upstream provider was asked.
+    # The operator may have removed the client during the request to the upstream provider.
     if client is not None and client.origin == "registration" and find_client(ledger, config, client.id) is None:
         raise Refusal("invalid_client", "the client was removed meanwhile", status=401)
     if kind == BEARER:
@@ -206,6 +224,7 @@ def _refreshed(
     token = form.get("refresh_token", "")
     if not token:
         raise Refusal("invalid_request", "refresh_token: expected one")
+    end_renewal(ledger, request)
     grant = find_refreshed(ledger, token, client.id, now)
     if request.upstream is not None:
         # Stored even if the request is refused below: the provider has invalidated its old refresh token.

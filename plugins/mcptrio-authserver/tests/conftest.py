@@ -21,14 +21,20 @@ import pytest
 import trio
 from argon2 import PasswordHasher
 from attrs import define, field
-from mcptrio_authserver import AuthorizationServer, ClientSettings, Config
-from mcptrio_authserver.users import User, write_users
+from mcptrio_authserver import AuthorizationServer, ClientSettings, Config, LedgerSettings
+from mcptrio_authserver.store_opening import migrate_store, open_store
+from mcptrio_authserver.user_directory import RecordUserDirectory
+from mcptrio_authserver.users import User, read_users, write_users
 
 from mcptrio import Secret
 from mcptrio.abc import Fetch, FetchRequest, FetchResponse
 from mcptrio.auth.jose import KeySet, peek, verify
 from mcptrio.http.engine.server import ConnectionLimits
 from mcptrio.http.engine.server import serve_asgi as serve
+from tests.engines.postgres_fixtures import cluster, own_postgres, postgres, prefix
+from tests.engines.postgres_server import PostgresServer
+
+__all__ = ["cluster", "own_postgres", "postgres", "prefix"]
 
 REDIRECT = "http://127.0.0.1:9/callback"
 SECRET = "a secret of forty characters, or nearly so"
@@ -192,6 +198,13 @@ def content_of(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in paths)
 
 
+def rows_of(server: PostgresServer, ledger: LedgerSettings) -> bytes:
+    """Return the contents of all records of a database."""
+    rows = server.run(f'SELECT kind::bytea, key, "group", value FROM {ledger.prefix}_authserver.records')
+    assert rows
+    return b"\n".join(b" ".join(row) for row in rows)
+
+
 def form_of(page: httpx2.Response) -> tuple[str, str]:
     """Return the action of a page's form and its token."""
     action = re.search(r'<form method="post" action="([^"]+)"', page.text)
@@ -235,6 +248,29 @@ def folder(tmp_path: Path, password_hash: str) -> Path:
     ]
     write_users(tmp_path / "authserver" / "users", {user.name: user for user in users})
     return tmp_path / "authserver"
+
+
+@pytest.fixture
+def database(postgres: PostgresServer, prefix: str, folder: Path) -> LedgerSettings:
+    """A database with the users of the folder."""
+    # Some tests count hundreds of attempts in one transaction.
+    settings = LedgerSettings(url=Secret(postgres.url), prefix=prefix, timeout=30, start_timeout=10)
+    trio.run(prepared, settings, folder)
+    return settings
+
+
+@pytest.fixture(params=["file", "database"])
+def ledger(request: pytest.FixtureRequest, database: LedgerSettings) -> LedgerSettings | None:
+    """``None`` for a file. The tests with this fixture run with both."""
+    return database if request.param == "database" else None
+
+
+async def prepared(settings: LedgerSettings, folder: Path) -> None:
+    """Make the table, and put the users of the folder into it."""
+    await migrate_store(settings)
+    users = read_users(folder / "users")
+    async with open_store(folder, settings) as store:
+        await RecordUserDirectory(store).change(lambda known: known.update(users))
 
 
 @asynccontextmanager

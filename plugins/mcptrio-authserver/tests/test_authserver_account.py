@@ -1,4 +1,4 @@
-"""The pages on which users log out, see the applications they have allowed, and end their access."""
+"""The pages on which users log out, see the applications that they have allowed, and end their access."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ async def test_pages_are_served_below_an_issuer_without_a_path(folder: Path) -> 
         assert {"/grants", "/logout"} <= {*site.server.config.addresses.routes}
 
 
-async def test_consent_page_leads_to_the_page_of_grants(site: Site) -> None:
+async def test_consent_page_links_to_the_page_of_grants(site: Site) -> None:
     consent = await site.log_in(await site.authorize())
 
     assert '<a href="/auth/grants">' in consent.text
     assert '<a href="/auth/logout">' in await grants_page(site)
 
 
-async def test_page_of_grants_asks_for_the_login_first(site: Site) -> None:
+async def test_page_of_grants_requires_a_login(site: Site) -> None:
     await site.tokens()
     site.http.cookies.clear()
 
@@ -66,7 +66,7 @@ async def test_page_of_grants_asks_for_the_login_first(site: Site) -> None:
     assert len(grant_ids(await grants_page(site))) == 1
 
 
-async def test_user_ends_no_grant_of_another_user(site: Site) -> None:
+async def test_user_cannot_end_a_grant_of_another_user(site: Site) -> None:
     tokens = await site.tokens()
     page = await site.get(f"{site.issuer}/grants")
     [adas] = grant_ids(page.text)
@@ -79,7 +79,7 @@ async def test_user_ends_no_grant_of_another_user(site: Site) -> None:
     assert (await site.refresh(tokens["refresh_token"])).status_code == 200
 
 
-async def test_form_ends_the_grant_that_it_was_shown_for(site: Site) -> None:
+async def test_form_ends_only_the_grant_that_it_showed(site: Site) -> None:
     await site.tokens()
     await site.tokens()
     page = await site.get(f"{site.issuer}/grants")
@@ -109,7 +109,7 @@ async def test_user_logs_out_of_one_browser(site: Site) -> None:
 
 
 @pytest.mark.parametrize("path", ["logout", "grants"])
-async def test_form_of_another_site_neither_logs_out_nor_ends_a_grant(site: Site, path: str) -> None:
+async def test_forged_form_neither_logs_out_nor_ends_a_grant(site: Site, path: str) -> None:
     await site.tokens()
     page = await site.get(f"{site.issuer}/{path}")
     action, token = form_of(page)
@@ -125,7 +125,7 @@ async def test_form_of_another_site_neither_logs_out_nor_ends_a_grant(site: Site
     assert len(grant_ids(await grants_page(site))) == 1
 
 
-async def test_pages_are_not_framed_kept_or_scripted(site: Site) -> None:
+async def test_pages_forbid_frames_caches_and_scripts(site: Site) -> None:
     await site.tokens()
 
     for path in ("logout", "grants"):
@@ -138,7 +138,7 @@ async def test_pages_are_not_framed_kept_or_scripted(site: Site) -> None:
         assert "<script" not in page.text
 
 
-async def test_name_of_a_client_is_text(site: Site) -> None:
+async def test_name_of_a_client_is_escaped(site: Site) -> None:
     client = (await site.register(client_name="<b>Bold</b>")).json()["client_id"]
     await site.redeem((await site.code(client_id=client))["code"], client_id=client)
 
@@ -146,7 +146,7 @@ async def test_name_of_a_client_is_text(site: Site) -> None:
 
 
 @pytest.mark.parametrize("path", ["logout", "grants"])
-async def test_users_of_a_provider_have_no_such_pages(folder: Path, path: str) -> None:
+async def test_account_pages_are_missing_with_an_upstream_provider(folder: Path, path: str) -> None:
     upstream = UpstreamSettings(issuer="https://accounts.example", client_id="us")
     async with opened(folder, upstream=upstream) as site:
         assert (await site.get(f"{site.issuer}/{path}")).status_code == 404

@@ -108,13 +108,13 @@ async def test_company_user_is_admitted_without_consent(trusting: Site, key: Key
         ({"scope": "nonsense"}, "invalid_scope"),
     ],
 )
-async def test_assertion_that_is_not_for_this_is_refused(
+async def test_assertion_with_wrong_claims_is_refused(
     trusting: Site, key: Key, changes: dict[str, Any], error: str
 ) -> None:
     assert error_of(await exchange(trusting, jag(trusting, key, **changes))) == error
 
 
-async def test_assertion_of_a_stranger_or_without_a_client_is_refused(trusting: Site, key: Key) -> None:
+async def test_assertion_of_an_untrusted_issuer_or_without_a_client_is_refused(trusting: Site, key: Key) -> None:
     assert error_of(await exchange(trusting, jag(trusting, Key.generate("ES256")))) == "invalid_grant"
     assert error_of(await exchange(trusting, "nonsense")) == "invalid_grant"
     assert error_of(await exchange(trusting, jag(trusting, key), scope="notes:write")) == "invalid_scope"
@@ -135,7 +135,7 @@ async def test_workload_needs_no_client(trusting: Site, key: Key) -> None:
     assert (await trusting.post("token", form)).status_code == 200, "a workload's token is good as long as it lives"
 
 
-async def test_workload_gets_no_more_than_the_client_it_names(folder: Path, key: Key, web: Web) -> None:
+async def test_workload_is_limited_to_the_client_that_it_names(folder: Path, key: Key, web: Web) -> None:
     clients = CLIENTS | {
         "writer": ClientSettings(secret=Secret(SECRET), grant_types=(GRANT,), scopes=("notes:write",)),
     }

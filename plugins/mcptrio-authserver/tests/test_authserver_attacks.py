@@ -38,8 +38,10 @@ async def test_reused_code_revokes_its_tokens(site: Site) -> None:
     ],
     ids=["client", "redirect", "verifier", "no verifier", "resource"],
 )
-async def test_code_is_bound(site: Site, change: dict[str, str | None], error: str) -> None:
-    """Injected by another client, or redeemed with other parameters than requested, a code is used up."""
+async def test_code_is_refused_with_another_client_or_parameters(
+    site: Site, change: dict[str, str | None], error: str
+) -> None:
+    """The code is used up by the attempt."""
     code = (await site.code())["code"]
 
     assert error_of(await site.redeem(code, **change)) == error
@@ -47,7 +49,7 @@ async def test_code_is_bound(site: Site, change: dict[str, str | None], error: s
     assert error_of(await site.redeem(code)) == "invalid_grant"
 
 
-async def test_code_of_a_victim_is_of_no_use_in_the_attackers_own_flow(site: Site) -> None:
+async def test_code_of_a_victim_is_refused_with_the_attackers_verifier(site: Site) -> None:
     """Code injection: the attacker's verifier belongs to the attacker's challenge."""
     victims = (await site.code())["code"]
     site.verifier = "a" * 43
@@ -86,7 +88,7 @@ async def test_code_is_valid_once_among_concurrent_requests(site: Site) -> None:
     ],
     ids=["none", "no method", "plain", "short"],
 )
-async def test_pkce_is_not_left_out(site: Site, changes: dict[str, str | None]) -> None:
+async def test_authorization_request_without_pkce_is_refused(site: Site, changes: dict[str, str | None]) -> None:
     answer = answer_of(await site.authorize(**changes))
 
     assert answer["error"] == "invalid_request"
@@ -117,7 +119,7 @@ async def test_unregistered_redirect_uri_is_refused(site: Site, uri: str) -> Non
 
 
 @pytest.mark.parametrize("changes", [{"scope": "nonsense"}, {"response_type": "token"}, {"prompt": "none"}])
-async def test_registration_makes_no_open_redirector(site: Site, changes: dict[str, str]) -> None:
+async def test_registration_does_not_allow_open_redirects(site: Site, changes: dict[str, str]) -> None:
     """Any client can register, so it must not redirect users before they have made a decision."""
     client = (await site.register(redirect_uris=["https://phish.example/"])).json()["client_id"]
 
@@ -147,7 +149,7 @@ async def test_registration_makes_no_open_redirector(site: Site, changes: dict[s
         (["https://app.example/cb"] * 21, None),
     ],
 )
-async def test_bad_redirect_uris_are_not_registered(site: Site, uris: object, kind: str | None) -> None:
+async def test_unsafe_redirect_uri_is_not_registered(site: Site, uris: object, kind: str | None) -> None:
     response = await site.register(redirect_uris=uris, **({"application_type": kind} if kind else {}))
 
     assert response.status_code == 400
@@ -155,11 +157,11 @@ async def test_bad_redirect_uris_are_not_registered(site: Site, uris: object, ki
 
 
 @pytest.mark.parametrize("uri", ["com.example.app:/cb", "cursor://anysphere.cursor-mcp/oauth/callback"])
-async def test_schemes_of_apps_are_registered(site: Site, uri: str) -> None:
+async def test_redirect_uri_with_the_scheme_of_an_app_is_registered(site: Site, uri: str) -> None:
     assert (await site.register(redirect_uris=[uri])).status_code == 201
 
 
-async def test_login_page_warns_before_a_password_is_typed(site: Site) -> None:
+async def test_login_page_warns_of_an_unverified_client_name(site: Site) -> None:
     client = (await site.register(client_name="Your Bank", redirect_uris=["https://phish.example/"])).json()[
         "client_id"
     ]
@@ -171,7 +173,7 @@ async def test_login_page_warns_before_a_password_is_typed(site: Site) -> None:
     assert "<strong>Your Bank" not in page.text
 
 
-async def test_cookie_is_of_one_port(site: Site) -> None:
+async def test_name_of_the_cookie_contains_the_port(site: Site) -> None:
     """Browsers send cookies to all ports of a host."""
     page = await site.authorize()
     port = site.url.rpartition(":")[2]
@@ -210,7 +212,7 @@ async def test_reused_refresh_token_revokes_its_family(site: Site) -> None:
     assert not await site.is_active(newest["access_token"])
 
 
-async def test_refresh_token_is_of_one_client(site: Site) -> None:
+async def test_refresh_token_is_bound_to_its_client(site: Site) -> None:
     token = (await site.tokens())["refresh_token"]
 
     assert error_of(await site.refresh(token, client_id="other")) == "invalid_grant"
@@ -235,14 +237,14 @@ async def test_refresh_token_is_of_one_client(site: Site) -> None:
     ],
     ids=["no secret", "wrong", "empty", "unknown", "public", "no id", "nothing"],
 )
-async def test_client_that_does_not_authenticate_gets_nothing(site: Site, form: dict[str, str]) -> None:
+async def test_unauthenticated_client_is_refused(site: Site, form: dict[str, str]) -> None:
     response = await site.post("token", {"grant_type": "client_credentials", **form})
 
     assert error_of(response) in ("invalid_client", "invalid_request")
     assert response.status_code in (400, 401)
 
 
-async def test_secrets_are_not_guessed_for_long(site: Site) -> None:
+async def test_guesses_of_client_secrets_are_rate_limited(site: Site) -> None:
     form = {"grant_type": "client_credentials", "client_id": "robot"}
     seen = [(await site.post("token", {**form, "client_secret": str(n)})).status_code for n in range(60)]
 
@@ -252,7 +254,7 @@ async def test_secrets_are_not_guessed_for_long(site: Site) -> None:
     assert (await site.post("token", {**form, "client_secret": SECRET})).status_code == 200
 
 
-async def test_two_ways_of_authentication_are_one_too_many(site: Site) -> None:
+async def test_two_authentication_methods_in_one_request_are_refused(site: Site) -> None:
     form = {"grant_type": "client_credentials", "client_id": "robot", "client_secret": SECRET}
 
     assert error_of(await site.post("token", form, auth=("robot", SECRET))) == "invalid_request"
@@ -260,14 +262,14 @@ async def test_two_ways_of_authentication_are_one_too_many(site: Site) -> None:
     assert error_of(await site.post("token", form, auth=("server", SECRET))) == "invalid_request"
 
 
-async def test_grant_that_a_client_is_not_registered_for(site: Site) -> None:
+async def test_unregistered_grant_type_is_refused(site: Site) -> None:
     robot = await site.post("token", {"grant_type": "refresh_token", "refresh_token": "x"}, auth=("robot", SECRET))
     assert error_of(robot) == "unauthorized_client"
     form = {"grant_type": "password", "client_id": "app", "username": "ada", "password": PASSWORD}
     assert error_of(await site.post("token", form)) == "unsupported_grant_type"
 
 
-async def test_flood_of_registrations_ends_at_the_address(folder: Path) -> None:
+async def test_flood_of_registrations_is_limited_per_address(folder: Path) -> None:
     async with opened(folder, registrations_per_hour=5) as site:
         seen = [(await site.register()).status_code for _ in range(8)]
 
@@ -276,7 +278,7 @@ async def test_flood_of_registrations_ends_at_the_address(folder: Path) -> None:
         assert (await site.register()).status_code == 201
 
 
-async def test_flood_of_registrations_pushes_out_no_client_in_use(folder: Path) -> None:
+async def test_flood_of_registrations_evicts_no_client_in_use(folder: Path) -> None:
     async with opened(folder, registrations_per_hour=1000, max_clients=10) as site:
         client = (await site.register(grant_types=["authorization_code", "refresh_token"])).json()["client_id"]
         answer = await site.redeem((await site.code(client_id=client))["code"], client_id=client)
@@ -315,14 +317,14 @@ async def test_unused_clients_expire(site: Site) -> None:
     ],
     ids=["credentials", "method", "no keys", "implicit", "long", "number", "type", "plain keys"],
 )
-async def test_bad_metadata_is_not_registered(site: Site, document: dict[str, object]) -> None:
+async def test_invalid_client_metadata_is_not_registered(site: Site, document: dict[str, object]) -> None:
     response = await site.register(**document)
 
     assert response.status_code == 400
     assert error_of(response) == "invalid_client_metadata"
 
 
-async def test_name_of_a_client_is_text(site: Site) -> None:
+async def test_name_of_a_client_is_escaped(site: Site) -> None:
     name = '<script>alert(1)</script>\u202e"\n\u200bx'
     client = (await site.register(client_name=name)).json()["client_id"]
 
@@ -346,7 +348,7 @@ async def test_token_for_a_foreign_server_is_refused(site: Site, resource: str) 
     assert error_of(await site.post("token", form, auth=("robot", SECRET))) == "invalid_target"
 
 
-async def test_resources_that_are_set_are_all_there_are(folder: Path) -> None:
+async def test_only_configured_resources_are_accepted(folder: Path) -> None:
     async with opened(folder, resources=("https://notes.example/mcp",)) as site:
         assert answer_of(await site.authorize())["error"] == "invalid_target"
         answer = await site.redeem((await site.code(resource="https://NOTES.example:443/mcp"))["code"], resource=None)
@@ -363,7 +365,7 @@ async def test_repeated_parameter_is_refused(site: Site) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["token", "register", "introspect", "revoke", "login", "consent"])
-async def test_huge_bodies_are_refused(site: Site, endpoint: str) -> None:
+async def test_oversized_body_is_refused(site: Site, endpoint: str) -> None:
     for type in ("application/x-www-form-urlencoded", "application/json"):
         response = await site.http.post(
             f"{site.issuer}/{endpoint}", content=b"a" * 70_000, headers={"content-type": type}
@@ -386,7 +388,7 @@ async def test_reuse_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> 
     assert token not in record.getMessage()
 
 
-async def test_huge_queries_and_wrong_types_are_refused(site: Site) -> None:
+async def test_oversized_query_or_wrong_content_type_is_refused(site: Site) -> None:
     assert (await site.get(f"/auth/authorize?{site.query(state='x' * 20_000)}")).status_code == 400
     assert (await site.http.post(f"{site.issuer}/token", json={"grant_type": "x"})).status_code == 415
     assert (await site.http.post(f"{site.issuer}/register", data={"a": "b"})).status_code == 415
@@ -398,7 +400,7 @@ async def test_huge_queries_and_wrong_types_are_refused(site: Site) -> None:
 # Users
 
 
-async def test_passwords_are_not_guessed_for_long(site: Site) -> None:
+async def test_guesses_of_passwords_are_rate_limited(site: Site) -> None:
     page = await site.authorize()
     for _ in range(5):
         wrong = await site.submit(page, username="ada", password="wrong")
@@ -425,7 +427,7 @@ async def test_unknown_name_looks_like_a_wrong_password(site: Site) -> None:
     assert there.text.replace("ada", "eve") == not_there.text
 
 
-async def test_guesses_at_the_same_time_are_counted_each(folder: Path) -> None:
+async def test_concurrent_guesses_are_counted_each(folder: Path) -> None:
     async with opened(folder, login_attempts=2) as site:
         page = await site.authorize()
         seen: list[int] = []
@@ -440,7 +442,7 @@ async def test_guesses_at_the_same_time_are_counted_each(folder: Path) -> None:
         assert sorted(seen) == [403] * 2 + [429] * 4
 
 
-async def test_form_of_another_site_does_nothing(site: Site) -> None:
+async def test_forged_form_has_no_effect(site: Site) -> None:
     consent = await site.log_in(await site.authorize())
     action, token = form_of(consent)
     url = f"{site.url}{action}"
@@ -459,7 +461,7 @@ async def test_form_of_another_site_does_nothing(site: Site) -> None:
     assert "code" in answer_of(same)
 
 
-async def test_login_is_not_forged_either(site: Site) -> None:
+async def test_forged_login_form_has_no_effect(site: Site) -> None:
     """Otherwise a victim could be logged in as the attacker, and store data in the attacker's account."""
     page = await site.authorize()
     action, token = form_of(page)
@@ -469,7 +471,7 @@ async def test_login_is_not_forged_either(site: Site) -> None:
     assert (await site.http.post(f"{site.url}{action}", data=form)).status_code == 403
 
 
-async def test_consent_to_one_client_is_none_to_another(site: Site) -> None:
+async def test_consent_form_of_one_client_is_refused_for_another(site: Site) -> None:
     consent = await site.log_in(await site.authorize())
     _, token = form_of(consent)
     form = {"decision": "allow", "form_token": token}
@@ -494,7 +496,7 @@ async def test_consent_is_refused_when_the_scopes_have_changed(site: Site, folde
     assert (await site.submit(consent, decision="allow")).status_code == 403
 
 
-async def test_another_password_logs_the_user_out_everywhere(site: Site, folder: Path) -> None:
+async def test_changed_password_ends_all_sessions_of_the_user(site: Site, folder: Path) -> None:
     """An intruder with the old password is logged out, and so is an earlier user of the same name."""
     consent = await site.log_in(await site.authorize())
     assert 'name="password"' not in (await site.authorize()).text
@@ -510,7 +512,7 @@ async def test_another_password_logs_the_user_out_everywhere(site: Site, folder:
     assert 'name="password"' not in (await site.authorize()).text
 
 
-async def test_browser_gets_another_cookie_with_the_login(site: Site) -> None:
+async def test_login_replaces_the_session_cookie(site: Site) -> None:
     """Session fixation."""
     page = await site.authorize()
     before = dict(site.http.cookies)
@@ -525,7 +527,7 @@ async def test_browser_gets_another_cookie_with_the_login(site: Site) -> None:
     assert 'name="password"' in (await site.authorize()).text
 
 
-async def test_pages_are_not_framed_kept_or_scripted(site: Site) -> None:
+async def test_pages_forbid_frames_caches_and_scripts(site: Site) -> None:
     login = await site.authorize()
     consent = await site.log_in(login)
     problem = await site.authorize(client_id="nobody")
@@ -544,7 +546,7 @@ async def test_pages_are_not_framed_kept_or_scripted(site: Site) -> None:
     assert "samesite=lax" in cookie
 
 
-async def test_cookie_has_the_host_prefix_with_tls(folder: Path) -> None:
+async def test_cookie_has_the_host_prefix_over_tls(folder: Path) -> None:
     async with opened(folder, issuer="https://login.example/auth") as site:
         page = await site.get(f"/auth/authorize?{site.query(resource='https://login.example/mcp')}")
 
@@ -555,7 +557,7 @@ async def test_cookie_has_the_host_prefix_with_tls(folder: Path) -> None:
         assert "domain" not in cookie.lower()
 
 
-async def test_nothing_secret_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+async def test_secrets_are_not_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     answer = await site.code()
     tokens = (await site.redeem(answer["code"])).json()

@@ -64,7 +64,7 @@ async def test_client_registers_itself_and_is_admitted(site: Site) -> None:
     assert (await site.refresh(tokens["refresh_token"], client_id=document["client_id"])).status_code == 200
 
 
-async def test_client_with_a_secret_has_to_use_it_in_its_own_way(site: Site) -> None:
+async def test_client_must_use_its_registered_authentication_method(site: Site) -> None:
     document = (await site.register(token_endpoint_auth_method="client_secret_post")).json()
     client, secret = document["client_id"], document["client_secret"]
     assert document["client_secret_expires_at"] == 0
@@ -77,7 +77,7 @@ async def test_client_with_a_secret_has_to_use_it_in_its_own_way(site: Site) -> 
     assert good.status_code == 200, "what did not authenticate has spent no code"
 
 
-async def test_secret_with_signs_in_it_is_encoded_before_basic(folder: Path) -> None:
+async def test_secret_is_form_encoded_for_basic_authentication(folder: Path) -> None:
     from mcptrio import Secret
 
     clients = {"ro:bot +": ClientSettings(secret=Secret("a:b+c%d e/f" * 3), grant_types=("client_credentials",))}
@@ -90,7 +90,7 @@ async def test_secret_with_signs_in_it_is_encoded_before_basic(folder: Path) -> 
         assert payload(response.json()["access_token"])["sub"] == "client:ro:bot +"
 
 
-async def test_registration_can_be_turned_off(folder: Path) -> None:
+async def test_registration_can_be_disabled(folder: Path) -> None:
     async with opened(folder, registration=False, client_documents=False) as site:
         metadata = (await site.get("/.well-known/oauth-authorization-server/auth")).json()
         assert "registration_endpoint" not in metadata
@@ -130,7 +130,7 @@ async def test_client_is_described_by_its_document(reaching: Site, web: Web) -> 
         ({"cache_control": "max-age=99999999"}, 86_400),
     ],
 )
-async def test_document_is_kept_as_its_headers_say(
+async def test_document_is_cached_as_its_headers_permit(
     reaching: Site, web: Web, headers: dict[str, str], seconds: int
 ) -> None:
     web.put(URL, DOCUMENT, **headers)
@@ -174,7 +174,7 @@ async def test_invalid_client_document_is_refused(reaching: Site, web: Web, docu
     assert web.count(URL) == 1, "it is not asked for again at once"
 
 
-async def test_document_that_cannot_be_had_says_nothing_of_the_network(reaching: Site, web: Web) -> None:
+async def test_unreachable_document_error_reveals_nothing_of_the_network(reaching: Site, web: Web) -> None:
     web.pages[URL] = RequestFailed("connection refused by 10.0.0.7:443")
 
     response = await reaching.authorize(client_id=URL, redirect_uri="https://app.example/cb")
@@ -204,7 +204,7 @@ async def test_document_that_cannot_be_had_says_nothing_of_the_network(reaching:
         "file:///etc/passwd",
     ],
 )
-async def test_url_that_no_document_may_have_is_not_fetched(reaching: Site, web: Web, url: str) -> None:
+async def test_invalid_document_url_is_not_fetched(reaching: Site, web: Web, url: str) -> None:
     assert (await reaching.authorize(client_id=url)).status_code == 400
     assert not web.asked
 
@@ -216,7 +216,7 @@ async def test_document_fetches_per_address_are_rate_limited(reaching: Site, web
     assert len(web.asked) == 30
 
 
-async def test_documents_of_some_hosts_only(folder: Path, web: Web) -> None:
+async def test_documents_are_fetched_only_from_configured_hosts(folder: Path, web: Web) -> None:
     web.put(URL, DOCUMENT)
     async with opened(folder, fetch=web, client_document_hosts=("other.example",)) as site:
         assert (await site.authorize(client_id=URL, redirect_uri="https://app.example/cb")).status_code == 400
@@ -224,7 +224,7 @@ async def test_documents_of_some_hosts_only(folder: Path, web: Web) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1:1/x", "https://169.254.169.254/latest", "https://10.1.2.3/x"])
-async def test_documents_lead_to_no_private_network(folder: Path, url: str) -> None:
+async def test_document_in_a_private_network_is_not_fetched(folder: Path, url: str) -> None:
     """With the shipped address policy, for a server with a public issuer."""
     async with opened(folder, issuer="https://login.example/auth") as site:
         page = await site.get(f"/auth/authorize?{site.query(client_id=url, resource=None)}")
@@ -335,7 +335,7 @@ async def test_keys_are_fetched_again_for_an_unknown_key(keyed: Site, key: Key, 
     assert web.count(url) == 2
 
 
-async def test_keys_that_cannot_be_had_are_not_asked_for_by_each_request(keyed: Site, key: Key, web: Web) -> None:
+async def test_failed_key_fetches_are_rate_limited(keyed: Site, key: Key, web: Web) -> None:
     url = "https://keys.example/jwks"
     there = web.pages[url]
     web.pages[url] = RequestFailed("no answer")
@@ -368,14 +368,14 @@ async def test_assertion_without_a_real_signature_is_refused(keyed: Site, key: K
         {"jti": None},
     ],
 )
-async def test_assertion_is_for_here_and_now(keyed: Site, key: Key, changes: dict[str, Any]) -> None:
+async def test_assertion_with_wrong_audience_or_time_is_refused(keyed: Site, key: Key, changes: dict[str, Any]) -> None:
     answer = await keyed.post("token", signed(assertion(key, "signer", keyed, **changes)))
 
     assert error_of(answer) == "invalid_client"
 
 
 @pytest.mark.parametrize("typ", ["dpop+jwt", "at+jwt", "oauth-id-jag+jwt", "client-authentication+jwt"])
-async def test_only_an_assertion_of_a_client_authenticates_it(keyed: Site, key: Key, typ: str) -> None:
+async def test_only_client_assertions_authenticate_a_client(keyed: Site, key: Key, typ: str) -> None:
     now = keyed.clock.now
     claims = {"iss": "signer", "sub": "signer", "aud": keyed.issuer, "exp": now + 60, "jti": "1"}
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
-from mcptrio_authserver import ClientSettings
+from mcptrio_authserver import ClientSettings, LedgerSettings
 
 from mcptrio.auth.dpop import DPoPSigner
 
 from .conftest import CLIENTS, REDIRECT, SECRET, Site, error_of, opened, payload
+
+
+@pytest.fixture
+async def site(folder: Path, ledger: LedgerSettings | None) -> AsyncIterator[Site]:
+    async with opened(folder, ledger=ledger) as site:
+        yield site
 
 
 async def prove(site: Site, prover: DPoPSigner, form: dict[str, str]) -> httpx2.Response:
@@ -49,7 +56,7 @@ async def test_tokens_are_bound_to_the_key_of_the_proof(site: Site, prover: DPoP
     assert (told.json()["token_type"], told.json()["cnf"]) == ("DPoP", {"jkt": prover.thumbprint})
 
 
-async def test_refresh_token_of_a_public_client_is_bound_too(site: Site, prover: DPoPSigner) -> None:
+async def test_refresh_token_of_a_public_client_is_bound_to_its_key(site: Site, prover: DPoPSigner) -> None:
     tokens = (await prove(site, prover, code_form(site, (await site.code())["code"]))).json()
     form = {"grant_type": "refresh_token", "client_id": "app", "refresh_token": tokens["refresh_token"]}
 
@@ -60,14 +67,14 @@ async def test_refresh_token_of_a_public_client_is_bound_too(site: Site, prover:
     assert payload(renewed.json()["access_token"])["cnf"] == {"jkt": prover.thumbprint}
 
 
-async def test_code_can_be_bound_before(site: Site, prover: DPoPSigner) -> None:
+async def test_code_may_be_bound_to_the_key_in_advance(site: Site, prover: DPoPSigner) -> None:
     code = (await site.code(dpop_jkt=prover.thumbprint))["code"]
 
     assert error_of(await prove(site, DPoPSigner(clock=site.clock), code_form(site, code))) == "invalid_dpop_proof"
     assert error_of(await prove(site, prover, code_form(site, code))) == "invalid_grant", "it is spent"
 
 
-async def test_proof_without_a_nonce_spends_nothing(site: Site, prover: DPoPSigner) -> None:
+async def test_proof_without_a_nonce_does_not_use_up_the_code(site: Site, prover: DPoPSigner) -> None:
     form = code_form(site, (await site.code())["code"])
     url = f"{site.issuer}/token"
 
@@ -78,7 +85,7 @@ async def test_proof_without_a_nonce_spends_nothing(site: Site, prover: DPoPSign
     assert (await prove(site, prover, form)).status_code == 200
 
 
-async def test_nonce_is_good_for_some_minutes(site: Site, prover: DPoPSigner) -> None:
+async def test_nonce_is_valid_for_some_minutes(site: Site, prover: DPoPSigner) -> None:
     form = {"grant_type": "client_credentials"}
     url = f"{site.issuer}/token"
     first = await site.post("token", form, auth=("robot", SECRET), headers={"dpop": prover.prove("POST", url)})
@@ -90,7 +97,7 @@ async def test_nonce_is_good_for_some_minutes(site: Site, prover: DPoPSigner) ->
     assert error_of(old) == "use_dpop_nonce"
 
 
-async def test_proof_is_good_once_and_here(folder: Path) -> None:
+async def test_proof_is_accepted_once_and_at_its_url_only(folder: Path) -> None:
     async with opened(folder, dpop_nonces=False) as site:
         prover = DPoPSigner(clock=site.clock)
         form, url = {"grant_type": "client_credentials"}, f"{site.issuer}/token"

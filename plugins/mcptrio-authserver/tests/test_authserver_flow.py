@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
 import pytest
-from mcptrio_authserver import ClientSettings
+from mcptrio_authserver import ClientSettings, LedgerSettings
 from mcptrio_authserver.redirect_uris import is_registered
+from mcptrio_authserver.store_opening import open_store, user_directory
 from mcptrio_authserver.users import check_name
 
 from mcptrio import Secret
+from tests.engines.postgres_server import PostgresServer
 
-from .conftest import REDIRECT, SECRET, Site, answer_of, content_of, error_of, opened, payload
+from .conftest import REDIRECT, SECRET, Site, answer_of, content_of, error_of, opened, payload, rows_of
 
 
-async def test_person_logs_in_consents_and_client_gets_tokens(site: Site) -> None:
+@pytest.fixture
+async def site(folder: Path, ledger: LedgerSettings | None) -> AsyncIterator[Site]:
+    async with opened(folder, ledger=ledger) as site:
+        yield site
+
+
+async def test_user_logs_in_and_consents_and_the_client_gets_tokens(site: Site) -> None:
     page = await site.authorize(scope="notes:read notes:write")
     assert page.status_code == 200
     assert "The App" in page.text
@@ -48,7 +57,7 @@ async def test_person_logs_in_consents_and_client_gets_tokens(site: Site) -> Non
     }
 
 
-async def test_refresh_rotates_and_narrows(site: Site) -> None:
+async def test_refresh_rotates_the_token_and_may_narrow_its_scopes(site: Site) -> None:
     tokens = await site.tokens(scope="notes:read notes:write")
     site.clock.now += 700
     assert not await site.is_active(tokens["access_token"])
@@ -63,7 +72,7 @@ async def test_refresh_rotates_and_narrows(site: Site) -> None:
     assert (await site.refresh(renewed["refresh_token"])).json()["scope"] == "notes:read notes:write"
 
 
-async def test_grant_ends_with_its_lifetime_and_when_idle(folder: Path) -> None:
+async def test_grant_expires_after_its_lifetime_or_when_idle(folder: Path) -> None:
     async with opened(folder, refresh_idle=1000, refresh_lifetime=2500) as site:
         token = (await site.tokens())["refresh_token"]
         for _ in range(2):
@@ -85,7 +94,7 @@ async def test_access_token_does_not_outlive_its_grant(folder: Path) -> None:
         assert tokens["expires_in"] == 100
 
 
-async def test_user_may_grant_no_more_than_his(site: Site) -> None:
+async def test_grant_is_limited_to_the_scopes_of_the_user(site: Site) -> None:
     consent = await site.log_in(await site.authorize(scope="notes:read notes:write"), "bob")
 
     assert "Change your notes" not in consent.text
@@ -95,18 +104,18 @@ async def test_user_may_grant_no_more_than_his(site: Site) -> None:
     assert answer_of(told)["error"] == "access_denied"
 
 
-async def test_user_removed_from_the_file_is_refused(site: Site, folder: Path) -> None:
+async def test_removed_user_is_refused(site: Site, folder: Path, ledger: LedgerSettings | None) -> None:
     tokens = await site.tokens()
-    users = folder / "users"
 
-    users.write_text("\n".join(line for line in users.read_text().splitlines() if not line.startswith("ada")))
+    async with open_store(folder, ledger) as store:
+        await user_directory(folder, ledger, store).change(lambda users: users.pop("ada"))
 
     assert error_of(await site.refresh(tokens["refresh_token"])) == "invalid_grant"
     assert not await site.is_active(tokens["access_token"])
     assert 'name="password"' in (await site.authorize()).text
 
 
-async def test_denial_reaches_the_client(site: Site) -> None:
+async def test_denial_is_sent_to_the_client(site: Site) -> None:
     consent = await site.log_in(await site.authorize())
 
     answer = answer_of(await site.submit(consent, decision="deny"))
@@ -115,7 +124,7 @@ async def test_denial_reaches_the_client(site: Site) -> None:
     assert "code" not in answer
 
 
-async def test_another_account_can_be_used(site: Site) -> None:
+async def test_user_may_switch_accounts(site: Site) -> None:
     consent = await site.log_in(await site.authorize(), "bob")
 
     switched = await site.submit(consent, decision="switch")
@@ -125,7 +134,7 @@ async def test_another_account_can_be_used(site: Site) -> None:
     assert payload((await site.redeem(code)).json()["access_token"])["sub"] == "ada"
 
 
-async def test_consent_is_asked_for_each_time_and_login_once(site: Site) -> None:
+async def test_consent_is_required_each_time_and_login_once(site: Site) -> None:
     await site.tokens()
 
     page = await site.authorize()
@@ -135,13 +144,13 @@ async def test_consent_is_asked_for_each_time_and_login_once(site: Site) -> None
     assert 'name="password"' in (await site.authorize()).text
 
 
-async def test_empty_request_gets_the_missing_parameter(site: Site) -> None:
+async def test_empty_request_error_names_the_missing_parameter(site: Site) -> None:
     assert answer_of(await site.authorize(prompt="none"))["error"] == "login_required"
     await site.tokens()
     assert answer_of(await site.authorize(prompt="none"))["error"] == "consent_required"
 
 
-async def test_client_of_an_older_revision_names_no_resource(site: Site) -> None:
+async def test_client_of_an_older_revision_needs_no_resource_parameter(site: Site) -> None:
     code = (await site.code(resource=None))["code"]
 
     token = (await site.redeem(code, resource=None)).json()["access_token"]
@@ -149,7 +158,7 @@ async def test_client_of_an_older_revision_names_no_resource(site: Site) -> None
     assert payload(token)["aud"] == f"{site.url}/mcp"
 
 
-async def test_metadata_is_where_every_client_looks(site: Site) -> None:
+async def test_metadata_is_served_at_every_well_known_url(site: Site) -> None:
     paths = (
         "/.well-known/oauth-authorization-server/auth",
         "/.well-known/openid-configuration/auth",
@@ -170,7 +179,7 @@ async def test_metadata_is_where_every_client_looks(site: Site) -> None:
     assert (await site.get("/.well-known/oauth-authorization-server")).status_code == 404
 
 
-async def test_issuer_without_a_path_has_the_places_of_2025_03_26(folder: Path) -> None:
+async def test_issuer_without_a_path_has_the_default_endpoints_of_2025_03_26(folder: Path) -> None:
     async with opened(folder, path="") as site:
         assert site.issuer == site.url
         assert (await site.get("/.well-known/oauth-authorization-server")).json()["issuer"] == site.url
@@ -198,7 +207,7 @@ async def test_revoked_refresh_token_ends_the_grant(site: Site) -> None:
     assert error_of(await site.refresh(tokens["refresh_token"])) == "invalid_grant"
 
 
-async def test_revoked_access_token_leaves_the_grant(site: Site) -> None:
+async def test_revoked_access_token_keeps_the_grant(site: Site) -> None:
     tokens = await site.tokens()
 
     await site.post("revoke", {"client_id": "other", "token": tokens["access_token"]})
@@ -223,7 +232,7 @@ async def test_introspection_shows_each_client_only_its_tokens(site: Site) -> No
 
 
 @pytest.mark.parametrize("method", ["basic", "post"])
-async def test_client_is_admitted_without_a_user(site: Site, method: str) -> None:
+async def test_client_credentials_grant_needs_no_user(site: Site, method: str) -> None:
     form = {"grant_type": "client_credentials", "scope": "notes:read", "resource": f"{site.url}/mcp"}
 
     if method == "basic":
@@ -246,8 +255,8 @@ async def test_client_with_the_name_of_a_user_is_another_principal(folder: Path)
             check_name("client:ada")
 
 
-async def test_keys_are_published_before_and_after_they_sign(folder: Path) -> None:
-    async with opened(folder, key_lifetime=7200, refresh_lifetime=86_400) as site:
+async def test_keys_are_published_before_and_after_they_sign(folder: Path, ledger: LedgerSettings | None) -> None:
+    async with opened(folder, ledger=ledger, key_lifetime=7200, refresh_lifetime=86_400) as site:
 
         async def published() -> set[str]:
             return {key["kid"] for key in (await site.get("/auth/jwks")).json()["keys"]}
@@ -270,17 +279,19 @@ async def test_keys_are_published_before_and_after_they_sign(folder: Path) -> No
         assert first not in await published()
 
 
-async def test_state_is_kept_over_a_restart_and_holds_nothing_that_lets_in(folder: Path) -> None:
-    async with opened(folder) as site:
+async def test_stored_state_survives_a_restart_and_contains_no_usable_secret(
+    folder: Path, ledger: LedgerSettings | None, postgres: PostgresServer
+) -> None:
+    async with opened(folder, ledger=ledger) as site:
         tokens = await site.tokens()
         waiting = (await site.code())["code"]
         cookie = next(iter(site.http.cookies.values()))
         clock = site.clock
 
-    content = content_of(folder)
+    content = content_of(folder) if ledger is None else rows_of(postgres, ledger)
     for secret in (tokens["refresh_token"], tokens["access_token"], waiting, cookie, SECRET):
         assert secret.encode() not in content
-    async with opened(folder, clock=clock) as again:
+    async with opened(folder, ledger=ledger, clock=clock) as again:
         response: httpx2.Response = await again.refresh(tokens["refresh_token"])
         assert response.status_code == 200
         assert payload(response.json()["access_token"])["sub"] == "ada"
@@ -313,6 +324,6 @@ async def test_state_is_kept_over_a_restart_and_holds_nothing_that_lets_in(folde
         ("com.example.app:/cb2", "com.example.app:/cb", False),
     ],
 )
-def test_redirect_uris_are_compared_to_the_letter(asked: str, registered: str, good: bool) -> None:
-    """Except for the port on the user's machine."""
+def test_redirect_uri_must_match_exactly(asked: str, registered: str, good: bool) -> None:
+    """Except for the port of a loopback URI."""
     assert is_registered(asked, (registered,)) is good

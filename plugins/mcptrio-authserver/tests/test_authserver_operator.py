@@ -54,7 +54,7 @@ async def test_grant_is_listed_and_ended_while_the_server_runs(site: Site, folde
     assert not await site.is_active(tokens["access_token"])
 
 
-async def test_grants_of_one_user_end_and_those_of_others_stay(site: Site, folder: Path) -> None:
+async def test_grants_of_one_user_are_ended_and_others_kept(site: Site, folder: Path) -> None:
     adas = await site.tokens()
     waiting = (await site.code())["code"]
     site.http.cookies.clear()
@@ -93,7 +93,7 @@ async def test_client_that_registered_itself_is_listed_and_removed(site: Site, f
     assert await output(folder, "grant", "list") == ""
 
 
-async def test_client_in_the_settings_loses_its_grants_and_stays(site: Site, folder: Path) -> None:
+async def test_configured_client_loses_its_grants_and_remains(site: Site, folder: Path) -> None:
     tokens = await site.tokens()
 
     assert await output(folder, "client", "remove", "app") == "app is not kept here; ended 1 grant\n"
@@ -113,7 +113,7 @@ async def test_user_is_logged_out_of_all_browsers(site: Site, folder: Path) -> N
     assert await output(folder, "session", "end", "--all") == "ended 0 sessions\n"
 
 
-async def test_key_that_leaked_signs_nothing_any_more(site: Site, folder: Path) -> None:
+async def test_leaked_signing_key_is_retired(site: Site, folder: Path) -> None:
     tokens = await site.tokens()
     [before] = (await site.get(f"{site.issuer}/jwks")).json()["keys"]
 
@@ -189,7 +189,7 @@ async def test_operator_command_errors_name_the_problem(
     assert problem in done.stderr
 
 
-async def test_no_grant_ends_where_one_of_the_ids_is_unknown(site: Site, folder: Path) -> None:
+async def test_no_grant_is_ended_if_an_id_is_unknown(site: Site, folder: Path) -> None:
     tokens = await site.tokens()
     id = (await output(folder, "grant", "list")).partition(":")[0]
 

@@ -53,7 +53,7 @@ async def begin(site: Site, browser: Browser, redirect: str, **document: Any) ->
     return str(client)
 
 
-async def test_everything_works_with_the_keyboard_and_without_scripts(folder: Path, tmp_path: Path) -> None:
+async def test_login_and_consent_work_with_keyboard_only_and_without_scripts(folder: Path, tmp_path: Path) -> None:
     async with opened(folder) as site, application() as (app, got), open_browser(tmp_path / "profile") as browser:
         await browser.call("Emulation.setScriptExecutionDisabled", value=True)
         client = await begin(site, browser, f"{app}/callback")

@@ -21,9 +21,7 @@ import trio.testing
 from click.testing import CliRunner, Result
 from mcptrio_authserver import AuthorizationServer, ClientSettings, Config, TrustedIssuer, UpstreamSettings
 from mcptrio_authserver.__main__ import main
-from mcptrio_authserver.logins import count_login, forgive_login
-from mcptrio_authserver.rates import Rate, count_attempt, neighbourhood, take_back_attempt
-from mcptrio_authserver.refusals import Refusal
+from mcptrio_authserver.rates import neighbourhood
 from mcptrio_authserver.sqlite_store import open_sqlite_store
 from mcptrio_authserver.users import User, check_password, hash_password, read_users, write_users
 
@@ -63,7 +61,7 @@ async def whoami(ctx: Context) -> str:
 """
 
 
-def said_by(result: CallToolResult) -> str:
+def text_of(result: CallToolResult) -> str:
     [content] = result.content
     assert isinstance(content, TextContent)
     return content.text
@@ -94,7 +92,7 @@ async def protected(folder: Path, **settings: Any) -> AsyncIterator[str]:
             nursery.cancel_scope.cancel()
 
 
-class Person:
+class ConsentingUser:
     """A user who logs in once and allows every request."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
@@ -121,23 +119,23 @@ class Person:
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
-async def test_client_finds_its_way_from_a_401_to_a_step_up(folder: Path, revision: str) -> None:
+async def test_client_follows_a_401_to_login_and_step_up(folder: Path, revision: str) -> None:
     """Metadata, registration, login, consent, an accepted token; and more scopes when they are needed."""
     async with protected(folder) as url, httpx2.AsyncClient(timeout=60, verify=TLS) as http:
-        person = Person(http)
+        person = ConsentingUser(http)
         auth = OAuth(redirects=OwnRedirects(uri=BACK, send=person))
         async with mcptrio.connect(Endpoint(url=url, auth=auth), revision=revision) as client:
-            assert said_by(await client.call_tool("whoami")) == "ada notes:read"
+            assert text_of(await client.call_tool("whoami")) == "ada notes:read"
             assert len(person.asked) == 1
-            assert said_by(await client.call_tool("write")) == "written"
+            assert text_of(await client.call_tool("write")) == "written"
             assert len(person.asked) == 2
 
 
-async def test_tokens_are_bound_where_the_client_wants_it(folder: Path) -> None:
+async def test_tokens_are_bound_if_the_client_requires_it(folder: Path) -> None:
     async with protected(folder, dpop="required") as url, httpx2.AsyncClient(timeout=60, verify=TLS) as http:
-        auth = OAuth(redirects=OwnRedirects(uri=BACK, send=Person(http)), dpop="always")
+        auth = OAuth(redirects=OwnRedirects(uri=BACK, send=ConsentingUser(http)), dpop="always")
         async with mcptrio.connect(Endpoint(url=url, auth=auth)) as client:
-            assert said_by(await client.call_tool("whoami")) == "ada notes:read"
+            assert text_of(await client.call_tool("whoami")) == "ada notes:read"
 
 
 async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path, tmp_path: Path) -> None:
@@ -157,10 +155,10 @@ async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path
             while b"serving http://" not in said:
                 said += await process.stderr.receive_some() or pytest.fail(said.decode())
             async with httpx2.AsyncClient(timeout=60, verify=TLS) as http:
-                auth = OAuth(redirects=OwnRedirects(uri=BACK, send=Person(http)))
+                auth = OAuth(redirects=OwnRedirects(uri=BACK, send=ConsentingUser(http)))
                 endpoint = Endpoint(url=f"http://127.0.0.1:{port}/mcp", auth=auth)
                 async with mcptrio.connect(endpoint) as client:
-                    assert said_by(await client.call_tool("whoami")) == "ada notes:read"
+                    assert text_of(await client.call_tool("whoami")) == "ada notes:read"
         finally:
             process.terminate()
             await process.wait()
@@ -177,7 +175,7 @@ async def test_pages_need_no_token_and_the_host_is_checked(folder: Path) -> None
         assert rebound.status_code in (400, 403, 421)
 
 
-async def test_without_an_issuer_there_is_nothing(folder: Path) -> None:
+async def test_plugin_without_an_issuer_serves_no_endpoints(folder: Path) -> None:
     server = Server(
         plugins=[mcptrio_authserver],
         config={"mcptrio_authserver": {"folder": str(folder)}},
@@ -190,7 +188,7 @@ async def test_without_an_issuer_there_is_nothing(folder: Path) -> None:
         AuthorizationServer(Config())
 
 
-async def test_server_that_is_not_open_says_so(folder: Path) -> None:
+async def test_request_to_a_server_that_is_not_open_gets_503(folder: Path) -> None:
     server = AuthorizationServer(Config(issuer="http://127.0.0.1:8000/auth", folder=folder))
     sent: list[Any] = []
 
@@ -204,7 +202,7 @@ async def test_server_that_is_not_open_says_so(folder: Path) -> None:
             pass
 
 
-def test_quart_is_not_loaded_with_the_plugin() -> None:
+def test_plugin_import_does_not_load_quart() -> None:
     heavy = ("quart", "argon2", "joserfc", "jinja2", "sqlite3", "click")
     script = f"import sys, mcptrio_authserver; print([m for m in {heavy} if m in sys.modules])"
 
@@ -233,7 +231,7 @@ def test_quart_is_not_loaded_with_the_plugin() -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be(settings: dict[str, Any], problem: str) -> None:
+def test_invalid_setting_is_refused(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
         Config(**settings)
 
@@ -253,12 +251,12 @@ def test_settings_that_cannot_be(settings: dict[str, Any], problem: str) -> None
         ({"scopes": ("a b",)}, "scopes"),
     ],
 )
-def test_clients_that_cannot_be(settings: dict[str, Any], problem: str) -> None:
+def test_invalid_client_setting_is_refused(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=re.escape(problem)):
         ClientSettings(**settings)
 
 
-def test_others_that_cannot_be() -> None:
+def test_invalid_issuer_or_provider_setting_is_refused() -> None:
     for make in (
         partial(TrustedIssuer),
         partial(TrustedIssuer, issuer="http://idp.example"),
@@ -349,7 +347,7 @@ def test_user_command_errors_name_the_problem(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["ada", "ada:plain", "ada:$2b$12$x", "ADA:$argon2id$x", "a da:$argon2id$x"])
-def test_line_that_is_no_user_is_named(tmp_path: Path, line: str) -> None:
+def test_invalid_line_of_the_user_file_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "users").write_text(f"# users\n\n{line}\n")
     (tmp_path / "users").chmod(0o600)
 
@@ -373,43 +371,6 @@ def test_password_is_hashed_slowly_and_with_salt(tmp_path: Path) -> None:
 # The file
 
 
-async def test_transaction_is_whole_or_was_not_there(tmp_path: Path) -> None:
-    clock = Clock()
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def fail(ledger: Any) -> None:
-            ledger.put("a", "1", {}, until=clock.now + 10)
-            raise LookupError
-
-        def refuse(ledger: Any) -> None:
-            ledger.put("a", "2", {"x": 1}, until=clock.now + 10)
-            raise Refusal("invalid_grant", "it was used before")
-
-        with pytest.raises(LookupError):
-            await store.transact(fail)
-        with pytest.raises(Refusal):
-            await store.transact(refuse)
-
-        assert await store.transact(lambda ledger: ledger.get("a", "1")) is None
-        assert await store.transact(lambda ledger: ledger.get("a", "2")) == {"x": 1}
-        clock.now += 11
-        assert await store.transact(lambda ledger: ledger.get("a", "2")) is None
-        assert await store.sweep() == 1
-
-
-async def test_oldest_of_a_group_go_when_there_are_too_many(tmp_path: Path) -> None:
-    clock = Clock()
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def fill(ledger: Any) -> tuple[int, int, bool]:
-            for number in range(10):
-                ledger.put("a", str(number), {}, until=clock.now + 10, group="g", most=3)
-                ledger.put("a", f"other {number}", {}, until=clock.now + 10, group="h")
-            return ledger.count("a", "g"), ledger.count("a"), ledger.get("a", "9") is not None
-
-        assert await store.transact(fill) == (3, 13, True)
-
-
 async def test_expired_records_are_removed_while_the_server_runs(
     folder: Path, mock_clock: trio.testing.MockClock
 ) -> None:
@@ -421,8 +382,8 @@ async def test_expired_records_are_removed_while_the_server_runs(
         assert store is not None
         await store.transact(lambda ledger: ledger.put("a", "1", {}, until=clock.now + 1))
         clock.now += 2
-        nursery.start_soon(server.sweep)
-        while rows(folder):  # noqa: ASYNC110 - a sweep has no event for its end
+        nursery.start_soon(server.delete_expired)
+        while rows(folder):  # noqa: ASYNC110 - a deletion has no event for its end
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
 
@@ -436,84 +397,7 @@ def rows(folder: Path) -> int:
         connection.close()
 
 
-async def test_workers_share_one_file(tmp_path: Path) -> None:
-    """A counter that two servers increment at the same time loses no count."""
-    path, clock = tmp_path / "state.db", Clock()
-    rate = Rate(kind="x", most=40, seconds=60)
-    async with open_sqlite_store(path, clock=clock) as one, open_sqlite_store(path, clock=clock) as other:
-        waits: list[float] = []
-
-        async def count(store: Any) -> None:
-            for _ in range(21):
-                wait = await store.transact(lambda ledger: count_attempt(ledger, rate, "key", clock.now))
-                waits.append(wait)
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(count, one)
-            nursery.start_soon(count, other)
-
-        assert sorted(waits) == [0] * 40 + [60] * 2
-
-
-async def test_user_is_not_locked_out_from_one_address(tmp_path: Path) -> None:
-    clock, config = Clock(), Config(folder=tmp_path)
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def attempt(ledger: Any) -> tuple[float, float, float]:
-            flood = [count_login(ledger, config, "ada", "203.0.113.7", clock.now) for _ in range(200)]
-            assert flood[:6] == [0] * 5 + [900]
-            elsewhere = count_login(ledger, config, "ada", "198.51.100.1", clock.now)
-            same_place = count_login(ledger, config, "bob", "203.0.113.7", clock.now)
-            for number in range(100):
-                count_login(ledger, config, "ada", f"192.0.2.{number}", clock.now)
-            return elsewhere, same_place, count_login(ledger, config, "ada", "198.51.100.2", clock.now)
-
-        assert await store.transact(attempt) == (0, 900, 900)
-
-
-async def test_successful_logins_do_not_lock_out(tmp_path: Path) -> None:
-    """Many logins from an office, or of one user, are no failures; failed ones still count."""
-    clock, config = Clock(), Config(folder=tmp_path)
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def attempt(ledger: Any) -> None:
-            for number in range(200):
-                office, anywhere = ("203.0.113.7", f"192.0.2.{number}")
-                for name, address in ((f"user {number}", office), ("ada", anywhere)):
-                    assert count_login(ledger, config, name, address, clock.now) == 0
-                    forgive_login(ledger, config, name, address)
-            clock.now += 100
-            for number in range(50):
-                for name, address in ((f"guess {number}", "203.0.113.7"), ("ada", f"198.51.100.{number}")):
-                    assert count_login(ledger, config, name, address, clock.now) == 0
-            assert count_login(ledger, config, "bob", "203.0.113.7", clock.now) == 800, "what it was, not anew"
-            assert count_login(ledger, config, "ada", "198.51.100.99", clock.now) == 800
-
-        await store.transact(attempt)
-
-
-async def test_good_login_takes_back_one_attempt_and_no_more(tmp_path: Path) -> None:
-    clock, config = Clock(), Config(folder=tmp_path)
-    rate = Rate(kind="x", most=1, seconds=60)
-    async with open_sqlite_store(tmp_path / "state.db", clock=clock) as store:
-
-        def attempt(ledger: Any) -> None:
-            for number in range(49):
-                assert count_login(ledger, config, f"guess {number}", "203.0.113.7", clock.now) == 0
-            assert count_login(ledger, config, "bob", "203.0.113.7", clock.now) == 0
-            forgive_login(ledger, config, "bob", "203.0.113.7")
-            assert count_login(ledger, config, "ada", "203.0.113.7", clock.now) == 0
-            assert count_login(ledger, config, "bob", "203.0.113.7", clock.now) == 900
-            take_back_attempt(ledger, rate, "key")
-            assert count_attempt(ledger, rate, "key", clock.now) == 0, "there was none"
-            take_back_attempt(ledger, rate, "key")
-            take_back_attempt(ledger, rate, "key")
-            assert [count_attempt(ledger, rate, "key", clock.now) for _ in range(2)] == [0, 60], "never below 0"
-
-        await store.transact(attempt)
-
-
-async def test_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+async def test_foreign_file_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE theirs (x)")
@@ -538,7 +422,7 @@ async def test_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
             pass
 
 
-async def test_new_file_that_another_process_is_opening_is_waited_for(tmp_path: Path) -> None:
+async def test_file_locked_by_another_process_is_waited_for(tmp_path: Path) -> None:
     """SQLite refuses to change the journal mode, without waiting, if another process is about to write."""
     path = tmp_path / "state.db"
     path.touch(0o600)
@@ -564,7 +448,7 @@ async def test_file_system_without_shared_memory_is_named(tmp_path: Path, monkey
             pass
 
 
-def test_addresses_count_by_their_owner() -> None:
+def test_addresses_of_one_network_are_counted_together() -> None:
     assert neighbourhood("203.0.113.7") == "203.0.113.7"
     assert neighbourhood("::ffff:203.0.113.7") == "203.0.113.7"
     assert neighbourhood("2001:db8:1:2:3:4:5:6") == neighbourhood("2001:db8:1:2::1") == "2001:db8:1:2::/64"

@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import pytest
+import trio
 from attrs import define, field
-from mcptrio_authserver import UpstreamSettings
+from mcptrio_authserver import LedgerSettings, UpstreamSettings
 
 from mcptrio import Secret
 from mcptrio.abc import FetchRequest, FetchResponse
@@ -127,7 +128,7 @@ async def granted(site: Site, provider: Provider) -> dict[str, Any]:
     return tokens
 
 
-async def test_user_logs_in_there_after_consenting_here(delegating: Site, provider: Provider) -> None:
+async def test_user_logs_in_at_the_provider_after_consent(delegating: Site, provider: Provider) -> None:
     location = await consent(delegating)
     assert location.startswith(f"{PROVIDER}/authorize?")
 
@@ -145,7 +146,7 @@ async def test_user_logs_in_there_after_consenting_here(delegating: Site, provid
     assert "provider's" not in json.dumps(tokens)
 
 
-async def test_refresh_asks_the_provider_each_time(delegating: Site, provider: Provider) -> None:
+async def test_refresh_is_checked_at_the_provider_each_time(delegating: Site, provider: Provider) -> None:
     tokens = await granted(delegating, provider)
 
     for count in (2, 3):
@@ -155,7 +156,44 @@ async def test_refresh_asks_the_provider_each_time(delegating: Site, provider: P
         assert payload(tokens["access_token"])["exp"] == delegating.clock.now + 300
 
 
-async def test_refusal_loses_nothing_of_the_providers(delegating: Site, provider: Provider) -> None:
+async def test_two_replicas_use_the_refresh_token_of_the_provider_once(
+    folder: Path, database: LedgerSettings, provider: Provider, clock: Clock
+) -> None:
+    """The provider would take a second use for a theft."""
+    asked, may_answer = trio.Event(), trio.Event()
+
+    async def slow(request: FetchRequest) -> FetchResponse:
+        response = await provider.web(request)
+        if b"grant_type=refresh_token" in request.body:
+            asked.set()
+            await may_answer.wait()
+        return response
+
+    upstream = UpstreamSettings(issuer=PROVIDER, client_id="us", client_secret=Secret("what they gave us"))
+    settings = {"ledger": database, "upstream": upstream, "clock": clock}
+    async with (
+        opened(folder, fetch=slow, **settings) as one,
+        opened(folder, fetch=provider.web, issuer=one.issuer, **settings) as other,
+        trio.open_nursery() as nursery,
+    ):
+        token = (await granted(one, provider))["refresh_token"]
+
+        async def refresh() -> None:
+            response = await one.refresh(token)
+            assert response.status_code == 200, response.text
+            assert (await other.refresh(response.json()["refresh_token"])).status_code == 200
+
+        nursery.start_soon(refresh)
+        await asked.wait()
+        second = await other.refresh(token)
+
+        assert (second.status_code, error_of(second)) == (503, "temporarily_unavailable")
+        assert second.headers["retry-after"] == "2"
+        assert provider.number == 2
+        may_answer.set()
+
+
+async def test_refused_refresh_keeps_the_rotated_token_of_the_provider(delegating: Site, provider: Provider) -> None:
     """The provider has issued another refresh token by then, and no longer accepts the old one."""
     tokens = await granted(delegating, provider)
 
@@ -165,7 +203,7 @@ async def test_refusal_loses_nothing_of_the_providers(delegating: Site, provider
     assert (await delegating.refresh(tokens["refresh_token"])).status_code == 200
 
 
-async def test_keys_that_cannot_be_had_lose_nothing_of_the_providers(delegating: Site, provider: Provider) -> None:
+async def test_failed_key_fetch_keeps_the_rotated_token_of_the_provider(delegating: Site, provider: Provider) -> None:
     provider.identifies = True
     tokens = await granted(delegating, provider)
     keys = provider.web.pages.pop(f"{PROVIDER}/keys")
@@ -192,7 +230,7 @@ async def test_grant_ended_by_the_provider_is_revoked(delegating: Site, provider
     assert error_of(await delegating.refresh(tokens["refresh_token"])) == "invalid_grant"
 
 
-async def test_grant_ends_with_the_providers_token_where_that_is_not_refreshed(
+async def test_grant_expires_with_the_providers_token_if_it_cannot_be_refreshed(
     delegating: Site, provider: Provider
 ) -> None:
     provider.refreshes = False
@@ -206,7 +244,7 @@ async def test_grant_ends_with_the_providers_token_where_that_is_not_refreshed(
     assert not await delegating.is_active(tokens["access_token"])
 
 
-async def test_provider_that_is_away_ends_nothing(delegating: Site, provider: Provider) -> None:
+async def test_unreachable_provider_ends_no_grant(delegating: Site, provider: Provider) -> None:
     tokens = await granted(delegating, provider)
     there = provider.web.pages[f"{PROVIDER}/token"]
     for away in (
@@ -239,7 +277,7 @@ async def test_client_receives_that_the_provider_is_unreachable(delegating: Site
     assert "identity provider" in answer["error_description"]
 
 
-async def test_metadata_of_the_provider_cannot_be_had(folder: Path, clock: Clock) -> None:
+async def test_missing_metadata_of_the_provider_is_an_error(folder: Path, clock: Clock) -> None:
     upstream = UpstreamSettings(issuer=PROVIDER, client_id="us")
     async with opened(folder, fetch=Web(), clock=clock, upstream=upstream) as site:
         page = await site.authorize()
@@ -252,7 +290,7 @@ async def test_metadata_of_the_provider_cannot_be_had(folder: Path, clock: Clock
     [{"iss": "https://evil.example"}, {"iss": None}, {"error": "access_denied", "code": None}],
     ids=["mix-up", "no iss", "denied"],
 )
-async def test_answer_that_is_not_the_providers(
+async def test_forged_response_of_the_provider_is_refused(
     delegating: Site, provider: Provider, changes: dict[str, str | None]
 ) -> None:
     query = dict(parse_qsl(provider.log_in(await consent(delegating))))
@@ -269,7 +307,7 @@ async def test_answer_that_is_not_the_providers(
     "claims",
     [{"nonce": "other"}, {"aud": "them"}, {"iss": "https://evil.example"}, {"exp": 0}, {"sub": ""}, {"azp": "them"}],
 )
-async def test_id_token_that_is_not_good(delegating: Site, provider: Provider, claims: dict[str, Any]) -> None:
+async def test_invalid_id_token_is_refused(delegating: Site, provider: Provider, claims: dict[str, Any]) -> None:
     provider.claims = claims
 
     answer = answer_of(await come_back(delegating, provider.log_in(await consent(delegating))))
@@ -277,7 +315,7 @@ async def test_id_token_that_is_not_good(delegating: Site, provider: Provider, c
     assert answer["error"] == "access_denied"
 
 
-async def test_id_token_of_another_key_is_not_good(delegating: Site, provider: Provider) -> None:
+async def test_id_token_of_another_key_is_refused(delegating: Site, provider: Provider) -> None:
     provider.key = Key.generate("ES256")
 
     answer = answer_of(await come_back(delegating, provider.log_in(await consent(delegating))))
@@ -324,7 +362,7 @@ async def test_provider_tokens_are_not_stored_in_plain_text(delegating: Site, pr
     assert SECRET.encode() not in content
 
 
-async def test_users_of_the_file_are_none_any_more(folder: Path, provider: Provider, clock: Clock) -> None:
+async def test_users_of_the_file_cannot_log_in_with_a_provider(folder: Path, provider: Provider, clock: Clock) -> None:
     async with opened(folder, clock=clock) as site:
         tokens = await site.tokens()
     upstream = UpstreamSettings(issuer=PROVIDER, client_id="us")

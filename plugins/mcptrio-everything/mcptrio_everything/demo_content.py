@@ -183,7 +183,7 @@ def _compress(url: str) -> bytes:
     if match is None:
         raise ToolError(f"expected a URL like data:text/plain;base64,aGVsbG8=, got {url[:40]!r} @ $.data")
     if len(match["data"]) > 4 * MAX_DATA_BYTES:  # %41 is three characters a byte, base64 fewer
-        raise ToolError(f"expected at most {MAX_DATA_BYTES} bytes @ $.data")
+        raise ToolError(f"expected at most {MAX_DATA_BYTES} bytes, got more @ $.data")
     try:
         raw = (
             base64.b64decode(unquote_to_bytes(match["data"]), validate=True)

@@ -1,6 +1,6 @@
-"""The plugin offers what the conformance suite and the demo name; its functions are plain functions.
+"""The plugin has every name that the conformance suite and the demo use; its functions are plain functions.
 
-What needs a client is shown by the suite itself, run from the project's tests.
+The suite, run from the project's tests, covers everything that needs a client.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def test_first_function_takes_no_argument() -> None:
     assert not inspect.signature(first).parameters
 
 
-def test_no_module_is_forgotten() -> None:
+def test_functions_of_every_module_are_exported() -> None:
     for found in pkgutil.iter_modules(everything.__path__, "mcptrio_everything."):
         module = import_module(found.name)
         own = {
@@ -69,12 +69,12 @@ def test_no_module_is_forgotten() -> None:
         assert own <= set(everything.__all__), found.name
 
 
-def test_every_function_is_described() -> None:
+def test_every_function_has_a_description() -> None:
     for name, function in functions(everything).items():
         assert inspect.getdoc(function), name
 
 
-def test_samples_are_what_they_say() -> None:
+def test_samples_match_their_media_types() -> None:
     png = base64.b64decode(samples.PNG, validate=True)
     with wave.open(io.BytesIO(base64.b64decode(samples.WAV, validate=True))) as sound:
         frames = sound.readframes(10)
@@ -84,12 +84,12 @@ def test_samples_are_what_they_say() -> None:
     assert frames == b"\0\0"
 
 
-async def test_failing_tool_says_why() -> None:
+async def test_failing_tool_raises_with_a_reason() -> None:
     with pytest.raises(ToolError, match="intentionally"):
         await everything.test_error_handling()
 
 
-async def test_several_kinds_of_content_come_in_order() -> None:
+async def test_kinds_of_content_are_returned_in_order() -> None:
     kinds = [block.type for block in await everything.test_multiple_content_types()]
 
     assert kinds == ["text", "image", "resource"]
@@ -118,7 +118,7 @@ async def test_other_url_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 101, "x" * 401])
-async def test_too_much_data_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+async def test_data_over_the_size_limit_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(demo_content, "MAX_DATA_BYTES", 100)
 
     with pytest.raises(ToolError, match="expected at most 100 bytes"):
@@ -133,7 +133,7 @@ async def test_dynamic_resource_of_another_name_is_not_found(id: str) -> None:
         await everything.dynamic_blob(id)
 
 
-async def test_links_lead_to_resources_that_exist() -> None:
+async def test_links_name_existing_resources() -> None:
     heading, *links = await everything.get_resource_links(10)
 
     assert heading.type == "text"
@@ -152,7 +152,7 @@ async def test_reference_and_prompt_embed_the_resource(kind: Any) -> None:
     assert message.content == reference
 
 
-async def test_completion_offers_what_begins_so() -> None:
+async def test_completion_returns_values_with_the_prefix() -> None:
     assert "paris" in await everything.complete_arg1("par")
     assert await everything.complete_text_id("9") == ["9", *(str(number) for number in range(90, 100))]
     assert await everything.complete_department("S") == ["Sales", "Support"]
@@ -182,7 +182,7 @@ async def test_completion_of_the_name_depends_on_the_department() -> None:
         ),
     ],
 )
-def test_answers_of_the_suite_fit_the_forms(schema: dict[str, Any], answer: dict[str, Any]) -> None:
+def test_answers_of_the_suite_match_the_forms(schema: dict[str, Any], answer: dict[str, Any]) -> None:
     read = Elicit("?", schema).read(ElicitResult(action="accept", content=answer))
 
     assert answer.items() <= read.content.items()

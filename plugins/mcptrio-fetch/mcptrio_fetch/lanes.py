@@ -1,7 +1,7 @@
 """Limits the rate and the concurrency of requests to one host.
 
 The downloader enters a lane for each request, including redirects and robots.txt. A lane exists only while it is in use
-or its host is still paced, so their number is bounded by the hosts in recent use.
+or its host still has to wait, so the number of lanes is bounded by the number of recently used hosts.
 
 Source: the generic cell rate algorithm (ITU-T I.371): a burst at once, then one request per interval.
 """
@@ -17,17 +17,17 @@ from attrs import define
 __all__ = ["BURST", "HostLanes"]
 
 BURST = 10
-"""Requests that are let through at once after a pause."""
+"""Requests that may be sent without a delay after a pause."""
 
 _MAX_IDLE_LANES = 256
-"""Unused lanes before the expired ones are removed."""
+"""Number of unused lanes at which the expired ones are removed."""
 
 
 class HostLanes:
     """
     Args:
-        width: requests to one host at once.
-        rate: requests a second to one host, on average; 0 for any number.
+        width: concurrent requests to one host.
+        rate: average requests per second to one host; 0 for no limit.
     """
 
     def __init__(self, width: int, rate: float) -> None:
@@ -37,7 +37,7 @@ class HostLanes:
 
     @asynccontextmanager
     async def enter(self, host: str) -> AsyncIterator[None]:
-        """Wait for one's turn at a host, and hold it. The wait is within the caller's deadline."""
+        """Wait until a request to the host may be sent, and hold one of its places. The caller limits the wait."""
         lane = self._lanes.get(host)
         if lane is None:
             lane = self._lanes[host] = _Lane(trio.CapacityLimiter(self._width))
@@ -49,7 +49,7 @@ class HostLanes:
         finally:
             lane.users -= 1
             if len(self._lanes) > _MAX_IDLE_LANES:
-                self._sweep()
+                self._remove_idle()
 
     async def _pace(self, lane: _Lane) -> None:
         now = trio.current_time()
@@ -64,7 +64,7 @@ class HostLanes:
                 # A request that was cancelled while it waited must not delay others.
                 lane.due -= self._interval
 
-    def _sweep(self) -> None:
+    def _remove_idle(self) -> None:
         now = trio.current_time()
         for host in [host for host, lane in self._lanes.items() if not lane.users and lane.due <= now]:
             del self._lanes[host]
@@ -75,4 +75,4 @@ class _Lane:
     limiter: trio.CapacityLimiter
     users: int = 0
     due: float = 0.0
-    """When the next request would be due, if there were no bursts."""
+    """Trio clock time at which the next request would be due without bursts."""

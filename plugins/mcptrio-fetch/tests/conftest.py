@@ -1,4 +1,4 @@
-"""A real web site on a loopback socket, a resolver with answers of our own, and a client of the plugin."""
+"""A real web site on a loopback socket, a resolver with configured addresses, and a client of the plugin."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Site:
         status: int = 200,
         **headers: str,
     ) -> None:
-        """Route a path to an answer."""
+        """Route a path to a response."""
         content = body.encode() if isinstance(body, str) else body
         lines = [f"HTTP/1.1 {status} So", f"Content-Length: {len(content)}"]
         if kind:
@@ -94,7 +94,7 @@ class Site:
 
 
 class Names:
-    """A resolver that answers from a list, and otherwise as the system does. The last answer stays."""
+    """A resolver with configured addresses in order, the last repeated; other names use the system's resolver."""
 
     def __init__(self, **answers: Sequence[Sequence[str]]) -> None:
         self._answers = {name.replace("_", "."): list(each) for name, each in answers.items()}
@@ -150,7 +150,7 @@ class Reader:
         return await self.client.call_tool(tool, arguments)
 
     async def text(self, url: str, **arguments: Any) -> str:
-        """What ``fetch`` says that does not fail."""
+        """Return the text of a successful ``fetch``."""
         result = await self.call("fetch", url=url, **arguments)
         assert not result.is_error, result
         assert isinstance(result.content[0], TextContent)
@@ -167,7 +167,7 @@ class Reader:
 
 @pytest.fixture
 def reading() -> Callable[..., Any]:
-    """``async with reading(allow_private=True) as reader``; robots.txt is left alone unless asked for."""
+    """``async with reading(allow_private=True) as reader``; robots.txt is ignored unless requested."""
 
     @asynccontextmanager
     async def open_reader(

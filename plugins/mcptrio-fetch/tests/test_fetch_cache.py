@@ -10,7 +10,7 @@ from mcptrio_fetch.lanes import BURST, HostLanes
 from mcptrio_fetch.shelf import ByteCache
 
 
-async def test_a_fresh_page_is_not_asked_for_again(reading: Any, site: Any) -> None:
+async def test_fresh_page_is_not_requested_again(reading: Any, site: Any) -> None:
     site.page("/a", "<p>one</p>")
     async with reading(allow_private=True) as reader:
         for arguments in ({}, {"raw": True}, {"max_length": 2}):
@@ -20,7 +20,7 @@ async def test_a_fresh_page_is_not_asked_for_again(reading: Any, site: Any) -> N
     assert site.paths() == ["GET /a"]
 
 
-async def test_a_stale_page_is_asked_for_with_its_etag(reading: Any, site: Any) -> None:
+async def test_stale_page_is_revalidated_with_its_etag(reading: Any, site: Any) -> None:
     changed = False
 
     async def page(seen: Any) -> None:
@@ -43,7 +43,7 @@ async def test_a_stale_page_is_asked_for_with_its_etag(reading: Any, site: Any) 
     assert [each.headers.get("if-none-match") for each in site.seen] == [None, '"1"', '"1"']
 
 
-async def test_going_on_reads_the_same_page_although_it_is_stale(reading: Any, site: Any) -> None:
+async def test_next_piece_comes_from_the_same_page_although_it_is_stale(reading: Any, site: Any) -> None:
     site.page("/a", "first text", "text/plain", Cache_Control="no-store", Last_Modified="Tue, 15 Nov 1994 12:45:26 GMT")
     async with reading(allow_private=True) as reader:
         await reader.text(site.url("/a"), max_length=5)
@@ -56,7 +56,7 @@ async def test_going_on_reads_the_same_page_although_it_is_stale(reading: Any, s
     assert [each.headers.get("if-modified-since") for each in site.seen] == [None, "Tue, 15 Nov 1994 12:45:26 GMT"]
 
 
-async def test_a_page_that_was_got_without_robots_txt_is_not_given_to_a_model(reading: Any, site: Any) -> None:
+async def test_page_cached_without_robots_txt_is_not_returned_to_a_model(reading: Any, site: Any) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /", "text/plain")
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True) as reader:
@@ -64,7 +64,7 @@ async def test_a_page_that_was_got_without_robots_txt_is_not_given_to_a_model(re
         assert "not allowed" in await reader.failure(site.url("/a"))
 
 
-async def test_nothing_is_kept_where_nothing_may_be(reading: Any, site: Any) -> None:
+async def test_page_that_may_not_be_cached_is_not_cached(reading: Any, site: Any) -> None:
     site.page("/a", "<p>one</p>")
     async with reading(allow_private=True, cache_bytes=0) as reader:
         for _ in range(2):
@@ -102,7 +102,7 @@ async def test_cancelled_wait_for_a_host_returns_its_turn(autojump_clock: Any) -
         assert trio.current_time() - began == pytest.approx(1, abs=0.1)
 
 
-async def test_a_host_is_asked_at_a_pace(autojump_clock: Any) -> None:
+async def test_requests_to_a_host_are_paced(autojump_clock: Any) -> None:
     lanes = HostLanes(width=100, rate=2)
     times = []
     for _ in range(BURST + 4):

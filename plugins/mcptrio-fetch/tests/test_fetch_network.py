@@ -1,4 +1,4 @@
-"""Hostile networks and sites: where we connect, and what we put up with."""
+"""Hostile networks and sites: the addresses that the plugin connects to, and its limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HTML = "text/html"
     ],
 )
 async def test_private_addresses_are_refused_in_every_form(reading: Any, site: Any, host: str) -> None:
-    """With the system's resolver, and a site that listens where most of these lead."""
+    """With the system's resolver, and a site that listens at most of these addresses."""
     async with reading() as reader:
         failures = [await reader.failure(site.url("/", host), tool) for tool in ("fetch", "fetch_links", "fetch_head")]
         prompt = await reader.client.get_prompt("fetch", {"url": site.url("/", host)})
@@ -54,17 +54,17 @@ async def test_private_addresses_are_refused_in_every_form(reading: Any, site: A
     assert site.connections == 0
 
 
-async def test_a_refusal_names_the_address_and_not_robots_txt(reading: Any, site: Any) -> None:
+async def test_refused_address_error_names_the_address(reading: Any, site: Any) -> None:
     async with reading(robots=True) as reader:
         failure = await reader.failure(site.url("/"))
 
     assert failure.startswith("127.0.0.1 is not a public address but one of this machine")
 
 
-async def test_a_name_is_resolved_once_and_connected_to_as_it_was(
+async def test_name_is_resolved_once_for_check_and_connection(
     reading: Any, site: Any, open_another: Any, names: Any
 ) -> None:
-    """A name server that answers with an allowed address first and an internal one ever after."""
+    """A name server that returns an allowed address first and an internal one afterwards."""
     site.page("/", "<p>outside</p>")
     inside = await open_another("127.0.0.2")
     flipping = names(flip_test=[["127.0.0.1"], ["127.0.0.2"]])
@@ -79,7 +79,7 @@ async def test_a_name_is_resolved_once_and_connected_to_as_it_was(
     assert inside.connections == 0
 
 
-async def test_one_private_address_among_public_ones_is_too_many(reading: Any, site: Any, names: Any) -> None:
+async def test_name_with_any_private_address_is_refused(reading: Any, site: Any, names: Any) -> None:
     mixed = names(mixed_test=[["127.0.0.1", "10.0.0.1"]])
     async with reading(resolver=mixed, private_hosts=("127.0.0.1",)) as reader:
         assert "10.0.0.1" in await reader.failure(site.url("/", "mixed.test"))
@@ -87,7 +87,7 @@ async def test_one_private_address_among_public_ones_is_too_many(reading: Any, s
 
 
 @pytest.mark.parametrize("target", ["http://169.254.169.254/latest/meta-data/", "//[::1]/x", "http://127.1:1/"])
-async def test_a_redirect_to_a_private_address_is_refused(reading: Any, site: Any, names: Any, target: str) -> None:
+async def test_redirect_to_a_private_address_is_refused(reading: Any, site: Any, names: Any, target: str) -> None:
     site.page("/", status=302, Location=target)
     outside = names(site_test=[["127.0.0.1"]])
     async with reading(resolver=outside, private_hosts=("site.test",)) as reader:
@@ -113,7 +113,7 @@ async def test_address_policy_applies_to_redirects(reading: Any, site: Any, targ
         assert said in await reader.failure(site.url("/"))
 
 
-async def test_redirects_are_followed_to_a_number(reading: Any, site: Any) -> None:
+async def test_number_of_redirects_is_limited(reading: Any, site: Any) -> None:
     site.page("/loop", status=302, Location="/loop")
     site.page("/1", status=307, Location="2#part")
     site.page("/2", status=308, Location=site.url("/3"))
@@ -128,7 +128,7 @@ async def test_redirects_are_followed_to_a_number(reading: Any, site: Any) -> No
     assert site.paths().count("GET /loop") == 3
 
 
-async def test_hosts_that_may_be_fetched_from(reading: Any, site: Any, names: Any) -> None:
+async def test_only_allowed_hosts_are_fetched_from(reading: Any, site: Any, names: Any) -> None:
     site.page("/", "<p>here</p>")
     here = names(**{name: [["127.0.0.1"]] for name in ("good_test", "a_good_test", "bad_good_test", "evilgood_test")})
     async with reading(
@@ -143,14 +143,14 @@ async def test_hosts_that_may_be_fetched_from(reading: Any, site: Any, names: An
             assert "not among the hosts" in await reader.failure(site.url("/", host))
 
 
-async def test_an_address_is_denied_in_every_form(reading: Any, site: Any) -> None:
+async def test_denied_address_is_refused_in_every_form(reading: Any, site: Any) -> None:
     async with reading(allow_private=True, deny_hosts=("127.0.0.0/8",)) as reader:
         for host in ("127.0.0.1", "2130706433", "localhost"):
             assert "not among the hosts" in await reader.failure(site.url("/", host))
     assert site.connections == 0
 
 
-async def test_a_name_that_does_not_resolve_or_answer(reading: Any, names: Any) -> None:
+async def test_unresolved_name_is_reported(reading: Any, names: Any) -> None:
     class Slow:
         async def resolve(self, host: str, port: int) -> list[str]:
             await trio.sleep_forever()
@@ -165,15 +165,17 @@ async def test_a_name_that_does_not_resolve_or_answer(reading: Any, names: Any) 
         assert "connecting failed" in await reader.failure("http://127.0.0.1:1/")
 
 
-async def test_the_second_address_is_tried(reading: Any, site: Any, names: Any) -> None:
+async def test_second_address_is_tried_if_the_first_fails(reading: Any, site: Any, names: Any) -> None:
     site.page("/", "<p>second</p>")
     both = names(both_test=[["127.0.0.9", "127.0.0.1"]])
     async with reading(resolver=both, allow_private=True) as reader:
         assert (await reader.text(site.url("/", "both.test"))).endswith("second")
 
 
-async def test_tls_keeps_the_name(reading: Any, open_another: Any, names: Any, tmp_path: Path) -> None:
-    """The connection goes to an address, and the certificate is that of the name."""
+async def test_tls_certificate_is_checked_against_the_name(
+    reading: Any, open_another: Any, names: Any, tmp_path: Path
+) -> None:
+    """The connection goes to an address, and the certificate must have the name."""
     asked: list[str | None] = []
     context, ca_file = certificate(tmp_path, "site.test")
     context.sni_callback = lambda socket, name, context: asked.append(name)
@@ -194,7 +196,7 @@ async def test_tls_keeps_the_name(reading: Any, open_another: Any, names: Any, t
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "gzip, gzip"])
-async def test_a_bomb_ends_at_the_limit(reading: Any, site: Any, coding: str) -> None:
+async def test_decompressed_page_is_limited(reading: Any, site: Any, coding: str) -> None:
     packed = b"<p>" + b"a" * 20_000_000
     packed = zlib.compress(packed, 1) if coding == "deflate" else gzip.compress(packed, 1)
     if coding == "gzip, gzip":
@@ -210,7 +212,7 @@ async def test_a_bomb_ends_at_the_limit(reading: Any, site: Any, coding: str) ->
         assert result.structured_content["source_cut"] is True
 
 
-async def test_packed_pages_are_unpacked(reading: Any, site: Any) -> None:
+async def test_compressed_page_is_decompressed(reading: Any, site: Any) -> None:
     site.page("/a", gzip.compress(b"<p>packed</p>"), HTML, Content_Encoding="gzip")
     site.page("/br", b"x", HTML, Content_Encoding="br")
     site.page("/broken", b"not gzip", HTML, Content_Encoding="gzip")
@@ -221,7 +223,7 @@ async def test_packed_pages_are_unpacked(reading: Any, site: Any) -> None:
     assert site.seen[0].headers["accept-encoding"] == "gzip, deflate"
 
 
-async def test_an_endless_page_is_cut_and_its_connection_closed(reading: Any, site: Any) -> None:
+async def test_endless_page_is_truncated_and_its_connection_closed(reading: Any, site: Any) -> None:
     closed = trio.Event()
 
     async def endless(seen: Any) -> None:
@@ -242,15 +244,13 @@ async def test_an_endless_page_is_cut_and_its_connection_closed(reading: Any, si
 
 
 @pytest.mark.parametrize("begins", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"])
-async def test_a_slow_site_times_out(
-    reading: Any, site: Any, begins: bytes, mock_clock: trio.testing.MockClock
-) -> None:
+async def test_slow_site_times_out(reading: Any, site: Any, begins: bytes, mock_clock: trio.testing.MockClock) -> None:
     mock_clock.rate = 1.0
     closed = trio.Event()
 
     async def slow(seen: Any) -> None:
         await seen.stream.send_all(begins)
-        mock_clock.jump(30)  # only now, so that the request is not what takes too long
+        mock_clock.jump(30)  # only now, so that connecting does not count
         assert await seen.stream.receive_some() == b""
         closed.set()
 
@@ -274,7 +274,7 @@ async def test_cancelling_closes_the_connection_at_once(reading: Any, site: Any)
 
     site.routes["/slow"] = slow
     site.page("/", "<p>still here</p>")
-    # Its own time is far longer than this waits.
+    # Its timeout is far longer than this test waits.
     async with reading(allow_private=True, request_timeout=3600) as reader, trio.open_nursery() as nursery:
         nursery.start_soon(reader.text, site.url("/slow"))
         await began.wait()
@@ -286,7 +286,7 @@ async def test_cancelling_closes_the_connection_at_once(reading: Any, site: Any)
     assert again.endswith("still here")
 
 
-async def test_a_response_that_is_not_http_is_reported(reading: Any, site: Any) -> None:
+async def test_response_that_is_not_http_is_reported(reading: Any, site: Any) -> None:
     async def rude(seen: Any) -> None:
         await seen.stream.send_all(b"SSH-2.0-OpenSSH\r\n\r\n")
         await seen.stream.aclose()
@@ -344,7 +344,7 @@ async def test_concurrent_requests_per_host_are_limited(reading: Any, site: Any)
     assert most == 2
 
 
-async def test_a_proxy_is_used_and_its_password_not_shown(reading: Any, site: Any, names: Any) -> None:
+async def test_proxy_is_used_and_its_password_not_shown(reading: Any, site: Any, names: Any) -> None:
     proxy = Secret(f"http://me:s3cret@127.0.0.1:{site.port}")
     site.page("http://far.test/page", "<p>through</p>")
     async with reading(resolver=names(inside_test=[["10.0.0.1"]]), proxy=proxy) as reader:
@@ -360,9 +360,7 @@ async def test_a_proxy_is_used_and_its_password_not_shown(reading: Any, site: An
     assert "s3cret" not in other
 
 
-async def test_a_proxy_is_a_tunnel_for_tls(
-    reading: Any, site: Any, open_another: Any, names: Any, tmp_path: Path
-) -> None:
+async def test_proxy_tunnels_tls(reading: Any, site: Any, open_another: Any, names: Any, tmp_path: Path) -> None:
     context, ca_file = certificate(tmp_path, "far.test")
     far = await open_another(context=context)
     far.page("/", "<p>through the tunnel</p>")
@@ -391,7 +389,7 @@ async def test_a_proxy_is_a_tunnel_for_tls(
     assert far.paths() == ["GET /"]
 
 
-async def test_no_cookies_are_kept(reading: Any, site: Any) -> None:
+async def test_cookies_are_not_stored(reading: Any, site: Any) -> None:
     site.page("/a", "<p>a</p>", Set_Cookie="who=me", Cache_Control="no-store")
     async with reading(allow_private=True) as reader:
         await reader.text(site.url("/a"))

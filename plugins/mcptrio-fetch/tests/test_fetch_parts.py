@@ -1,4 +1,4 @@
-"""Addresses, settings, and reading pages that fight back."""
+"""Addresses, settings, and hostile pages."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from mcptrio import Secret, Server, ToolError, connect
         ({"ca_file": Path("/nowhere/ca.pem")}, "expected a file for ca_file"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, Any], said: str) -> None:
+def test_invalid_setting_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said) as caught:
         Config(**settings)
     assert "s3cret" not in str(caught.value)
 
 
-def test_settings_do_not_show_the_proxy() -> None:
+def test_settings_as_text_omit_the_proxy() -> None:
     assert "s3cret" not in repr(Config(proxy=Secret("http://me:s3cret@proxy:1080")))
 
 
-async def test_the_plugin_is_configured_by_a_table() -> None:
+async def test_plugin_is_configured_by_a_table() -> None:
     config = {"Fetch": {"deny_hosts": ["example.com"], "robots": False}}
     with trio.fail_after(60):
         async with connect(Server(plugins=[Fetch], config=config)) as client:
@@ -51,8 +51,8 @@ async def test_the_plugin_is_configured_by_a_table() -> None:
     assert "not among the hosts" in result.content[0].text
 
 
-def test_the_http_client_is_loaded_when_it_is_wanted() -> None:
-    """Starting a server costs as little as it did without the plugin."""
+def test_http_client_is_imported_on_first_use() -> None:
+    """Without it, the server starts as fast as without the plugin."""
     heavy = ("httpx2", "httpcore2", "lxml", "trafilatura", "protego")
     code = f"import mcptrio_fetch, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
@@ -61,7 +61,7 @@ def test_the_http_client_is_loaded_when_it_is_wanted() -> None:
 
 @pytest.fixture(scope="module")
 def loaded() -> None:
-    """The import of the libraries is not what is timed."""
+    """Import the libraries, so that their import is not timed."""
     importlib.import_module("mcptrio_fetch.markdown")
 
 
@@ -71,8 +71,8 @@ def html(body: str) -> FetchedPage:
 
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("body", ["<table><tr><td>x</td></tr></table>" * 30_000, "<br>" * 200_000])
-async def test_reading_a_page_can_be_stopped(body: str) -> None:
-    """A whole one takes a quarter of a minute. What counts is the processor's time, however many others are at work."""
+async def test_parsing_of_a_page_is_cancellable(body: str) -> None:
+    """Parsing the whole page takes 15 s. Processor time is measured, because other processes may use the machine."""
     renderer = Renderer(Config(convert_timeout=0.5))
     worst = 0.0
 
@@ -91,7 +91,7 @@ async def test_reading_a_page_can_be_stopped(body: str) -> None:
         nursery.cancel_scope.cancel()
 
     assert time.process_time() - since < 5
-    assert worst < 1.0  # the loop went on meanwhile
+    assert worst < 1.0  # the event loop ran meanwhile
 
 
 @pytest.mark.usefixtures("loaded")
@@ -106,19 +106,19 @@ async def test_reading_a_page_can_be_stopped(body: str) -> None:
         "<!--",
     ],
 )
-async def test_pages_that_fight_back(body: str) -> None:
+async def test_hostile_page_is_parsed_in_limited_time(body: str) -> None:
     with trio.fail_after(60):
         rendered = await Renderer(Config(convert_timeout=30)).render(html(body), raw=False)
     assert rendered.text
 
 
 @pytest.mark.usefixtures("loaded")
-async def test_html_is_read_to_a_limit() -> None:
+async def test_html_is_parsed_up_to_a_limit() -> None:
     page = html("<p>word</p>" + " " * 2000 + "<p>end</p>")
     rendered = await Renderer(Config(max_html_bytes=1024)).render(page, raw=False)
     assert (rendered.text, rendered.is_whole) == ("word", False)
 
 
-def test_texts_from_the_network_are_one_line() -> None:
+def test_text_from_the_network_is_one_line() -> None:
     assert printable("a\r\nb\x1b[1m\u2028") == "a\\x0d\\x0ab\\x1b[1m\\x2028"
     assert printable("x" * 400) == "x" * 300 + "…"

@@ -1,4 +1,4 @@
-"""robots.txt, as RFC 9309 and the reference server have it."""
+"""robots.txt, as RFC 9309 and the reference server define it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ async def test_robots_txt_rules_are_obeyed(reading: Any, site: Any) -> None:
     ("status", "allowed"),
     [(200, True), (404, True), (410, True), (401, False), (403, False), (500, False), (503, False)],
 )
-async def test_no_rules_are_a_yes_or_a_no(reading: Any, site: Any, status: int, allowed: bool) -> None:
-    # The body of a 5xx is no robots.txt, even if it looks like one.
+async def test_status_of_robots_txt_decides_without_rules(reading: Any, site: Any, status: int, allowed: bool) -> None:
+    # The body of a 5xx response is not robots.txt, even if it looks like it.
     site.page("/robots.txt", "User-agent: *\nAllow: /", TEXT, status=status)
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True) as reader:
@@ -43,7 +43,7 @@ async def test_no_rules_are_a_yes_or_a_no(reading: Any, site: Any, status: int, 
         assert f"status {status}" in result.content[0].text
 
 
-async def test_a_robots_txt_that_is_not_reached_is_a_no(reading: Any, site: Any) -> None:
+async def test_unreachable_robots_txt_forbids_the_page(reading: Any, site: Any) -> None:
     async def rude(seen: Any) -> None:
         await seen.stream.aclose()
 
@@ -53,10 +53,10 @@ async def test_a_robots_txt_that_is_not_reached_is_a_no(reading: Any, site: Any)
         failures = [await reader.failure(site.url("/a")) for _ in range(2)]
 
     assert all("Failed to fetch robots.txt" in failure for failure in failures)
-    assert site.paths() == ["GET /robots.txt"]  # and is not asked for at once again
+    assert site.paths() == ["GET /robots.txt"]  # and is not requested again at once
 
 
-async def test_each_origin_on_the_way_is_asked(reading: Any, site: Any, open_another: Any) -> None:
+async def test_robots_txt_of_each_redirected_origin_is_checked(reading: Any, site: Any, open_another: Any) -> None:
     other = await open_another()
     site.page("/robots.txt", status=302, Location="/rules")
     site.page("/rules", "User-agent: *\nAllow: /", TEXT)
@@ -71,7 +71,7 @@ async def test_each_origin_on_the_way_is_asked(reading: Any, site: Any, open_ano
     assert other.paths() == ["GET /robots.txt"]
 
 
-async def test_robots_txt_leads_nowhere_private(reading: Any, site: Any, names: Any) -> None:
+async def test_robots_txt_redirect_to_a_private_address_is_refused(reading: Any, site: Any, names: Any) -> None:
     site.page("/robots.txt", status=302, Location="http://169.254.169.254/")
     site.page("/a", "<p>here</p>")
     async with reading(resolver=names(site_test=[["127.0.0.1"]]), private_hosts=("site.test",), robots=True) as reader:
@@ -79,7 +79,7 @@ async def test_robots_txt_leads_nowhere_private(reading: Any, site: Any, names: 
     assert site.paths() == ["GET /robots.txt"]
 
 
-async def test_it_is_asked_for_once_by_many(reading: Any, site: Any) -> None:
+async def test_concurrent_calls_request_robots_txt_once(reading: Any, site: Any) -> None:
     site.page("/robots.txt", "User-agent: *\nAllow: /", TEXT)
     async with reading(allow_private=True, robots=True) as reader, trio.open_nursery() as nursery:
         for number in range(6):
@@ -89,7 +89,7 @@ async def test_it_is_asked_for_once_by_many(reading: Any, site: Any) -> None:
     assert site.paths().count("GET /robots.txt") == 1
 
 
-async def test_the_next_one_asks_when_the_first_is_cancelled(reading: Any, site: Any) -> None:
+async def test_cancelled_robots_request_is_repeated_by_the_next_call(reading: Any, site: Any) -> None:
     asked = trio.Event()
 
     async def first(seen: Any) -> None:
@@ -102,11 +102,11 @@ async def test_the_next_one_asks_when_the_first_is_cancelled(reading: Any, site:
     async with reading(allow_private=True, robots=True) as reader, trio.open_nursery() as nursery:
         scope = trio.CancelScope()
 
-        async def give_up() -> None:
+        async def read_and_be_cancelled() -> None:
             with scope:
                 await reader.text(site.url("/a"))
 
-        nursery.start_soon(give_up)
+        nursery.start_soon(read_and_be_cancelled)
         await asked.wait()
         nursery.start_soon(reader.text, site.url("/a"))
         await trio.testing.wait_all_tasks_blocked(0.05)
@@ -128,14 +128,14 @@ async def test_the_next_one_asks_when_the_first_is_cancelled(reading: Any, site:
         ("User-agent: *\nDisallow:", True),
     ],
 )
-async def test_which_robots_rules_apply(rules: str, allowed: bool, reading: Any, site: Any) -> None:
+async def test_most_specific_robots_rules_apply(rules: str, allowed: bool, reading: Any, site: Any) -> None:
     site.page("/robots.txt", rules, TEXT)
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True) as reader:
         assert (await reader.call("fetch", url=site.url("/a"))).is_error is not allowed
 
 
-async def test_the_rules_of_the_user_agent_apply(reading: Any, site: Any) -> None:
+async def test_rules_of_the_configured_user_agent_apply(reading: Any, site: Any) -> None:
     site.page("/robots.txt", "User-agent: mybot\nDisallow: /", TEXT)
     site.page("/a", "<p>here</p>")
     async with reading(allow_private=True, robots=True, user_agent="MyBot/2.0 (+https://example.com)") as reader:
@@ -143,7 +143,7 @@ async def test_the_rules_of_the_user_agent_apply(reading: Any, site: Any) -> Non
     assert site.seen[0].headers["user-agent"] == "MyBot/2.0 (+https://example.com)"
 
 
-async def test_only_the_beginning_of_a_long_robots_txt_counts(reading: Any, site: Any) -> None:
+async def test_long_robots_txt_is_parsed_up_to_a_limit(reading: Any, site: Any) -> None:
     filling = "# filling\n" * (MAX_ROBOTS_BYTES // 10)
     site.page("/robots.txt", "User-agent: *\nDisallow: /a\n" + filling + "Disallow: /b\n", TEXT)
     site.page("/b", "<p>here</p>")
@@ -152,8 +152,8 @@ async def test_only_the_beginning_of_a_long_robots_txt_counts(reading: Any, site
         assert (await reader.text(site.url("/b"))).endswith("here")
 
 
-async def test_many_agents_with_many_rules_cost_little() -> None:
-    """Rules times agents would be two hundred million here."""
+async def test_many_agents_with_many_rules_take_little_time() -> None:
+    """Rules times agents would be 200 million here."""
     body = "".join(f"User-agent: bot{number}\n" for number in range(12_000)) + "Disallow: /a\n" * 18_000
     assert len(body) < MAX_ROBOTS_BYTES
     page = FetchedPage(url="http://e.org/robots.txt", status=200, content_type=TEXT, body=body.encode())

@@ -1,4 +1,4 @@
-"""The results for a model and a user, of pages that exist."""
+"""The results for a model and a user, for pages that exist."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PNG = base64.b64decode(
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
-async def test_the_tool_is_that_of_the_reference(reading: Any, site: Any, revision: str) -> None:
+async def test_fetch_tool_has_the_schema_of_the_reference(reading: Any, site: Any, revision: str) -> None:
     site.page("/a", PAGE)
     async with reading(allow_private=True, revision=revision) as reader:
         tools = {tool.name: tool async for tool in reader.client.tools()}
@@ -50,7 +50,7 @@ async def test_the_tool_is_that_of_the_reference(reading: Any, site: Any, revisi
     assert text.startswith(f"Contents of {site.url('/a')}:\n")
 
 
-async def test_html_becomes_markdown(reading: Any, site: Any) -> None:
+async def test_html_is_converted_to_markdown(reading: Any, site: Any) -> None:
     site.page("/dir/a", PAGE)
     async with reading(allow_private=True) as reader:
         result = await reader.call("fetch", url=site.url("/dir/a"))
@@ -72,7 +72,7 @@ async def test_html_becomes_markdown(reading: Any, site: Any) -> None:
     assert found["total_length"] == len(found["content"])
 
 
-async def test_pieces_come_from_one_download(reading: Any, site: Any) -> None:
+async def test_pieces_of_a_page_need_one_download(reading: Any, site: Any) -> None:
     words = " ".join(f"word{number}" for number in range(2000))
     site.page("/long", f"<html><body><p>{words}</p></body></html>")
     async with reading(allow_private=True) as reader:
@@ -126,7 +126,7 @@ async def test_raw_and_other_texts_are_unchanged(reading: Any, site: Any) -> Non
     assert unsaid == f"Contents of {site.url('/unsaid')}:\nSaid by nobody"
 
 
-async def test_media_come_as_blocks(reading: Any, site: Any) -> None:
+async def test_media_are_returned_as_content_blocks(reading: Any, site: Any) -> None:
     site.page("/a.png", PNG, "image/png")
     site.page("/a.ogg", b"OggS", "audio/ogg")
     site.page("/a.pdf", b"%PDF-1.7 x", "application/octet-stream")
@@ -165,13 +165,13 @@ async def test_media_come_as_blocks(reading: Any, site: Any) -> None:
         ('<?xml version="1.0" encoding="iso-8859-1"?><a>größe</a>'.encode("latin-1"), "application/xml"),
     ],
 )
-async def test_text_is_decoded_as_browsers_do(reading: Any, site: Any, body: bytes, kind: str) -> None:
+async def test_text_is_decoded_as_in_browsers(reading: Any, site: Any, body: bytes, kind: str) -> None:
     site.page("/a", body, kind)
     async with reading(allow_private=True) as reader:
         assert "größe" in await reader.text(site.url("/a"))
 
 
-async def test_a_response_that_is_not_a_page_is_reported(reading: Any, site: Any) -> None:
+async def test_response_without_a_page_is_reported(reading: Any, site: Any) -> None:
     site.page("/empty", "<html><body></body></html>")
     site.page("/gone", "x", status=410)
     async with reading(allow_private=True) as reader:
@@ -202,7 +202,7 @@ async def test_a_response_that_is_not_a_page_is_reported(reading: Any, site: Any
     assert too_long.is_error
 
 
-async def test_links_are_listed_in_pieces(reading: Any, site: Any) -> None:
+async def test_links_are_listed_in_pages(reading: Any, site: Any) -> None:
     links = "".join(f"<a href='/page/{number}#part'>Page  {number}</a> " for number in range(7))
     site.page("/a", f"<html><body>{links}<a href='/page/0'>again</a><a href='mailto:x@y'>no</a><a>no</a></body>")
     async with reading(allow_private=True) as reader:
@@ -220,7 +220,7 @@ async def test_links_are_listed_in_pieces(reading: Any, site: Any) -> None:
     assert site.paths() == ["GET /a"]
 
 
-async def test_the_head_of_a_page(reading: Any, site: Any) -> None:
+async def test_head_of_a_page_is_requested_without_its_body(reading: Any, site: Any) -> None:
     site.page("/old", status=301, Location="/new")
     site.page("/new", PAGE, ETag='"1"')
     async with reading(allow_private=True) as reader:
@@ -235,7 +235,7 @@ async def test_the_head_of_a_page(reading: Any, site: Any) -> None:
     assert site.paths() == ["HEAD /old", "HEAD /new", "HEAD /none"]
 
 
-async def test_the_prompt_is_a_users_wish(reading: Any, site: Any) -> None:
+async def test_prompt_is_fetched_as_a_users_request(reading: Any, site: Any) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /", "text/plain")
     site.page("/a", PAGE)
     async with reading(allow_private=True, robots=True) as reader:
@@ -253,7 +253,7 @@ async def test_the_prompt_is_a_users_wish(reading: Any, site: Any) -> None:
     assert "user-specified" in site.seen[0].headers["user-agent"]
 
 
-async def test_pages_are_resources(reading: Any, site: Any) -> None:
+async def test_page_is_a_resource(reading: Any, site: Any) -> None:
     site.page("/a b", PAGE)
     site.page("/a%20b", PAGE)
     site.page("/q", "x", "text/plain")

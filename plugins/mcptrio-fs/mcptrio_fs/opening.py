@@ -1,8 +1,8 @@
 """Opens a resolved path without ever following a symbolic link.
 
-The sandbox calls it with a resolved and checked path, and walks for entries below one. Every step is an open with
-``O_NOFOLLOW`` relative to the directory before. If a component has become a symbolic link in the meantime, the step
-fails with ``Swapped``.
+The sandbox calls it with a path that is resolved and checked; walks call it for the entries below such a path. Each
+step opens one component with ``O_NOFOLLOW``, relative to the previous directory. If a component has become a symbolic
+link in the meantime, the step fails with ``Swapped``.
 
 Source: openat2(2), ``RESOLVE_NO_SYMLINKS``, which the standard library does not offer.
 """
@@ -19,7 +19,7 @@ from .errors import printable
 
 __all__ = ["Swapped", "components", "descend", "look_at", "open_listing", "open_regular", "resolve", "step"]
 
-# A directory that is only stepped through needs no permission to be read, only to be searched.
+# To pass through a directory needs the permission to search it, not to read it.
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK a pipe that appears in place of the file would hold the thread for ever.
@@ -48,7 +48,7 @@ def descend(real: str) -> int:
     """Step from ``/`` to a directory; the caller closes the descriptor.
 
     Raises:
-        OSError: as open(2) says.
+        OSError: see open(2).
         Swapped: the path has changed since it was resolved.
     """
     at = os.open("/", _STEP)
@@ -92,7 +92,7 @@ def open_regular(real: str) -> int:
     above, name = os.path.split(real)
     at = descend(above)
     try:
-        # Looked at before it is opened, because opening a device can do something.
+        # Checked before it is opened, because opening a device can have side effects.
         _expect_regular(os.stat(name or ".", dir_fd=at, follow_symlinks=False), real)
         try:
             descriptor = os.open(name, _READ, dir_fd=at)
@@ -135,8 +135,8 @@ def _was_link(at: int, name: str) -> bool:
     try:
         mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
     except FileNotFoundError:
-        return True  # gone since: look again
-    return stat.S_ISLNK(mode) or stat.S_ISDIR(mode)  # a directory by now: it was something else a moment ago
+        return True  # removed since the check: resolve the path again
+    return stat.S_ISLNK(mode) or stat.S_ISDIR(mode)  # a directory now, but something else a moment ago
 
 
 def _expect_regular(status: os.stat_result, real: str) -> None:

@@ -69,7 +69,7 @@ class FileWatcher(Struct, kw_only=True, frozen=True):
 
     async def _look(self, wanted: list[str], known: dict[str, Fingerprint]) -> None:
         for uri, fingerprint in (await self.look(wanted)).items():
-            is_news = uri in known and known[uri] != fingerprint
+            is_changed = uri in known and known[uri] != fingerprint
             known[uri] = fingerprint
-            if is_news:
+            if is_changed:
                 self.subscriptions.notify(uri)

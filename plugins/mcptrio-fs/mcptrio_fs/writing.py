@@ -96,7 +96,7 @@ def _move_directory(old: Spot, new: Spot) -> None:
             os.rmdir(new.name, dir_fd=new.directory)
         if error.errno == errno.EXDEV:
             raise ToolError(
-                "expected a destination on the same file system: a directory is moved whole or not"
+                "expected a destination on the same file system, since a directory is moved whole; got one on another"
             ) from error
         if error.errno == errno.EINVAL:
             raise ToolError(

@@ -1,4 +1,4 @@
-"""A real folder to play in, and a real place outside it that must never be seen."""
+"""A real folder for the tests, and a real folder outside it that must never be read."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from mcptrio.errors import ToolError
 
 @define
 class Call:
-    """As much of a call's context as the plugin uses."""
+    """The part of a call's context that the plugin uses."""
 
     roots: tuple[str, ...] | None = None
     session_id: str | None = None
@@ -47,7 +47,7 @@ def access(*folders: Path, **settings: Any) -> FileAccess:
 
 
 async def set_on(clock: trio.testing.MockClock, seconds: float) -> None:
-    """Have time pass as soon as everybody waits."""
+    """Advance the clock when all tasks are blocked."""
     await trio.testing.wait_all_tasks_blocked()
     clock.jump(seconds)
 
@@ -58,21 +58,21 @@ async def folders_of(door: FileAccess, *roots: Path, supported: bool = True) -> 
 
 
 class TestFolders:
-    async def test_the_configured_ones_are_taken_without_roots(self, inside: Path) -> None:
+    async def test_configured_folders_are_used_without_roots(self, inside: Path) -> None:
         assert await folders_of(access(inside), supported=False) == [str(inside)]
         assert await folders_of(access(inside)) == [str(inside)]
 
-    async def test_roots_narrow_them(self, inside: Path, outside: Path) -> None:
+    async def test_roots_narrow_the_folders(self, inside: Path, outside: Path) -> None:
         (inside / "a").mkdir()
 
         assert await folders_of(access(inside), inside / "a", outside) == [str(inside / "a")]
         assert await folders_of(access(inside, roots=False), inside / "a") == [str(inside)]
 
-    async def test_roots_that_have_nothing_in_common_leave_nothing(self, inside: Path, outside: Path) -> None:
+    async def test_roots_outside_the_folders_leave_nothing(self, inside: Path, outside: Path) -> None:
         with pytest.raises(ToolError, match="nothing in common"):
             await folders_of(access(inside), outside)
 
-    async def test_roots_alone_are_taken_only_where_the_operator_says_so(self, inside: Path) -> None:
+    async def test_roots_alone_are_used_only_if_configured(self, inside: Path) -> None:
         assert await folders_of(access(roots=True), inside) == [str(inside)]
         for door in (access(), access(roots=False)):
             with pytest.raises(ToolError, match=r"set folders = .* in \[plugins\.fs\]"):
@@ -80,7 +80,7 @@ class TestFolders:
         with pytest.raises(ToolError, match="MCPTRIO_FS_FOLDERS"):
             await folders_of(access(roots=True), supported=False)
 
-    async def test_a_session_is_asked_once_until_its_roots_change(
+    async def test_session_is_asked_once_until_its_roots_change(
         self, inside: Path, outside: Path, autojump_clock: trio.testing.MockClock
     ) -> None:
         door = access(roots=True)
@@ -98,7 +98,7 @@ class TestFolders:
         await door.sandbox(call)
         assert call.asked == 3
 
-    async def test_without_a_session_every_call_asks(self, inside: Path) -> None:
+    async def test_every_call_asks_without_a_session(self, inside: Path) -> None:
         door, call = access(roots=True), Call((uri_of(str(inside)),))
         await door.sandbox(call)
         await door.sandbox(call)
@@ -122,22 +122,22 @@ class TestFolders:
         ("", None),
     ],
 )
-def test_the_path_of_a_uri(uri: str, path: str | None) -> None:
+def test_file_uri_becomes_a_path(uri: str, path: str | None) -> None:
     assert path_of(uri) == path
 
 
 @pytest.mark.parametrize("path", ["/", "/a b", "/ü/#?%", "/a:@!$&'()*+,;=~"])
-def test_a_uri_leads_back_to_its_path(path: str) -> None:
+def test_uri_of_a_path_becomes_that_path(path: str) -> None:
     assert path_of(uri_of(path)) == path
     assert uri_of("/ü#") == "file:///%C3%BC%23"
 
 
 class TestHanging:
-    """A thread that does not return, as on a mount whose server is gone."""
+    """A thread that does not return, as on a mount whose server is unreachable."""
 
-    # A clock that only the test advances: nothing is late except the hanging thread.
+    # A clock that only the test advances: nothing times out except the hanging thread.
 
-    async def test_a_call_times_out_and_others_continue(
+    async def test_hanging_call_times_out_and_others_continue(
         self, inside: Path, outside: Path, mock_clock: trio.testing.MockClock
     ) -> None:
         door = access(inside, outside, step_timeout=5, max_threads=2)
@@ -154,7 +154,7 @@ class TestHanging:
         finally:
             gate.set()
 
-    async def test_a_cancelled_call_does_not_wait_for_its_thread(self, inside: Path) -> None:
+    async def test_cancelled_call_does_not_wait_for_its_thread(self, inside: Path) -> None:
         door = access(inside)
         gate, ended = threading.Event(), threading.Event()
 
@@ -170,7 +170,7 @@ class TestHanging:
         gate.set()
         await trio.to_thread.run_sync(ended.wait)
 
-    async def test_a_folder_that_hangs_is_left_out_of_the_watching(
+    async def test_hanging_folder_is_not_watched(
         self, inside: Path, outside: Path, mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         door = access(inside, outside, max_threads=1)
@@ -196,7 +196,7 @@ class TestHanging:
         assert found[uris[1]] is not None
 
 
-async def test_edits_of_one_file_take_turns(inside: Path) -> None:
+async def test_edits_of_one_file_are_serialized(inside: Path) -> None:
     door = access(inside)
     steps: list[str] = []
 
@@ -214,7 +214,7 @@ async def test_edits_of_one_file_take_turns(inside: Path) -> None:
     assert door._editing == {}
 
 
-async def test_a_changed_file_notifies_its_subscribers(inside: Path) -> None:
+async def test_changed_file_notifies_its_subscribers(inside: Path) -> None:
     (inside / "a").write_text("1")
     uri = uri_of(str(inside / "a"))
     told, looked = trio.Event(), trio.Event()
@@ -237,7 +237,7 @@ async def test_a_changed_file_notifies_its_subscribers(inside: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_nothing_is_left_open(inside: Path) -> None:
+async def test_no_descriptor_is_left_open(inside: Path) -> None:
     door = access(inside)
     sandbox = door.config.sandbox()
 

@@ -1,4 +1,4 @@
-"""Whatever is read, listed or searched, an answer is no larger than a client takes; and the rest can be got."""
+"""Results are no larger than a client accepts, and the rest can be requested."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_text_is_read_in_pieces_within_the_answer_size(inside: Path, kind:
                 break
             offset = result.structured_content["nextOffset"]
         assert "".join(pieces) == TEXTS[kind]
-        # Not one byte at a time, either.
+        # The pieces are not tiny either.
         assert len(pieces) <= 6 * len(TEXTS[kind].encode()) * 3 // LEAST + 20
         for ends in ({"head": 10**6}, {"tail": 10**6}):
             result = await client.call_tool("read_text_file", {"path": "a.txt", **ends})
@@ -70,7 +70,7 @@ async def test_text_is_read_in_pieces_within_the_answer_size(inside: Path, kind:
             assert LEAST // 10 < weight(result) <= LEAST
 
 
-async def test_several_files_share_an_answer(inside: Path) -> None:
+async def test_several_files_share_the_size_limit(inside: Path) -> None:
     for number in range(30):
         (inside / f"{number}.txt").write_text("\x01" * 2000)
     async with connected(inside) as client:
@@ -82,7 +82,7 @@ async def test_several_files_share_an_answer(inside: Path) -> None:
         assert result.structured_content["truncated"]
 
 
-async def test_lists_come_in_pages_that_fit(inside: Path) -> None:
+async def test_lists_are_split_into_pages_that_fit(inside: Path) -> None:
     names = [f"{number:03}" + "n" * 240 for number in range(400)]
     for name in names:
         (inside / name).mkdir()
@@ -123,7 +123,7 @@ async def test_lists_come_in_pages_that_fit(inside: Path) -> None:
         assert "more; list_directory shows them" in folder.contents[0].text  # type: ignore[union-attr]
 
 
-async def test_file_that_does_not_fit_as_a_whole_is_refused(inside: Path) -> None:
+async def test_file_over_the_size_limit_is_refused_as_a_whole(inside: Path) -> None:
     (inside / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 80_000)
     (inside / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 30_000)
     (inside / "c.txt").write_text("\x01" * 40_000)
@@ -140,7 +140,7 @@ async def test_file_that_does_not_fit_as_a_whole_is_refused(inside: Path) -> Non
         assert weight(await client.read_resource((inside / "b.png").as_uri())) <= LEAST
 
 
-async def test_by_default_a_picture_of_a_camera_fits(inside: Path) -> None:
+async def test_photo_fits_the_default_size_limit(inside: Path) -> None:
     (inside / "a.jpg").write_bytes(b"\xff\xd8\xff" + b"\1" * (3 * KIB * KIB - 50_000))
     async with connected(inside, max_answer_bytes=Config().max_answer_bytes) as client:
         taken = await client.call_tool("read_media_file", {"path": "a.jpg"})

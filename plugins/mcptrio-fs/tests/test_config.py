@@ -1,4 +1,4 @@
-"""The settings, read as mcptrio reads them: from a table and the environment into the plugin's class."""
+"""The settings, as mcptrio reads them from a table and the environment into the plugin's class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcptrio.plugins.settings import PluginTables
 
 
 def config(settings: dict[str, Any], environ: dict[str, str] | None = None, **options: Any) -> Config:
-    """What mcptrio makes of ``[plugins.fs]``."""
+    """Return the settings of ``[plugins.fs]`` as mcptrio reads them."""
     read = PluginTables(tables={"fs": settings}, environ=environ or {}, **options).of("fs", Config)
     assert isinstance(read, Config)
     return read
@@ -26,7 +26,7 @@ def allowed(config: Config) -> list[str]:
     return [folder.path for folder in config.sandbox().folders]
 
 
-def test_nothing_set_allows_nothing() -> None:
+def test_no_settings_allow_no_folders() -> None:
     read = config({})
 
     assert read.folders == ()
@@ -43,14 +43,16 @@ def test_folders_are_made_absolute_once(inside: Path, monkeypatch: pytest.Monkey
     assert allowed(Config(folders=map(Path, paths))) == ["/home/somebody/x", str(inside), "/a/b"]
 
 
-def test_relative_folders_begin_at_the_file(inside: Path, outside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_folders_are_resolved_at_the_file(
+    inside: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(outside)
 
     assert allowed(config({"folders": ["x", ".."]}, folder=inside)) == [str(inside / "x"), str(inside.parent)]
     assert allowed(config({}, {"MCPTRIO_FS_FOLDERS": "x"}, folder=inside)) == [str(outside / "x")]
 
 
-def test_the_environment_wins() -> None:
+def test_environment_overrides_the_table() -> None:
     environ = {
         "MCPTRIO_FS_FOLDERS": os.pathsep.join(["/a", "/b", ""]),
         "MCPTRIO_FS_ROOTS": "false",
@@ -98,12 +100,12 @@ def test_invalid_setting_is_named(settings: dict[str, Any], message: str) -> Non
     ("variable", "value"),
     [("MCPTRIO_FS_ROOTS", "perhaps"), ("MCPTRIO_FS_MAX_ENTRIES", "many"), ("MCPTRIO_FS_STEP_TIMEOUT", "")],
 )
-def test_a_variable_that_does_not_fit_is_named(variable: str, value: str) -> None:
+def test_invalid_variable_is_named(variable: str, value: str) -> None:
     with pytest.raises(ConfigError, match=f"^{variable}: expected"):
         config({}, {variable: value})
 
 
-def test_an_embedder_gets_the_same_errors() -> None:
+def test_embedder_gets_the_same_errors() -> None:
     with pytest.raises(ValueError, match="expected paths in 'folders'"):
         Config(folders=[Path("/a\0")])
     with pytest.raises(ValueError, match="'max_watched' must be >= 1"):
@@ -111,14 +113,14 @@ def test_an_embedder_gets_the_same_errors() -> None:
 
 
 @pytest.mark.parametrize("pattern", [".git", "**/.git", "**/.git/**", ".git/"])
-def test_deny_patterns_name_names(pattern: str) -> None:
+def test_deny_pattern_matches_whole_names_at_any_depth(pattern: str) -> None:
     sandbox = Config(folders=[Path("/a")], deny=(pattern,)).sandbox()
 
     assert sandbox.is_denied(["x", ".git", "y"])
     assert not sandbox.is_denied(["x", ".gitignore"])
 
 
-def test_a_server_makes_the_settings(inside: Path) -> None:
+def test_server_creates_the_settings(inside: Path) -> None:
     server = Server(plugins=[mcptrio_fs], config={"mcptrio_fs": {"folders": [str(inside)]}})
 
     made = server.plugins.plugins["mcptrio_fs"].config

@@ -14,32 +14,32 @@ from mcptrio.errors import ToolError
 
 
 def go_on() -> None:
-    """The call is not cancelled."""
+    """Continue: the call is not cancelled."""
 
 
 def edit(text: str, *pairs: tuple[str, str]) -> Edited:
     return apply_edits(text, [Edit(old, new) for old, new in pairs], path="/d/f.txt", checkpoint=go_on)
 
 
-def test_replaces_the_first_exact_match_and_says_that_there_are_more() -> None:
+def test_first_exact_match_is_replaced_and_others_reported() -> None:
     edited = edit("one two one\n", ("one", "three"))
 
     assert edited.text == "three two one\n"
     assert edited.notes == ("edit 1: the old text is there 2 times; only the first was replaced",)
 
 
-def test_edits_follow_one_another() -> None:
+def test_edits_are_applied_in_order() -> None:
     assert edit("a\nb\nc\n", ("a\nb", "x"), ("x\nc", "y\nz")).text == "y\nz\n"
 
 
-def test_special_characters_are_text() -> None:
+def test_special_characters_are_literal() -> None:
     assert edit("a.*$&b", ("a.*$&", "\\1$&")).text == "\\1$&b"
 
 
 @pytest.mark.parametrize(
     ("text", "old", "new", "expected"),
     [
-        # The indentation of the file, whatever the indentation of the old text.
+        # The indentation of the file, whatever that of the old text is.
         ("    if x:\n        y\n", "if x:\n    y", "if z:\n    y\n    w", "    if z:\n        y\n        w\n"),
         ("\tif x:\n\t\ty\n", "  if x:\n    y", "  if x:\n    z\n      deeper", "\tif x:\n\t\tz\n\t\t  deeper\n"),
         ("        y\n", "y ", "    a\n    b", "        a\n        b\n"),
@@ -49,7 +49,7 @@ def test_special_characters_are_text() -> None:
         ("  a\n", "a\n", "b\n", "  b\n"),
     ],
 )
-def test_finds_lines_by_their_text_and_keeps_the_indentation(text: str, old: str, new: str, expected: str) -> None:
+def test_lines_are_matched_without_indentation_which_is_kept(text: str, old: str, new: str, expected: str) -> None:
     if old not in text:
         assert edit(text, (old, new)).text == expected
     else:
@@ -71,14 +71,14 @@ def test_line_ends_are_unchanged(text: str, old: str, new: str, expected: str) -
     assert edit(text, (old, new)).text == expected
 
 
-def test_missing_text_is_an_error_that_names_the_edit() -> None:
+def test_missing_text_error_names_the_edit() -> None:
     with pytest.raises(ToolError, match=r"edit 2 of 2 in /d/f\.txt; nothing was changed"):
         edit("a\n", ("a", "b"), ("nowhere", "c"))
     with pytest.raises(ToolError, match="edit 1 of 1"):
         edit("a\n\n\n\nb\n", ("  \n \n", "c"))
 
 
-def test_an_empty_old_text_is_for_an_empty_file() -> None:
+def test_empty_old_text_is_allowed_for_an_empty_file_only() -> None:
     assert edit("", ("", "a\nb\n")).text == "a\nb\n"
     with pytest.raises(ToolError, match="empty string"):
         edit("a", ("", "b"))
@@ -89,7 +89,7 @@ def test_too_many_edits_are_refused() -> None:
         edit("a", *[("a", "a")] * (MAX_EDITS + 1))
 
 
-def test_the_diff_has_the_form_of_the_reference() -> None:
+def test_diff_has_the_form_of_the_reference() -> None:
     text = "".join(f"line {number}\n" for number in range(1, 31))
 
     diff = edit(text, ("line 5\n", "LINE 5\nmore\n"), ("line 25\n", "")).diff
@@ -101,21 +101,21 @@ def test_the_diff_has_the_form_of_the_reference() -> None:
     )
 
 
-def test_a_missing_final_line_end_is_shown() -> None:
+def test_diff_shows_a_missing_final_line_end() -> None:
     assert edit("a", ("a", "b")).diff.endswith("-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n")
 
 
-def test_the_fence_is_longer_than_any_in_the_diff() -> None:
+def test_fence_is_longer_than_any_in_the_diff() -> None:
     assert fenced("a\n").startswith("```diff\na\n```\n")
     assert fenced("+````\n").startswith("`````diff\n+````\n`````\n")
 
 
-def test_a_long_diff_is_truncated_and_marked() -> None:
+def test_long_diff_is_truncated_and_marked() -> None:
     assert "more characters of diff" in fenced("x" * (MAX_DIFF + 5))
 
 
 def test_large_files_and_hostile_edits_take_little_time() -> None:
-    started = time.thread_time()  # processor time, on a busy machine too
+    started = time.thread_time()  # Processor time, because the machine may be busy.
     large = "".join(f"line {number}\n" for number in range(200_000))
 
     edit(large, ("line 5\n", "x\n"), ("line 199999\n", "y\n"), ("  line 100000 ", "z"))
@@ -132,7 +132,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "  a", "", "c"]), max_size=12)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(LINES, st.booleans(), st.lists(st.tuples(LINES, LINES), min_size=1, max_size=3))
 @pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch(1)")
-def test_the_diff_makes_the_new_text_of_the_old(
+def test_applied_diff_yields_the_new_text(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], closed: bool, pairs: list[tuple[list[str], list[str]]]
 ) -> None:
     text = "\n".join(lines) + ("\n" if closed else "")

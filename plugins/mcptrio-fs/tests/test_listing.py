@@ -16,16 +16,16 @@ from mcptrio_fs.tree import Tree
 from mcptrio.errors import ToolError
 
 
-class NobodyWaits(Exception):
-    """The exception of a checkpoint."""
+class CheckpointCancelled(Exception):
+    """The exception of a cancelled checkpoint."""
 
 
 def go_on() -> None:
-    """The call is not cancelled."""
+    """Continue: the call is not cancelled."""
 
 
 def stop() -> None:
-    raise NobodyWaits
+    raise CheckpointCancelled
 
 
 def patterns(*texts: str) -> tuple[GlobPattern, ...]:
@@ -97,7 +97,7 @@ def project(inside: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with 20,000 files, made once and never changed."""
+    """Return a folder with 20,000 files, which is created once and never changed."""
     folder = tmp_path_factory.mktemp("crowded")
     (folder / "crowd").mkdir()
     descriptor = os.open(folder / "crowd", os.O_RDONLY)
@@ -115,7 +115,7 @@ def crowded(crowd: Path) -> Sandbox:
 
 
 class TestListing:
-    def test_is_in_order_of_name_with_totals(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_entries_are_sorted_by_name_with_totals(self, sandbox: Sandbox, inside: Path) -> None:
         (inside / "b").write_text("12345")
         (inside / "a").mkdir()
         (inside / "c").write_text("123")
@@ -131,13 +131,13 @@ class TestListing:
         ]
         assert (listing.total, listing.files, listing.directories, listing.size) == (4, 3, 1, 8)
 
-    def test_the_largest_come_first_when_asked(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_entries_are_sorted_by_size_if_requested(self, sandbox: Sandbox, inside: Path) -> None:
         for name, size in (("a", 1), ("b", 3), ("c", 3), ("d", 2)):
             (inside / name).write_text("x" * size)
 
         assert [entry.name for entry in page(sandbox, ".", by_size=True).entries] == ["b", "c", "d", "a"]
 
-    def test_does_not_show_denied_names(self, project: Path) -> None:
+    def test_denied_names_are_not_listed(self, project: Path) -> None:
         sandbox = Sandbox((Folder(str(project)),), denied=patterns(".git"))
 
         assert [entry.name for entry in page(sandbox, ".").entries] == ["README.md", "node_modules", "src"]
@@ -151,7 +151,7 @@ class TestListing:
         assert [entry.name for entry in last.entries] == ["19999.txt"]
         assert first.total == 20_000
 
-    def test_a_directory_beyond_the_bound_is_refused(
+    def test_directory_over_the_limit_is_refused(
         self, sandbox: Sandbox, inside: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("mcptrio_fs.listing.MAX_DIRECTORY_ENTRIES", 2)
@@ -164,8 +164,8 @@ class TestListing:
         walk = search(sandbox, "**")
         assert (walk.found, walk.skipped) == ([str(inside / "d")], 1)
 
-    def test_stops_early_when_cancelled(self, crowded: Sandbox, crowd: Path) -> None:
-        with pytest.raises(NobodyWaits):
+    def test_cancelled_listing_stops_early(self, crowded: Sandbox, crowd: Path) -> None:
+        with pytest.raises(CheckpointCancelled):
             list_entries(crowded, "crowd", offset=0, limit=1, sizes=False, largest_first=False, checkpoint=stop)
 
     def test_listing_a_path_that_is_not_a_directory_is_an_error(
@@ -184,7 +184,7 @@ class TestListing:
         ("size", "shown"),
         [(0, "0 B"), (1, "1 B"), (1023, "1023 B"), (1024, "1.00 KB"), (1536, "1.50 KB"), (2**50, "1024.00 TB")],
     )
-    def test_sizes_for_people(self, size: int, shown: str) -> None:
+    def test_sizes_are_human_readable(self, size: int, shown: str) -> None:
         assert format_size(size) == shown
 
 
@@ -200,7 +200,9 @@ class TestSearch:
             ("nothing", []),
         ],
     )
-    def test_matches_relative_paths(self, sandbox: Sandbox, project: Path, pattern: str, expected: list[str]) -> None:
+    def test_pattern_matches_relative_paths(
+        self, sandbox: Sandbox, project: Path, pattern: str, expected: list[str]
+    ) -> None:
         assert found(sandbox, pattern) == expected
 
     def test_excluded_directories_are_not_searched(self, sandbox: Sandbox, project: Path) -> None:
@@ -210,16 +212,14 @@ class TestSearch:
             "src/app.py",
         ]
 
-    def test_links_are_found_if_they_stay_inside_and_never_followed(
-        self, sandbox: Sandbox, project: Path, outside: Path
-    ) -> None:
+    def test_links_inside_are_found_and_not_followed(self, sandbox: Sandbox, project: Path, outside: Path) -> None:
         (project / "loop").symlink_to(project)
         (project / "out").symlink_to(outside)
 
         assert found(sandbox, "*o*") == ["loop", "node_modules"]
         assert found(sandbox, "**/secret.txt") == []
 
-    def test_pages_put_together_are_the_whole(self, sandbox: Sandbox, project: Path) -> None:
+    def test_pages_of_a_search_contain_every_match_once(self, sandbox: Sandbox, project: Path) -> None:
         whole = search(sandbox, "**").found
         for limit in (1, 2, 3, 100):
             for max_visited in (1, 4, 1000):
@@ -235,36 +235,36 @@ class TestSearch:
 
                 assert paths == whole
 
-    def test_continues_after_a_removed_file(self, sandbox: Sandbox, project: Path) -> None:
+    def test_search_continues_after_a_removed_file(self, sandbox: Sandbox, project: Path) -> None:
         walk = search(sandbox, "**/*.py", limit=1)
         (project / "src/app.py").unlink()
 
         assert walk.cut is not None
         assert search(sandbox, "**/*.py", after=walk.cut).found == [str(project / "src/lib/util.py")]
 
-    def test_skips_folders_before_the_cursor(self, sandbox: Sandbox, project: Path) -> None:
+    def test_folders_before_the_cursor_are_skipped(self, sandbox: Sandbox, project: Path) -> None:
         assert search(sandbox, "**/*.py", after="src/app.py").visited < search(sandbox, "**/*.py").visited
 
-    def test_a_huge_directory_is_searched_in_pages(self, crowded: Sandbox, crowd: Path) -> None:
+    def test_huge_directory_is_searched_in_pages(self, crowded: Sandbox, crowd: Path) -> None:
         walk = search(crowded, "**/*9.txt", limit=10)
 
         assert len(walk.found) == 10
         assert search(crowded, "**/*9.txt", limit=5000, after=walk.cut or "").found[0].endswith("00109.txt")
 
-    def test_stops_early_when_cancelled(self, crowded: Sandbox, crowd: Path) -> None:
+    def test_cancelled_search_stops_early(self, crowded: Sandbox, crowd: Path) -> None:
         walk = Search(crowded, str(crowd), GlobPattern.parse("**"), (), 10, 100_000)
 
-        with pytest.raises(NobodyWaits):
+        with pytest.raises(CheckpointCancelled):
             walk.advance(10, stop)
 
-    def test_keeps_no_descriptor_between_slices(self, sandbox: Sandbox, project: Path) -> None:
+    def test_no_descriptor_is_open_between_slices(self, sandbox: Sandbox, project: Path) -> None:
         before = len(os.listdir("/proc/self/fd"))
         walk = Search(sandbox, str(project), GlobPattern.parse("**"), (), 1000, 100_000)
 
         assert walk.advance(0, go_on)
         assert len(os.listdir("/proc/self/fd")) == before
 
-    def test_a_directory_swapped_for_a_link_is_skipped(self, sandbox: Sandbox, project: Path, outside: Path) -> None:
+    def test_directory_swapped_for_a_link_is_skipped(self, sandbox: Sandbox, project: Path, outside: Path) -> None:
         walk = Search(sandbox, str(project), GlobPattern.parse("**/*.txt"), (), 1000, 100_000)
         walk.advance(0, go_on)
         os.rename(project / "src", project.parent / "away")
@@ -275,14 +275,14 @@ class TestSearch:
         assert walk.found == []
         assert walk.skipped == 1
 
-    def test_very_deep_directories_end_somewhere(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_depth_of_a_search_is_limited(self, sandbox: Sandbox, inside: Path) -> None:
         (inside / "/".join(["d"] * 300)).mkdir(parents=True)
 
         assert 200 <= len(search(sandbox, "**").found) < 300
 
 
 class TestTree:
-    def test_shows_everything_in_order(self, sandbox: Sandbox, project: Path) -> None:
+    def test_tree_shows_everything_in_order(self, sandbox: Sandbox, project: Path) -> None:
         grown = tree(sandbox, excluded=(".git",))
 
         assert flat(grown.nodes) == [
@@ -300,33 +300,33 @@ class TestTree:
         assert grown.cut == 0
 
     @pytest.mark.parametrize("pattern", ["lib", "src/lib", "**/lib", "l*b", "src/l*"])
-    def test_excludes_names_anywhere_and_patterns_where_they_match(
+    def test_names_are_excluded_anywhere_and_patterns_where_they_match(
         self, sandbox: Sandbox, project: Path, pattern: str
     ) -> None:
         assert ("src/lib/" in flat(tree(sandbox, excluded=(pattern,)).nodes)) is (pattern == "l*b")
 
-    def test_a_bound_cuts_the_deepest_first_and_says_where(self, sandbox: Sandbox, project: Path) -> None:
+    def test_limit_cuts_the_deepest_entries_first_and_marks_the_places(self, sandbox: Sandbox, project: Path) -> None:
         grown = tree(sandbox, limit=5)
 
         assert flat(grown.nodes) == [".git/", ".git/config", "README.md", "node_modules/", "src/"]
         assert grown.unfinished == [str(project / "node_modules"), str(project / "src")]
         assert grown.nodes[-1] == {"name": "src", "type": "directory", "children": [], "truncated": True}
 
-    def test_a_depth_may_be_asked_for(self, sandbox: Sandbox, project: Path) -> None:
+    def test_depth_may_be_requested(self, sandbox: Sandbox, project: Path) -> None:
         assert flat(tree(sandbox, max_depth=1).nodes) == [".git/", "README.md", "node_modules/", "src/"]
 
-    def test_a_huge_directory_is_cut(self, crowded: Sandbox, crowd: Path) -> None:
+    def test_huge_directory_is_truncated(self, crowded: Sandbox, crowd: Path) -> None:
         grown = tree(crowded, limit=100)
 
         assert (grown.count, grown.cut, grown.unfinished) == (100, 1, [str(crowd / "crowd")])
 
-    def test_links_are_files_and_never_followed(self, sandbox: Sandbox, inside: Path, outside: Path) -> None:
+    def test_links_are_shown_as_files_and_not_followed(self, sandbox: Sandbox, inside: Path, outside: Path) -> None:
         (inside / "loop").symlink_to(".")
         (inside / "out").symlink_to(outside)
 
         assert flat(tree(sandbox).nodes) == ["loop", "out"]
 
-    def test_names_that_are_no_text_are_shown_escaped(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_names_that_are_not_text_are_escaped(self, sandbox: Sandbox, inside: Path) -> None:
         Path(os.fsdecode(os.fsencode(inside) + b"/a\xff\n")).touch()
 
         assert flat(tree(sandbox).nodes) == ["a\\xff\\x0a"]

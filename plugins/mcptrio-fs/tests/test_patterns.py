@@ -60,7 +60,7 @@ from mcptrio.errors import ToolError
         ("a\nb", "a\nb", True),
     ],
 )
-def test_matches_as_minimatch_does(pattern: str, path: str, expected: bool) -> None:
+def test_pattern_matches_as_in_minimatch(pattern: str, path: str, expected: bool) -> None:
     assert GlobPattern.parse(pattern).matches(path.split("/")) is expected
 
 
@@ -73,8 +73,8 @@ def test_matches_as_minimatch_does(pattern: str, path: str, expected: bool) -> N
         ("*[ab]" * 60 + "c", ["ab" * 120]),
     ],
 )
-def test_no_pattern_explodes(pattern: str, names: list[str]) -> None:
-    started = time.thread_time()  # processor time, on a busy machine too
+def test_pattern_takes_limited_time(pattern: str, names: list[str]) -> None:
+    started = time.thread_time()  # Processor time, because the machine may be busy.
 
     assert not GlobPattern.parse(pattern).matches(names)
     assert time.thread_time() - started < 1
@@ -88,17 +88,17 @@ def test_unbounded_pattern_is_refused(pattern: str) -> None:
         GlobPattern.parse(pattern)
 
 
-def test_braces_up_to_the_bound_are_taken() -> None:
+def test_braces_up_to_the_limit_are_expanded() -> None:
     assert GlobPattern.parse(f"{{1..{MAX_ALTERNATIVES}}}").matches(["128"])
 
 
-def test_case_can_be_ignored() -> None:
+def test_case_may_be_ignored() -> None:
     assert GlobPattern.parse(".env*", ignore_case=True).matches([".ENV.local"])
     assert not GlobPattern.parse(".env*").matches([".ENV.local"])
 
 
 @given(st.text(alphabet="ab*?[]{},!\\./-1", min_size=1, max_size=40), st.lists(st.text("ab.", min_size=1), min_size=1))
-def test_any_pattern_compiles_and_answers(text: str, names: list[str]) -> None:
+def test_any_pattern_compiles_and_matches(text: str, names: list[str]) -> None:
     try:
         pattern = GlobPattern.parse(text)
     except ToolError:
@@ -107,6 +107,6 @@ def test_any_pattern_compiles_and_answers(text: str, names: list[str]) -> None:
 
 
 @given(st.text(st.characters(exclude_characters="*?[]{}\\!/\0", codec="utf-8"), min_size=1, max_size=30))
-def test_a_name_without_special_characters_matches_itself(name: str) -> None:
+def test_name_without_special_characters_matches_itself(name: str) -> None:
     if name != ".":
         assert GlobPattern.parse(name).matches([name])

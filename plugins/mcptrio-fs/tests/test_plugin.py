@@ -1,4 +1,4 @@
-"""The plugin in a server, seen by a client."""
+"""The plugin in a server, used by a client."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ CASE = Case(revision="2025-11-25")
 
 
 def parts(**config: Any) -> ServerSpec:
-    """A server with the plugin, so configured."""
+    """Yield a server with the plugin and these settings."""
     return ServerSpec(plugins=[mcptrio_fs], config={"mcptrio_fs": config})
 
 
 @asynccontextmanager
 async def connected(handlers: Handlers | None = None, **config: Any) -> AsyncIterator[Client]:
-    """A client of such a server."""
+    """Yield a client of such a server."""
     with trio.fail_after(60):
         async with open_served(parts(**config), CASE) as served, served.connect(handlers=handlers) as client:
             yield client
@@ -67,7 +67,7 @@ async def text(client: Client, tool: str, /, **arguments: Any) -> str:
     return block.text
 
 
-async def test_the_tools_are_those_of_the_reference(inside: Path) -> None:
+async def test_tools_are_those_of_the_reference(inside: Path) -> None:
     async with connected(folders=[str(inside)]) as client:
         tools = {tool.name: tool async for tool in client.tools()}
 
@@ -90,7 +90,7 @@ async def test_the_tools_are_those_of_the_reference(inside: Path) -> None:
     assert tools["read_multiple_files"].input_schema["properties"]["paths"]["minItems"] == 1
 
 
-async def test_a_day_at_work(inside: Path) -> None:
+async def test_tools_work_together(inside: Path) -> None:
     async with connected(folders=[str(inside)]) as client:
         await text(client, "create_directory", path="src")
         await text(client, "write_file", path="src/a.py", content="x = 1\n")
@@ -109,7 +109,7 @@ async def test_a_day_at_work(inside: Path) -> None:
         assert result.structured_content["content"][0]["resource"]["blob"] == "eCA9IDIK"
 
 
-async def test_a_failure_is_for_the_model_to_read(inside: Path, outside: Path) -> None:
+async def test_failure_is_a_tool_error(inside: Path, outside: Path) -> None:
     async with connected(folders=[str(inside)]) as client:
         result = await client.call_tool("read_text_file", {"path": str(outside / "secret.txt")})
 
@@ -120,7 +120,7 @@ async def test_a_failure_is_for_the_model_to_read(inside: Path, outside: Path) -
             assert (await client.call_tool("read_multiple_files", arguments)).is_error
 
 
-async def test_read_only_offers_no_tool_that_changes_anything(inside: Path) -> None:
+async def test_read_only_plugin_offers_no_changing_tool(inside: Path) -> None:
     async with connected(folders=[str(inside)], read_only=True) as client:
         assert {tool.name async for tool in client.tools()} == set(READING)
 
@@ -142,7 +142,7 @@ async def test_roots_narrow_the_folders_and_may_change(inside: Path) -> None:
     script.check()
 
 
-async def test_without_folders_every_tool_says_how_to_configure_one(inside: Path) -> None:
+async def test_tools_without_folders_explain_how_to_configure_one(inside: Path) -> None:
     async with connected(Handlers(roots=[inside])) as client:
         for name in ("list_allowed_directories", "list_directory"):
             result = await client.call_tool(name, {"path": "."} if name == "list_directory" else {})
@@ -176,12 +176,12 @@ async def test_resources_are_listed_read_and_completed(inside: Path, outside: Pa
                     await client.read_resource(uri)
 
 
-async def test_a_subscriber_hears_of_a_change(inside: Path) -> None:
+async def test_subscriber_is_notified_of_a_change(inside: Path) -> None:
     (inside / "a").write_text("1")
     uri = uri_of(str(inside / "a"))
 
     async def go_on_changing() -> None:
-        # The first check comes right after the subscription, and changes count from then on; a file that keeps changing
+        # The first check comes right after the subscription, and later changes are reported; a file that keeps changing
         # is noticed in any case.
         for number in count():
             (inside / "a").write_text("x" * number)
@@ -194,7 +194,7 @@ async def test_a_subscriber_hears_of_a_change(inside: Path) -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_a_search_is_cancelled_in_the_middle(inside: Path) -> None:
+async def test_running_search_is_cancelled(inside: Path) -> None:
     for number in range(40):
         (inside / f"{number:02}").mkdir()
         for other in range(300):
@@ -210,14 +210,14 @@ async def test_a_search_is_cancelled_in_the_middle(inside: Path) -> None:
                 await client.ping()
 
 
-async def test_a_setting_that_does_not_fit_is_a_fault_of_the_plugin() -> None:
+async def test_invalid_setting_quarantines_the_plugin() -> None:
     server = Server(plugins=[mcptrio_fs], config={"mcptrio_fs": {"folder": []}})
 
-    assert "did you mean folders?" in (server.plugins.plugins["mcptrio_fs"].fault or "")
+    assert "did you mean folders?" in (server.plugins.plugins["mcptrio_fs"].failure or "")
     assert server.status.plugins[0].state == "quarantined"
 
 
-def test_the_plugin_is_imported_without_an_http_stack() -> None:
+def test_plugin_import_loads_no_http_stack() -> None:
     code = "import sys, mcptrio_fs; print([n for n in ('quart', 'hypercorn', 'httpx2', 'ssl') if n in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code],

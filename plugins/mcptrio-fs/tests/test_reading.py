@@ -13,7 +13,7 @@ from mcptrio.errors import ToolError
 
 
 def go_on() -> None:
-    """The call is not cancelled."""
+    """Continue: the call is not cancelled."""
 
 
 def stop() -> None:
@@ -32,13 +32,13 @@ def whole(sandbox: Sandbox, *, offset: int = 0, limit: int = 1_000_000) -> Text:
     return read_text(sandbox, "f", offset=offset, limit=limit, checkpoint=go_on)
 
 
-def test_reads_a_whole_file(sandbox: Sandbox, inside: Path) -> None:
+def test_whole_file_is_read(sandbox: Sandbox, inside: Path) -> None:
     (inside / "f").write_bytes("höllo\r\n".encode())
 
     assert whole(sandbox) == Text(text="höllo\r\n", size=8, start=0, end=8, cut=False, replaced=False)
 
 
-def test_a_file_that_exactly_fits_is_not_cut(sandbox: Sandbox, inside: Path) -> None:
+def test_file_of_exactly_the_limit_is_not_truncated(sandbox: Sandbox, inside: Path) -> None:
     (inside / "f").write_bytes(b"abcd")
 
     assert not whole(sandbox, limit=4).cut
@@ -52,7 +52,7 @@ def test_invalid_utf8_is_replaced_and_reported(sandbox: Sandbox, inside: Path) -
     assert whole(sandbox).replaced
 
 
-def test_files_that_say_they_are_empty_are_read(inside: Path) -> None:
+def test_files_with_a_reported_size_of_zero_are_read(inside: Path) -> None:
     from mcptrio_fs.sandbox import Folder
 
     sandbox = Sandbox((Folder("/proc"),))
@@ -65,7 +65,7 @@ def test_files_that_say_they_are_empty_are_read(inside: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(text=st.text(st.sampled_from("aé€😀\n"), max_size=60), limit=st.integers(4, 20))
-def test_pages_put_together_are_the_file(sandbox: Sandbox, inside: Path, text: str, limit: int) -> None:
+def test_pages_of_a_file_join_to_its_text(sandbox: Sandbox, inside: Path, text: str, limit: int) -> None:
     (inside / "f").write_bytes(text.encode())
 
     pages, offset = [], 0
@@ -94,7 +94,9 @@ def test_pages_put_together_are_the_file(sandbox: Sandbox, inside: Path, text: s
         (b"\n\nx", 2, "\n"),
     ],
 )
-def test_head(sandbox: Sandbox, inside: Path, content: bytes, lines: int, expected: str) -> None:
+def test_head_returns_the_first_lines(
+    sandbox: Sandbox, inside: Path, content: bytes, lines: int, expected: str
+) -> None:
     (inside / "f").write_bytes(content)
 
     assert head(sandbox, lines).text == expected
@@ -115,7 +117,7 @@ def test_head(sandbox: Sandbox, inside: Path, content: bytes, lines: int, expect
         (b"x\n\n", 2, "x\n"),
     ],
 )
-def test_tail(sandbox: Sandbox, inside: Path, content: bytes, lines: int, expected: str) -> None:
+def test_tail_returns_the_last_lines(sandbox: Sandbox, inside: Path, content: bytes, lines: int, expected: str) -> None:
     (inside / "f").write_bytes(content)
 
     assert tail(sandbox, lines).text == expected
@@ -133,7 +135,7 @@ def test_head_and_tail_are_the_first_and_last_lines(
     assert head(sandbox, count).text.removesuffix("\n" if count > len(rows) else "").split("\n") == rows[:count]
 
 
-def test_head_and_tail_cross_the_blocks_they_are_read_in(sandbox: Sandbox, inside: Path) -> None:
+def test_head_and_tail_cross_block_boundaries(sandbox: Sandbox, inside: Path) -> None:
     rows = [f"{number} {'x' * 997}" for number in range(1000)]
     (inside / "f").write_text("\n".join(rows))
 
@@ -150,7 +152,7 @@ def test_lines_longer_than_the_limit_are_truncated_and_marked(sandbox: Sandbox, 
     assert (last.text, last.cut, last.start, last.end) == ("é" * 25, True, 351, 401)
 
 
-def test_a_tail_that_stops_inside_a_line_says_so(sandbox: Sandbox, inside: Path) -> None:
+def test_tail_that_starts_inside_a_line_says_so(sandbox: Sandbox, inside: Path) -> None:
     (inside / "f").write_bytes(b"x" * 300_000 + b"\n")
 
     assert tail(sandbox, 1, limit=300_000 - 1).cut
@@ -194,11 +196,11 @@ def test_file_over_the_read_limit_is_refused(sandbox: Sandbox, inside: Path) -> 
         ("a.tar.gz", b"\x1f\x8b\x08\0", "application/gzip"),
     ],
 )
-def test_media_type(name: str, data: bytes, expected: str) -> None:
+def test_media_type_is_detected(name: str, data: bytes, expected: str) -> None:
     assert media_type(name, data) == expected
 
 
-def test_text_may_end_inside_a_character() -> None:
+def test_text_sample_may_end_inside_a_character() -> None:
     assert is_text("é".encode()[:1])
     assert not is_text(b"\xe9a")
     assert not is_text(b"a\0")

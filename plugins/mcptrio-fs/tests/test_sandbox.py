@@ -26,7 +26,7 @@ def read(sandbox: Sandbox, path: str | Path) -> str:
 
 
 def go_on() -> None:
-    """The call is not cancelled."""
+    """Continue: the call is not cancelled."""
 
 
 def deny(*patterns: str) -> tuple[GlobPattern, ...]:
@@ -37,7 +37,7 @@ def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_reads_a_file_inside(sandbox: Sandbox, inside: Path) -> None:
+def test_file_inside_is_read(sandbox: Sandbox, inside: Path) -> None:
     (inside / "a.txt").write_text("hello")
 
     assert read(sandbox, inside / "a.txt") == "hello"
@@ -68,7 +68,7 @@ def test_reads_a_file_inside(sandbox: Sandbox, inside: Path) -> None:
         "a/../../outside/secret.txt",
     ],
 )
-def test_refuses_a_path_outside(sandbox: Sandbox, inside: Path, outside: Path, tmp_path: Path, path: str) -> None:
+def test_path_outside_is_refused(sandbox: Sandbox, inside: Path, outside: Path, tmp_path: Path, path: str) -> None:
     evil = tmp_path / "inside-evil"
     evil.mkdir()
     (evil / "secret.txt").write_text(SECRET)
@@ -78,7 +78,7 @@ def test_refuses_a_path_outside(sandbox: Sandbox, inside: Path, outside: Path, t
 
 
 @pytest.mark.parametrize("target", ["absolute", "relative", "chain", "directory", "parent"])
-def test_refuses_a_symbolic_link_that_leads_outside(sandbox: Sandbox, inside: Path, outside: Path, target: str) -> None:
+def test_symbolic_link_to_the_outside_is_refused(sandbox: Sandbox, inside: Path, outside: Path, target: str) -> None:
     link = inside / "link"
     path = str(link)
     match target:
@@ -105,9 +105,7 @@ def test_refuses_a_symbolic_link_that_leads_outside(sandbox: Sandbox, inside: Pa
     assert (outside / "secret.txt").read_text() == SECRET
 
 
-def test_refuses_to_create_through_a_dangling_link_that_leads_outside(
-    sandbox: Sandbox, inside: Path, outside: Path
-) -> None:
+def test_dangling_link_to_the_outside_is_not_created_through(sandbox: Sandbox, inside: Path, outside: Path) -> None:
     (inside / "link").symlink_to(outside / "new.txt")
 
     with pytest.raises(AccessDenied):
@@ -117,7 +115,7 @@ def test_refuses_to_create_through_a_dangling_link_that_leads_outside(
     assert not (outside / "new.txt").exists()
 
 
-def test_follows_a_symbolic_link_that_stays_inside(sandbox: Sandbox, inside: Path) -> None:
+def test_symbolic_link_inside_is_followed(sandbox: Sandbox, inside: Path) -> None:
     (inside / "real").mkdir()
     (inside / "real/a.txt").write_text("hello")
     (inside / "link").symlink_to("real")
@@ -127,7 +125,7 @@ def test_follows_a_symbolic_link_that_stays_inside(sandbox: Sandbox, inside: Pat
     assert read(sandbox, inside / "absolute") == "hello"
 
 
-def test_a_loop_of_links_ends_with_an_error(sandbox: Sandbox, inside: Path) -> None:
+def test_loop_of_links_is_an_error(sandbox: Sandbox, inside: Path) -> None:
     (inside / "a").symlink_to("b")
     (inside / "b").symlink_to("a")
 
@@ -135,7 +133,7 @@ def test_a_loop_of_links_ends_with_an_error(sandbox: Sandbox, inside: Path) -> N
         read(sandbox, inside / "a")
 
 
-def test_a_folder_that_is_a_link_is_allowed_as_typed_and_as_real(inside: Path, tmp_path: Path) -> None:
+def test_folder_that_is_a_link_is_allowed_as_typed_and_as_real(inside: Path, tmp_path: Path) -> None:
     (inside / "a.txt").write_text("hello")
     typed = tmp_path / "typed"
     typed.symlink_to(inside)
@@ -146,14 +144,14 @@ def test_a_folder_that_is_a_link_is_allowed_as_typed_and_as_real(inside: Path, t
     assert sandbox.absolute("a.txt") == str(typed / "a.txt")
 
 
-def test_a_link_may_lead_from_one_allowed_folder_to_another(inside: Path, outside: Path) -> None:
+def test_link_between_allowed_folders_is_followed(inside: Path, outside: Path) -> None:
     (inside / "link").symlink_to(outside)
     sandbox = Sandbox((Folder(str(inside)), Folder(str(outside))))
 
     assert read(sandbox, inside / "link/secret.txt") == SECRET
 
 
-def test_expands_the_home_directory(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_home_directory_is_expanded(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(inside))
     (inside / "a.txt").write_text("hello")
     (inside / "~").mkdir()
@@ -168,7 +166,7 @@ def test_nothing_is_allowed_without_folders() -> None:
 
 
 @pytest.mark.parametrize(("on_disk", "asked"), [("NFD", "NFC"), ("NFC", "NFD")])
-def test_finds_a_name_in_the_other_unicode_form(sandbox: Sandbox, inside: Path, on_disk: str, asked: str) -> None:
+def test_name_is_found_in_the_other_unicode_form(sandbox: Sandbox, inside: Path, on_disk: str, asked: str) -> None:
     directory = inside / unicodedata.normalize(on_disk, "Über")
     directory.mkdir()
     (directory / unicodedata.normalize(on_disk, "café.txt")).write_text("hello")
@@ -176,7 +174,7 @@ def test_finds_a_name_in_the_other_unicode_form(sandbox: Sandbox, inside: Path, 
     assert read(sandbox, f"{inside}/{unicodedata.normalize(asked, 'Über/café.txt')}") == "hello"
 
 
-def test_two_unicode_twins_are_ambiguous_unless_named_exactly(sandbox: Sandbox, inside: Path) -> None:
+def test_unicode_twins_are_ambiguous_unless_named_exactly(sandbox: Sandbox, inside: Path) -> None:
     # U+212B and the two spellings of Å are all the same under NFC.
     (inside / "A\u030a").write_text("decomposed")
     (inside / "\u212b").write_text("sign")
@@ -186,19 +184,19 @@ def test_two_unicode_twins_are_ambiguous_unless_named_exactly(sandbox: Sandbox, 
     assert read(sandbox, inside / "\u212b") == "sign"
 
 
-def test_a_unicode_twin_that_leads_outside_is_refused(sandbox: Sandbox, inside: Path, outside: Path) -> None:
+def test_unicode_twin_that_leads_outside_is_refused(sandbox: Sandbox, inside: Path, outside: Path) -> None:
     (inside / "e\u0301").symlink_to(outside)
 
     with pytest.raises(AccessDenied):
         read(sandbox, inside / "\u00e9/secret.txt")
 
 
-def test_a_missing_file_is_not_found(sandbox: Sandbox, inside: Path) -> None:
+def test_missing_file_is_not_found(sandbox: Sandbox, inside: Path) -> None:
     with pytest.raises(NotThere, match="not found: no/such"):
         read(sandbox, "no/such")
 
 
-def test_refuses_pipes_devices_and_directories(inside: Path) -> None:
+def test_pipes_devices_and_directories_are_refused(inside: Path) -> None:
     os.mkfifo(inside / "pipe")
 
     with pytest.raises(ToolError, match="a device, pipe or socket"):
@@ -219,7 +217,7 @@ def test_denied_names_are_refused_at_any_depth(inside: Path, name: str) -> None:
         read(sandbox, inside / name)
 
 
-def test_a_denied_file_is_not_reached_through_a_link_nor_as_a_link(inside: Path) -> None:
+def test_denied_file_is_not_reached_through_a_link_or_as_a_link(inside: Path) -> None:
     (inside / ".env").write_text("x")
     (inside / "alias").symlink_to(".env")
     (inside / ".env.alias").symlink_to("open")
@@ -231,7 +229,7 @@ def test_a_denied_file_is_not_reached_through_a_link_nor_as_a_link(inside: Path)
             read(sandbox, inside / name)
 
 
-def test_the_allowed_folder_itself_is_not_denied_by_its_own_name(tmp_path: Path) -> None:
+def test_allowed_folder_is_not_denied_by_its_own_name(tmp_path: Path) -> None:
     folder = tmp_path / ".git"
     folder.mkdir()
     (folder / "config").write_text("x")
@@ -252,18 +250,18 @@ class TestNarrowing:
             with pytest.raises(AccessDenied):
                 read(sandbox, path)
 
-    def test_a_wider_root_adds_nothing(self, inside: Path) -> None:
+    def test_wider_root_adds_nothing(self, inside: Path) -> None:
         sandbox = Sandbox((Folder(str(inside)),))
 
         assert sandbox.narrow(("/",)) == sandbox
         assert sandbox.narrow((f"{inside}-evil",)).folders == ()
 
-    def test_a_root_that_is_a_link_to_the_outside_adds_nothing(self, inside: Path, outside: Path) -> None:
+    def test_root_that_is_a_link_to_the_outside_adds_nothing(self, inside: Path, outside: Path) -> None:
         (inside / "link").symlink_to(outside)
 
         assert Sandbox((Folder(str(inside)),)).narrow((str(inside / "link"),)).folders == ()
 
-    def test_a_root_that_turns_into_a_link_to_the_outside_is_refused(self, inside: Path, outside: Path) -> None:
+    def test_root_that_becomes_a_link_to_the_outside_is_refused(self, inside: Path, outside: Path) -> None:
         (inside / "root").mkdir()
         narrowed = Sandbox((Folder(str(inside)),)).narrow((str(inside / "root"),))
         (inside / "root").rmdir()
@@ -272,7 +270,7 @@ class TestNarrowing:
         with pytest.raises(AccessDenied):
             read(narrowed, inside / "root/secret.txt")
 
-    def test_a_root_below_a_denied_name_stays_denied(self, inside: Path) -> None:
+    def test_root_below_a_denied_name_stays_denied(self, inside: Path) -> None:
         (inside / ".git").mkdir()
         (inside / ".git/config").write_text("x")
         sandbox = Sandbox((Folder(str(inside)),), denied=deny(".git")).narrow((str(inside / ".git"),))
@@ -282,7 +280,7 @@ class TestNarrowing:
 
 
 class TestRaces:
-    """A thread swaps a directory for a link to the outside and back, as fast as it can; nothing ever escapes."""
+    """A thread repeatedly swaps a directory for a link to the outside; no operation ever escapes."""
 
     ROUNDS = 1500
 

@@ -25,7 +25,7 @@ from mcptrio.types import CallToolResult
 
 
 class Call:
-    """As much of a call's context as the tools use, of a client without roots."""
+    """The part of a call's context that the tools use, of a client without roots."""
 
     def __init__(self) -> None:
         self.progress: list[tuple[float, str | None]] = []
@@ -63,7 +63,7 @@ def changes(inside: Path) -> FileChanges:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return 40 directories of 400 files, more than one slice of a search; made once and never changed."""
+    """Return 40 directories of 400 files, more than one slice of a search; created once and never changed."""
     folder = tmp_path_factory.mktemp("wide")
     for number in range(40):
         (folder / f"{number:02}").mkdir()
@@ -73,7 +73,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def text(result: CallToolResult) -> str:
-    """The text, which is also the structured content."""
+    """Return the text, which is also the structured content."""
     jsonschema_rs.validate(TEXT, result.structured_content)
     assert result.content[0].text == result.structured_content["content"]
     return result.structured_content["content"]
@@ -84,7 +84,7 @@ def note(result: CallToolResult) -> str:
 
 
 class TestReading:
-    async def test_reads_text_whole_and_from_both_ends(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_text_is_read_whole_and_from_both_ends(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "a").write_text("1\n2\n3\n")
 
         assert text(await files.read_text_file(call, "a")) == "1\n2\n3\n"
@@ -101,7 +101,7 @@ class TestReading:
         with pytest.raises(ToolError, match="tail or offset"):
             await files.read_text_file(call, "a", tail=1, offset=1)
 
-    async def test_reports_the_truncation_and_how_to_continue(self, call: Call, inside: Path) -> None:
+    async def test_truncated_text_says_how_to_continue(self, call: Call, inside: Path) -> None:
         files, _, _ = objects(inside, max_read_bytes=4)
         (inside / "a").write_text("123456789")
 
@@ -133,7 +133,7 @@ class TestReading:
             "blob": "AAE=",
         }
 
-    async def test_one_file_that_fails_does_not_stop_the_others(
+    async def test_failing_file_does_not_affect_the_others(
         self, files: Files, call: Call, inside: Path, outside: Path
     ) -> None:
         (inside / "a").write_text("1")
@@ -147,7 +147,7 @@ class TestReading:
         assert third.startswith(f"{secret}: Error - access denied")
         assert [progress for progress, _ in call.progress] == [1, 2, 3, 4]
 
-    async def test_many_files_share_one_bound(self, call: Call, inside: Path) -> None:
+    async def test_many_files_share_one_limit(self, call: Call, inside: Path) -> None:
         files, _, _ = objects(inside, max_read_bytes=6)
         for name in "abc":
             (inside / name).write_text("1234")
@@ -159,7 +159,7 @@ class TestReading:
 
 
 class TestListing:
-    async def test_pages_follow_one_another(self, call: Call, inside: Path) -> None:
+    async def test_pages_of_a_listing_are_continuous(self, call: Call, inside: Path) -> None:
         files, _, _ = objects(inside, max_entries=2)
         (inside / "b").mkdir()
         for name in ("a", "c"):
@@ -171,7 +171,9 @@ class TestListing:
         assert (text(first), note(first)) == ("[FILE] a\n[DIR] b", "[cut: entries 0 to 2 of 3; go on with offset=2]")
         assert (text(second), note(second)) == ("[FILE] c", "")
 
-    async def test_sizes_and_totals_look_as_in_the_reference(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_sizes_and_totals_have_the_form_of_the_reference(
+        self, files: Files, call: Call, inside: Path
+    ) -> None:
         (inside / "small").write_text("x")
         (inside / "large").write_text("x" * 2048)
         (inside / "d").mkdir()
@@ -185,12 +187,12 @@ class TestListing:
             "Combined size: 2.00 KB",
         ]
 
-    async def test_a_name_cannot_pretend_to_be_two(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_name_with_line_breaks_stays_one_entry(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "a\n[DIR] b").touch()
 
         assert text(await files.list_directory(call, ".")) == "[FILE] a\\x0a[DIR] b"
 
-    async def test_the_tree_is_json(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_tree_is_json(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "d/e").mkdir(parents=True)
         (inside / "d/f").touch()
 
@@ -233,14 +235,16 @@ class TestListing:
 
 
 class TestSearching:
-    async def test_returns_full_paths_or_says_that_there_are_none(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_search_returns_full_paths_or_reports_no_matches(
+        self, files: Files, call: Call, inside: Path
+    ) -> None:
         (inside / "d").mkdir()
         (inside / "d/a.py").touch()
 
         assert text(await files.search_files(call, ".", "**/*.py")) == f"{inside}/d/a.py"
         assert text(await files.search_files(call, "d", "*.md")) == "No matches found"
 
-    async def test_a_cursor_leads_through_all_of_it(self, call: Call, inside: Path) -> None:
+    async def test_cursor_continues_the_search_to_its_end(self, call: Call, inside: Path) -> None:
         files, _, _ = objects(inside, max_entries=2)
         names = ["a b", "c/%41", "c/d", "ü"]
         (inside / "c").mkdir()
@@ -257,7 +261,7 @@ class TestSearching:
 
         assert found == [str(inside / name) for name in ("a b", "c", "c/%41", "c/d", "ü")]
 
-    async def test_reports_progress_while_it_walks(self, call: Call, wide: Path) -> None:
+    async def test_search_reports_progress(self, call: Call, wide: Path) -> None:
         files, _, _ = objects(wide)
         result = await files.search_files(call, ".", "**/none")
 
@@ -266,7 +270,7 @@ class TestSearching:
         assert numbers
         assert numbers == sorted(numbers)
 
-    async def test_cancellation_stops_it_in_the_middle(self, wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_cancelled_search_stops(self, wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         files, _, _ = objects(wide)
         visited: list[int] = []
         over, token = trio.Event(), trio.lowlevel.current_trio_token()
@@ -284,13 +288,13 @@ class TestSearching:
         with trio.CancelScope() as scope:
             await files.search_files(Call(), ".", "**/none")
         with trio.fail_after(30):
-            await over.wait()  # the thread is not waited for by the call
+            await over.wait()  # the call does not wait for the thread
 
         assert scope.cancelled_caught
         assert len(visited) == 1
         assert visited[0] <= ENTRIES_PER_CHECK
 
-    async def test_a_bad_pattern_or_start_is_an_error(self, files: Files, call: Call, outside: Path) -> None:
+    async def test_invalid_pattern_or_start_is_an_error(self, files: Files, call: Call, outside: Path) -> None:
         with pytest.raises(ToolError, match="expected a glob"):
             await files.search_files(call, ".", "")
         with pytest.raises(ToolError, match="access denied"):
@@ -300,7 +304,9 @@ class TestSearching:
 
 
 class TestChanging:
-    async def test_writes_edits_moves_and_makes(self, changes: FileChanges, call: Call, inside: Path) -> None:
+    async def test_files_are_written_edited_moved_and_created(
+        self, changes: FileChanges, call: Call, inside: Path
+    ) -> None:
         assert text(await changes.create_directory(call, "d/e")) == "Successfully created directory d/e"
         assert text(await changes.write_file(call, "a", "1\n2\n")) == "Successfully wrote to a"
         assert text(await changes.move_file(call, "a", "d/e/b")) == "Successfully moved a to d/e/b"
@@ -310,14 +316,14 @@ class TestChanging:
         assert "-2\n+zwei\n" in diff
         assert (inside / "d/e/b").read_text() == "1\nzwei\n"
 
-    async def test_a_dry_run_changes_nothing(self, changes: FileChanges, call: Call, inside: Path) -> None:
+    async def test_dry_run_changes_nothing(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_text("1\n")
         before = (inside / "a").stat()
 
         assert "+2" in text(await changes.edit_file(call, "a", [{"oldText": "1", "newText": "2"}], dryRun=True))
         assert (inside / "a").stat().st_mtime_ns == before.st_mtime_ns
 
-    async def test_edits_at_the_same_time_all_count(self, changes: FileChanges, call: Call, inside: Path) -> None:
+    async def test_concurrent_edits_are_all_applied(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_text("end\n")
         async with trio.open_nursery() as nursery:
             for number in range(30):
@@ -325,7 +331,7 @@ class TestChanging:
 
         assert sorted((inside / "a").read_text().split()) == sorted([*map(str, range(30)), "end"])
 
-    async def test_bytes_that_are_no_text_survive_an_edit(self, changes: FileChanges, call: Call, inside: Path) -> None:
+    async def test_invalid_utf8_survives_an_edit(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_bytes(b"caf\xe9\r\nx\r\n")
         (inside / "a").chmod(0o600)
 
@@ -352,7 +358,7 @@ class TestChanging:
             await changes.write_file(call, "a", "new", createOnly=True)
         assert (inside / "a").read_text() == "old"
 
-    async def test_nothing_outside_is_touched(
+    async def test_files_outside_are_not_changed(
         self, files: Files, changes: FileChanges, call: Call, inside: Path, outside: Path
     ) -> None:
         (inside / "link").symlink_to(outside)
@@ -379,7 +385,7 @@ class TestChanging:
 
 
 class TestResources:
-    async def test_text_bytes_and_directories(self, call: Call, inside: Path) -> None:
+    async def test_text_bytes_and_directories_are_read_as_resources(self, call: Call, inside: Path) -> None:
         _, _, resources = objects(inside)
         (inside / "a b.md").write_text("# hello")
         (inside / "c.bin").write_bytes(b"\0\1")

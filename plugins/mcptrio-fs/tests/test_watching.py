@@ -10,7 +10,7 @@ from mcptrio_fs.watching import FileSubscriptions, FileWatcher, Fingerprint
 
 @define
 class World:
-    """Files as numbers, and who wants to know."""
+    """File versions as numbers, and their subscribers."""
 
     files: dict[str, int] = field(factory=dict)
     hung: set[str] = field(factory=set)
@@ -44,7 +44,7 @@ class World:
         )
 
 
-async def test_reports_changes_creation_and_removal_once_each(
+async def test_change_creation_and_removal_are_reported_once_each(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     world = World({"file:///a": 1})
@@ -63,7 +63,9 @@ async def test_reports_changes_creation_and_removal_once_each(
     assert world.told == ["file:///a", "file:///b", "file:///a"]
 
 
-async def test_does_nothing_without_subscribers(nursery: trio.Nursery, autojump_clock: trio.testing.MockClock) -> None:
+async def test_nothing_is_checked_without_subscribers(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
     world = World({"file:///a": 1})
     nursery.start_soon(world.watcher().run)
     await trio.sleep(100)
@@ -80,7 +82,7 @@ async def test_does_nothing_without_subscribers(nursery: trio.Nursery, autojump_
     assert world.looks == looks
 
 
-async def test_a_new_subscription_is_looked_at_at_once(
+async def test_new_subscription_is_checked_at_once(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     world = World({"file:///a": 1, "file:///b": 1})
@@ -110,7 +112,7 @@ async def test_temporary_stat_failure_is_not_a_change(
     assert world.told == []
 
 
-async def test_files_beyond_the_bound_are_left_out_and_logged_once(
+async def test_files_over_the_limit_are_ignored_and_logged_once(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World({"file:///a": 1, "file:///b": 1})

@@ -12,12 +12,12 @@ from mcptrio_fs.writing import move, replace, write
 from mcptrio.errors import ToolError
 
 
-class NobodyWaits(Exception):
-    """The exception of a checkpoint."""
+class CheckpointCancelled(Exception):
+    """The exception of a cancelled checkpoint."""
 
 
 def go_on() -> None:
-    """The call is not cancelled."""
+    """Continue: the call is not cancelled."""
 
 
 def put(sandbox: Sandbox, path: str | Path, data: bytes = b"new", *, create_only: bool = False) -> None:
@@ -32,7 +32,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_creates_a_file_with_the_usual_mode(sandbox: Sandbox, inside: Path) -> None:
+def test_new_file_has_the_usual_mode(sandbox: Sandbox, inside: Path) -> None:
     put(sandbox, "a.txt", "höllo".encode())
     (inside / "reference").touch()
 
@@ -41,7 +41,7 @@ def test_creates_a_file_with_the_usual_mode(sandbox: Sandbox, inside: Path) -> N
     assert names(inside) == ["a.txt", "reference"]
 
 
-def test_replaces_a_file_and_keeps_its_mode(sandbox: Sandbox, inside: Path) -> None:
+def test_replaced_file_keeps_its_mode(sandbox: Sandbox, inside: Path) -> None:
     (inside / "run.sh").write_text("old")
     (inside / "run.sh").chmod(0o750)
 
@@ -51,7 +51,7 @@ def test_replaces_a_file_and_keeps_its_mode(sandbox: Sandbox, inside: Path) -> N
     assert stat.S_IMODE((inside / "run.sh").stat().st_mode) == 0o750
 
 
-def test_a_reader_of_the_old_file_keeps_all_of_it(sandbox: Sandbox, inside: Path) -> None:
+def test_reader_of_the_old_file_keeps_its_content(sandbox: Sandbox, inside: Path) -> None:
     (inside / "a.txt").write_text("old")
     with (inside / "a.txt").open() as reader:
         put(sandbox, "a.txt")
@@ -59,7 +59,7 @@ def test_a_reader_of_the_old_file_keeps_all_of_it(sandbox: Sandbox, inside: Path
         assert reader.read() == "old"
 
 
-def test_writes_through_a_link_that_stays_inside(sandbox: Sandbox, inside: Path) -> None:
+def test_link_inside_is_written_through(sandbox: Sandbox, inside: Path) -> None:
     (inside / "real.txt").write_text("old")
     (inside / "link").symlink_to("real.txt")
 
@@ -69,7 +69,7 @@ def test_writes_through_a_link_that_stays_inside(sandbox: Sandbox, inside: Path)
     assert (inside / "real.txt").read_bytes() == b"new"
 
 
-def test_a_hard_link_to_the_outside_is_not_written_through(sandbox: Sandbox, inside: Path, outside: Path) -> None:
+def test_hard_link_to_the_outside_is_not_written_through(sandbox: Sandbox, inside: Path, outside: Path) -> None:
     os.link(outside / "secret.txt", inside / "a.txt")
 
     put(sandbox, "a.txt")
@@ -77,7 +77,7 @@ def test_a_hard_link_to_the_outside_is_not_written_through(sandbox: Sandbox, ins
     assert (outside / "secret.txt").read_text() == "the secret outside"
 
 
-def test_create_only_fails_where_something_is(sandbox: Sandbox, inside: Path) -> None:
+def test_create_only_fails_if_the_path_exists(sandbox: Sandbox, inside: Path) -> None:
     put(sandbox, "a.txt", create_only=True)
     with pytest.raises(ToolError, match=r"already exists: a\.txt"):
         put(sandbox, "a.txt", b"newer", create_only=True)
@@ -105,7 +105,7 @@ def test_write_to_a_path_that_is_not_a_regular_file_is_refused(sandbox: Sandbox,
 
 if os.geteuid() != 0:  # root may write everything
 
-    def test_a_read_only_file_is_unchanged(sandbox: Sandbox, inside: Path) -> None:
+    def test_read_only_file_is_unchanged(sandbox: Sandbox, inside: Path) -> None:
         (inside / "a.txt").write_text("old")
         (inside / "a.txt").chmod(0o444)
 
@@ -113,7 +113,7 @@ if os.geteuid() != 0:  # root may write everything
             put(sandbox, "a.txt")
 
 
-def test_a_cancelled_write_leaves_no_file(sandbox: Sandbox, inside: Path) -> None:
+def test_cancelled_write_leaves_no_file(sandbox: Sandbox, inside: Path) -> None:
     (inside / "a.txt").write_text("old")
     calls = 0
 
@@ -121,16 +121,16 @@ def test_a_cancelled_write_leaves_no_file(sandbox: Sandbox, inside: Path) -> Non
         nonlocal calls
         calls += 1
         if calls == 2:
-            raise NobodyWaits
+            raise CheckpointCancelled
 
-    with pytest.raises(NobodyWaits):
+    with pytest.raises(CheckpointCancelled):
         write(sandbox, "a.txt", b"x" * 3_000_000, create_only=False, checkpoint=stop)
 
     assert (inside / "a.txt").read_text() == "old"
     assert names(inside) == ["a.txt"]
 
 
-def test_replace_refuses_a_file_that_was_changed_meanwhile(sandbox: Sandbox, inside: Path) -> None:
+def test_file_changed_meanwhile_is_not_replaced(sandbox: Sandbox, inside: Path) -> None:
     (inside / "a.txt").write_text("old")
     read = (inside / "a.txt").stat()
     (inside / "a.txt").write_text("somebody else")
@@ -144,28 +144,28 @@ def test_replace_refuses_a_file_that_was_changed_meanwhile(sandbox: Sandbox, ins
 
 
 class TestMakingDirectories:
-    def test_makes_all_of_them_and_is_content_if_they_exist(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_missing_and_existing_directories_are_made(self, sandbox: Sandbox, inside: Path) -> None:
         sandbox.make_directories("a/b/c")
         sandbox.make_directories("a/b/c")
         sandbox.make_directories(str(inside))
 
         assert (inside / "a/b/c").is_dir()
 
-    def test_a_file_in_the_way_is_an_error(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_file_in_place_of_a_directory_is_an_error(self, sandbox: Sandbox, inside: Path) -> None:
         (inside / "file").touch()
 
         for path in ("file", "file/x"):
             with pytest.raises(ToolError, match="expected a directory"):
                 sandbox.make_directories(path)
 
-    def test_an_allowed_folder_that_does_not_exist_is_not_made(self, tmp_path: Path) -> None:
+    def test_missing_allowed_folder_is_not_made(self, tmp_path: Path) -> None:
         with pytest.raises(NotThere):
             Sandbox((Folder(str(tmp_path / "later")),)).make_directories("x")
         assert names(tmp_path) == []
 
 
 class TestMoving:
-    def test_moves_a_file(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_file_is_moved(self, sandbox: Sandbox, inside: Path) -> None:
         (inside / "a").write_text("hello")
         (inside / "d").mkdir()
 
@@ -185,7 +185,7 @@ class TestMoving:
 
     @pytest.mark.parametrize("kind", ["file", "directory", "empty directory", "link", "dangling link"])
     @pytest.mark.parametrize("source", ["file", "directory"])
-    def test_never_replaces_anything(self, sandbox: Sandbox, inside: Path, source: str, kind: str) -> None:
+    def test_move_never_replaces_anything(self, sandbox: Sandbox, inside: Path, source: str, kind: str) -> None:
         if source == "file":
             (inside / "a").write_text("source")
         else:
@@ -210,21 +210,21 @@ class TestMoving:
         assert (inside / "b").lstat().st_ino == before.st_ino
         assert names(inside) == ["a", "b"]
 
-    def test_a_file_onto_itself_is_refused_and_kept(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_move_of_a_file_onto_itself_is_refused(self, sandbox: Sandbox, inside: Path) -> None:
         (inside / "a").write_text("hello")
 
         with pytest.raises(ToolError, match="destination already exists"):
             shift(sandbox, "a", "./a")
         assert (inside / "a").read_text() == "hello"
 
-    def test_a_directory_does_not_go_into_itself(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_move_of_a_directory_into_itself_is_refused(self, sandbox: Sandbox, inside: Path) -> None:
         (inside / "a").mkdir()
 
         with pytest.raises(ToolError, match="inside it"):
             shift(sandbox, "a", "a/b")
         assert names(inside / "a") == []
 
-    def test_moves_a_link_itself(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_move_of_a_link_moves_the_link(self, sandbox: Sandbox, inside: Path) -> None:
         (inside / "real").write_text("hello")
         (inside / "link").symlink_to("real")
 
@@ -233,7 +233,7 @@ class TestMoving:
         assert names(inside) == ["moved", "real"]
         assert os.readlink(inside / "moved") == "real"
 
-    def test_refuses_to_move_a_link_that_leads_outside_or_from_or_to_outside(
+    def test_move_of_a_link_across_the_sandbox_boundary_is_refused(
         self, sandbox: Sandbox, inside: Path, outside: Path
     ) -> None:
         (inside / "link").symlink_to(outside)
@@ -250,7 +250,7 @@ class TestMoving:
         assert names(outside) == ["secret.txt"]
         assert names(inside) == ["a", "link"]
 
-    def test_an_allowed_folder_itself_stays(self, sandbox: Sandbox, inside: Path) -> None:
+    def test_move_of_an_allowed_folder_is_refused(self, sandbox: Sandbox, inside: Path) -> None:
         with pytest.raises(AccessDenied, match="allowed directory itself"):
             shift(sandbox, str(inside), str(inside / "x"))
 
@@ -268,7 +268,7 @@ class TestMoving:
             shift(sandbox, "a", "no/b")
 
     @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a second file system")
-    def test_a_file_goes_to_another_file_system_and_a_directory_does_not(
+    def test_move_to_another_file_system_is_possible_for_files_only(
         self, sandbox: Sandbox, inside: Path, tmp_path_factory: pytest.TempPathFactory
     ) -> None:
         import tempfile

@@ -1,4 +1,4 @@
-"""Runs git for a call: finds the repository, one writer at a time, within a deadline.
+"""Runs git for a call: in a checked repository, with one writer at a time, and within a deadline.
 
 Every tool, resource, prompt and completion uses it. Only this module runs git, so every run has a checked repository, a
 clean environment, and bounds on output and time.
@@ -37,14 +37,14 @@ _SURVEYED = (
     r"|gpg\.(.*\.)?(program|defaultkeycommand)|credential\.(.*\.)?helper|include\.path|includeif\..*\.path)$"
 )
 _OBJECT = rf"({_ID}) (commit|tree|blob|tag) ([0-9]+)"
-_OWN = ("local", "worktree")
+_REPOSITORY_SCOPES = ("local", "worktree")
 """Scopes of configuration that belong to the repository."""
 _MAX_MESSAGE_CHARS = 2000
 _SURVEYS = 1000
-"""Repositories whose surveys are remembered; the oldest goes."""
+"""Repositories whose surveys are cached; when full, the oldest one is evicted."""
 _SETTLED, _COARSE = 0.03, 2.0
-"""Seconds after which a file that is changed again also has another time of change: where the system's clock, which
-ticks every 10 ms or more often, gives the time, and where the file system knows whole seconds only."""
+"""Seconds after which another change of a file also changes its time stamp: the first for time stamps from the system's
+clock, which ticks every 10 ms or more often; the second for file systems that store whole seconds."""
 
 _Stamp = tuple[tuple[int, ...] | None, ...]
 
@@ -60,12 +60,12 @@ class Object:
 
 @define(eq=False, repr=False)
 class GitAccess:
-    """Git, as the configuration leaves it."""
+    """Git, with the rights that the configuration allows."""
 
     config: Config
     repositories: Repositories = field(init=False)
     _surveys: dict[Repository, tuple[_Stamp, tuple[str, ...]]] = field(init=False, factory=dict)
-    """The programs that a repository's own configuration names, and the files of which that was read."""
+    """The programs that a repository's own configuration names, and the files that this was read from."""
     _binary: Binary | None = field(init=False, default=None)
     _processes: trio.CapacityLimiter = field(init=False)
     _writing: dict[str, tuple[trio.Lock, int]] = field(init=False, factory=dict)
@@ -76,10 +76,10 @@ class GitAccess:
 
     @asynccontextmanager
     async def open(self, ctx: Context, repo_path: str, kind: Kind = Kind.READ) -> AsyncIterator[RepositoryWork]:
-        """Work in a repository, within the time for a call of this kind; one at a time for what changes something.
+        """Open a repository for one call, within the timeout of its kind. Only one call at a time changes something.
 
         Raises:
-            ToolError: the repository is not allowed, git is missing, or the time is over.
+            ToolError: the repository is not allowed, git is missing, or the timeout has expired.
         """
         async with self._in_time(kind):
             repository, stamp = await trio.to_thread.run_sync(self._find, repo_path, limiter=ctx.server.threads)
@@ -101,7 +101,7 @@ class GitAccess:
         """Work in a folder that holds no repository yet, with a remote.
 
         Raises:
-            ToolError: git is missing, or the time is over.
+            ToolError: git is missing, or the timeout has expired.
         """
         async with self._in_time(Kind.NETWORK):
             binary = await self.binary(ctx)
@@ -110,7 +110,7 @@ class GitAccess:
                 yield RepositoryWork(self, nowhere, binary, Kind.NETWORK, GitProgress(ctx, "git", talks=True))
 
     async def binary(self, ctx: Context) -> Binary:
-        """The git command; it is looked for until it has been found once.
+        """Return the path and version of git, which is searched until it has been found once.
 
         Raises:
             ToolError: there is none, or it is too old.
@@ -126,7 +126,7 @@ class GitAccess:
         return self._binary
 
     async def run(self, command: GitCommand, progress: GitProgress) -> Output:
-        """Run a command as soon as there is room for another process."""
+        """Run a command as soon as the limit allows another process."""
         async with self._processes:
             return await run(command, progress)
 
@@ -157,7 +157,7 @@ class GitAccess:
         }[kind]
         try:
             with trio.fail_after(seconds):
-                await trio.lowlevel.checkpoint()  # a cancelled call must not begin
+                await trio.lowlevel.checkpoint()  # a cancelled call must not start git
                 yield
         except trio.TooSlowError as error:
             raise ToolError(
@@ -167,7 +167,7 @@ class GitAccess:
 
     @asynccontextmanager
     async def _one_writer(self, data: str) -> AsyncIterator[None]:
-        """Keep two changes of one repository apart; other programs are kept apart by git's own lock files."""
+        """Let one call at a time change a repository. Against other programs, git's own lock files protect it."""
         lock, waiting = self._writing.get(data, (trio.Lock(), 0))
         self._writing[data] = lock, waiting + 1
         try:
@@ -212,13 +212,13 @@ class RepositoryWork:
         arguments = ("config", "-z", "--show-scope", "--get-regexp", _SURVEYED)
         output = await self.git(*arguments, kind=Kind.READ, codes=(0, 1))
         if output.cut:
-            raise ToolError(f"expected a configuration of at most {LISTING} bytes @ {printable(self.root)}")
+            raise ToolError(f"expected a configuration of at most {LISTING} bytes, got more @ {printable(self.root)}")
         programs: list[str] = []
         is_whole = True
-        parts = os.fsdecode(output.stdout).split("\0")  # a name need not be UTF-8, and goes back as it came
+        parts = os.fsdecode(output.stdout).split("\0")  # a name need not be UTF-8, and is returned unchanged
         for scope, setting in zip(parts[::2], parts[1::2], strict=False):
             key, _, value = setting.partition("\n")
-            if scope not in _OWN:
+            if scope not in _REPOSITORY_SCOPES:
                 continue
             if key.startswith(("include.", "includeif.")):
                 is_whole = False
@@ -313,7 +313,7 @@ class RepositoryWork:
         output = await self.git("cat-file", "--batch-check", kind=Kind.READ, stdin=text)
         found: list[Object | None] = []
         for line in text_of(output.stdout).split("\n")[: len(names)]:
-            facts = re.fullmatch(_OBJECT, line)  # otherwise it is the name again, and "missing" or the like
+            facts = re.fullmatch(_OBJECT, line)  # otherwise the line repeats the name, followed by "missing" or similar
             found.append(Object(facts[1], facts[2], int(facts[3])) if facts else None)
         return found
 
@@ -331,13 +331,13 @@ class RepositoryWork:
         return await self.resolve(revision, where), "", ""
 
     async def check_name(self, space: str, name: str, where: str) -> str:
-        """The whole name of a branch or tag: no option, and nothing that makes a refspec (``:``, ``+``) or pattern.
+        """Return the full name of a branch or tag, which can be no option, refspec (``:``, ``+``) or pattern.
 
         Args:
             space: ``refs/heads/`` or ``refs/tags/``.
 
         Raises:
-            ToolError: git would not take it for a name.
+            ToolError: it is not a valid name for git.
         """
         check_name(name, where)
         output = await self.git("check-ref-format", space + name, kind=Kind.READ, codes=(0, 1))
@@ -358,7 +358,7 @@ class RepositoryWork:
 
 
 def _stamp(repository: Repository) -> _Stamp:
-    """What tells of a change of the repository's own configuration. Blocks."""
+    """Return the stamps of the files of the repository's own configuration, which change with it. Blocks."""
     files = (os.path.join(repository.common_dir, "config"), os.path.join(repository.git_dir, "config.worktree"))
     stamps: list[tuple[int, ...] | None] = []
     for file in files:

@@ -147,7 +147,7 @@ class Branching:
                 more = f" and {len(conflicts) - 50} more" if len(conflicts) > 50 else ""
                 raise ToolError(
                     f"{printable(branch_name, 200)} conflicts in {', '.join(conflicts[:50])}{more}; "
-                    "the merge was given up and nothing is changed"
+                    "the merge was aborted and nothing is changed"
                 )
             return await _moved(work, before, said_by(output))
 

@@ -89,7 +89,7 @@ class Pushed(Struct, frozen=True, kw_only=True):
 
 @frozen(eq=False, repr=False)
 class Fetching:
-    """The tool that brings news of remotes, and what shares its ways."""
+    """The tool `git_fetch`, with the helpers that other tools for remotes share."""
 
     access: GitAccess
 

@@ -207,7 +207,7 @@ def _read(root: str, *, is_bare: bool) -> Repository:
         if os.path.isfile(git):
             text = _first_line(git)
             if not text.startswith("gitdir:"):
-                raise UnknownRepository(f"expected 'gitdir: <path>' in {printable(git)}")
+                raise UnknownRepository(f"expected 'gitdir: <path>' in {printable(git)}, got another line")
             git_dir = os.path.realpath(os.path.join(root, text.removeprefix("gitdir:").strip()))
         else:
             git_dir = os.path.realpath(git)

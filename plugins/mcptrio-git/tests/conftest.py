@@ -21,7 +21,7 @@ _CONFIG = "[user]\n\tname = Ann\n\temail = ann@example.com\n[init]\n\tdefaultBra
 
 
 class Repo:
-    """A repository with a few commits, and the git command to look at it from outside."""
+    """A repository with a few commits, and the git command to inspect it."""
 
     def __init__(self, path: Path, environ: Mapping[str, str] | None = None) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class Repo:
         if files:
             self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", message)
-        head = (self.path / ".git/HEAD").read_text().strip()  # read, since a process takes longer
+        head = (self.path / ".git/HEAD").read_text().strip()  # read from the file, since a git process takes longer
         return (self.path / ".git" / head.removeprefix("ref: ")).read_text().strip() if head[:4] == "ref:" else head
 
     def program(self, name: str, marker: Path, body: str = "cat") -> Path:
@@ -63,13 +63,13 @@ class Repo:
 
 
 class Caller:
-    """A client, and what its calls give."""
+    """A client, and the results of its calls."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
 
     async def ok(self, tool: str, **arguments: Any) -> Any:
-        """The structured content of a call that does not fail."""
+        """Return the structured content of a call that does not fail."""
         result = await self.client.call_tool(tool, arguments)
         assert not result.is_error, result.content
         return result.structured_content
@@ -101,9 +101,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Repositories, made once and copied for each test: a dozen git processes less.
+    """Repositories, created once and copied for each test, which saves a dozen git processes.
 
-    ``repo`` and ``outside``; ``with-remote`` is the former with an origin, ``remote.git``, which ``theirs`` has cloned.
+    ``repo`` and ``outside``; ``with-remote`` is the former with an origin, ``remote.git``, which ``theirs`` has
+    cloned.
     """
     folder = tmp_path_factory.mktemp("template")
     config = folder / "config"
@@ -160,7 +161,7 @@ async def _serve(*repositories: Path, revision: str | None = None, **settings: A
     options: dict[str, Any] = {} if revision is None else {"revision": revision}
     with trio.fail_after(120):
         server = Server(plugins=[mcptrio_git], config={"mcptrio_git": table})
-        assert server.plugins.plugins["mcptrio_git"].fault is None, server.plugins.plugins["mcptrio_git"].fault
+        assert server.plugins.plugins["mcptrio_git"].failure is None, server.plugins.plugins["mcptrio_git"].failure
         async with connect(server, **options) as client:
             yield Caller(client)
 

@@ -31,7 +31,7 @@ OPTIONS = (
 )
 
 
-async def test_a_revision_is_no_option(call: Caller) -> None:
+async def test_revision_is_not_read_as_an_option(call: Caller) -> None:
     for value in OPTIONS:
         await call.refused("git_log", revision=value or "-")
         await call.refused("git_checkout", branch_name=value)
@@ -40,7 +40,7 @@ async def test_a_revision_is_no_option(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("value", ["--output=/tmp/owned", "^HEAD"])
-async def test_no_tool_takes_an_option_for_a_revision(call: Caller, value: str) -> None:
+async def test_option_instead_of_a_revision_is_refused_by_every_tool(call: Caller, value: str) -> None:
     for tool, argument, others in (
         ("git_diff", "target", {}),
         ("git_merge_base", "first", {"second": "HEAD"}),
@@ -55,7 +55,7 @@ async def test_no_tool_takes_an_option_for_a_revision(call: Caller, value: str) 
         await call.refused(tool, **{argument: value}, **others)
 
 
-async def test_other_values_are_no_options(repo: Repo, call: Caller) -> None:
+async def test_other_arguments_are_not_read_as_options(repo: Repo, call: Caller) -> None:
     for argument in ("start_timestamp", "end_timestamp", "author", "message"):
         assert "leading '-'" in await call.refused("git_log", **{argument: "--output=x"})
     for cursor in ("-1", "1;2", "HEAD:0", f"{'a' * 40}:-1", f"--output=x{'a' * 40}:0"):
@@ -68,7 +68,7 @@ async def test_other_values_are_no_options(repo: Repo, call: Caller) -> None:
     assert not list(repo.path.parent.rglob("x"))
 
 
-async def test_a_path_stays_inside(repo: Repo, outside: Repo, call: Caller) -> None:
+async def test_path_outside_the_repository_is_refused(repo: Repo, outside: Repo, call: Caller) -> None:
     os.symlink(outside.path, repo.path / "link")
     secret = outside.path / "secret.txt"
     for path in ("../../outside/secret.txt", str(secret), "link/secret.txt", ":(top)../x", "src/../../repo2"):
@@ -86,7 +86,9 @@ async def test_a_path_stays_inside(repo: Repo, outside: Repo, call: Caller) -> N
         assert SECRET not in await call.refused("git_show", revision=revision)
 
 
-async def test_only_allowed_repositories(repo: Repo, outside: Repo, call: Caller, serve: Any, tmp_path: Path) -> None:
+async def test_repository_that_is_not_allowed_is_refused(
+    repo: Repo, outside: Repo, call: Caller, serve: Any, tmp_path: Path
+) -> None:
     os.symlink(outside.path, repo.path / "link")
     for path in (
         str(outside.path),
@@ -115,8 +117,8 @@ async def test_the_existence_of_an_outside_path_is_not_revealed(outside: Repo, c
     assert there.replace("home", "hole") == not_there
 
 
-async def test_a_path_inside_a_repository_means_that_one_alone(repo: Repo, serve: Any) -> None:
-    """In a home folder that is a repository, a folder in it allows only that repository."""
+async def test_folder_inside_a_repository_allows_only_that_repository(repo: Repo, serve: Any) -> None:
+    """If the home folder is a repository, a folder in it allows only the repository in that folder."""
     nested = type(repo)(repo.path / "other" / "nested")
     nested.path.mkdir(parents=True)
     nested.git("init", "-q")
@@ -128,7 +130,7 @@ async def test_a_path_inside_a_repository_means_that_one_alone(repo: Repo, serve
         assert (await call.ok("git_log", repo_path=str(nested.path)))["items"][0]["subject"] == "Nested"
 
 
-async def test_a_folder_of_repositories(repo: Repo, outside: Repo, serve: Any) -> None:
+async def test_folder_of_repositories_allows_each_of_them(repo: Repo, outside: Repo, serve: Any) -> None:
     deep = type(repo)(repo.path.parent / "group" / "deep")
     deep.path.mkdir(parents=True)
     deep.git("init", "-q")
@@ -139,7 +141,7 @@ async def test_a_folder_of_repositories(repo: Repo, outside: Repo, serve: Any) -
         assert "not an allowed" in await call.refused("git_log", repo_path=str(outside.path))
 
 
-async def test_data_elsewhere_is_refused(repo: Repo, outside: Repo, call: Caller, serve: Any) -> None:
+async def test_repository_with_data_outside_is_refused(repo: Repo, outside: Repo, call: Caller, serve: Any) -> None:
     lure = repo.path / "lure"
     for way in ("file", "link", "commondir", "worktree"):
         lure.mkdir()
@@ -163,9 +165,7 @@ async def test_data_elsewhere_is_refused(repo: Repo, outside: Repo, call: Caller
         assert (await both.ok("git_show", repo_path=str(lure), revision="HEAD:secret.txt"))["text"] == SECRET
 
 
-async def test_work_trees_of_allowed_repositories_are_allowed_wherever_they_are(
-    repo: Repo, call: Caller, tmp_path: Path
-) -> None:
+async def test_work_tree_of_an_allowed_repository_is_allowed_anywhere(repo: Repo, call: Caller, tmp_path: Path) -> None:
     tree = type(repo)(tmp_path / "elsewhere" / "tree")
     repo.git("worktree", "add", "-q", "-b", "side", str(tree.path))
     tree.write("a.txt", "changed\n")
@@ -180,7 +180,7 @@ async def test_work_trees_of_allowed_repositories_are_allowed_wherever_they_are(
     assert "not an allowed" in await call.refused("git_status", repo_path=str(pose))
 
 
-async def test_a_work_tree_elsewhere_is_refused(repo: Repo, outside: Repo, call: Caller) -> None:
+async def test_foreign_work_tree_is_refused(repo: Repo, outside: Repo, call: Caller) -> None:
     repo.git("config", "core.worktree", str(outside.path))
     for tool, arguments in (
         ("git_status", {}),
@@ -195,7 +195,7 @@ async def test_a_work_tree_elsewhere_is_refused(repo: Repo, outside: Repo, call:
 async def test_cached_git_configuration_is_invalidated_by_a_change(
     repo: Repo, outside: Repo, call: Caller, tmp_path: Path
 ) -> None:
-    """What programs it names is looked up once, and again when one of its files is another."""
+    """The programs that it names are looked up once, and again when one of its files changes."""
     marker = tmp_path / "marker"
     program = str(repo.program("program", marker))
     included, config = tmp_path / "included", repo.path / ".git/config"
@@ -204,8 +204,8 @@ async def test_cached_git_configuration_is_invalidated_by_a_change(
 
     async def look() -> None:
         for _ in range(2):
-            await trio.sleep(0.05)  # until the file has settled; before that nothing is remembered
-            repo.write("a.txt", "alpha\nbeta\n")  # the same, so git has to read it
+            await trio.sleep(0.05)  # until the file's change time has settled; before that nothing is cached
+            repo.write("a.txt", "alpha\nbeta\n")  # equal content, so git has to read it
             assert (await call.ok("git_diff_unstaged"))["files"] == []
         assert not marker.exists()
 
@@ -219,7 +219,7 @@ async def test_cached_git_configuration_is_invalidated_by_a_change(
     await look()
     config.write_text(f"{before}[include]\n\tpath = {included}\n")
     await look()
-    included.write_text(f'[filter "evil"]\n\tclean = {program}\n')  # of which no file of the repository tells
+    included.write_text(f'[filter "evil"]\n\tclean = {program}\n')  # which no file of the repository shows
     await look()
     repo.git("config", "core.worktree", str(outside.path))
     assert "core.worktree" in await call.refused("git_status")
@@ -233,13 +233,13 @@ async def test_submodules_are_separate_repositories(repo: Repo, outside: Repo, c
     assert (await call.ok("git_status", repo_path=f"{repo.path}/sub"))["clean"] is False
 
 
-async def test_bare_repositories_only_where_they_are_named(repo: Repo, serve: Any, tmp_path: Path) -> None:
+async def test_bare_repository_is_allowed_only_if_named(repo: Repo, serve: Any, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     repo.git("clone", "-q", "--bare", str(repo.path), str(bare))
     async with serve(bare) as call:
         assert (await call.ok("git_log"))["items"][0]["subject"] == "Two"
         assert "work tree" in await call.refused("git_status")
-    # In a tree it is only files, with a configuration that would run a program.
+    # In a work tree it is only files, with a configuration that would run a program.
     shutil.copytree(bare, repo.path / "inner")
     marker = tmp_path / "marker"
     repo.git("--git-dir", str(repo.path / "inner"), "config", "core.bare", "false")
@@ -271,7 +271,7 @@ async def test_reading_runs_no_program_of_the_repository(repo: Repo, call: Calle
     with (repo.path / ".git/config").open("ab") as file:
         file.write(b'[filter "\xff"]\n\tclean = ' + os.fsencode(program) + b"\n")
     repo.git("config", "log.showSignature", "true")
-    # As git's own commands here would run them too, the tree is changed behind its back.
+    # The git commands of the test would run the programs too, so the test changes the files directly.
     os.utime(repo.path / "a.txt", (1, 1))
     (repo.path / "src/b.py").write_text("x = 2\n")
     (repo.path / "odd").write_text("2\n")
@@ -294,7 +294,7 @@ async def test_reading_runs_no_program_of_the_repository(repo: Repo, call: Calle
     assert not (repo.path / ".git/index.lock").exists()
 
 
-async def test_without_hooks_writing_runs_no_program_either(repo: Repo, serve: Any, tmp_path: Path) -> None:
+async def test_writing_without_hooks_runs_no_program(repo: Repo, serve: Any, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     program = str(repo.program("program", marker))
     repo.write(".gitattributes", "* filter=evil merge=evil\n")
@@ -317,9 +317,7 @@ async def test_without_hooks_writing_runs_no_program_either(repo: Repo, serve: A
     assert not marker.exists()
 
 
-async def test_without_hooks_no_program_signs_or_talks_for_the_repository(
-    repo: Repo, serve: Any, tmp_path: Path
-) -> None:
+async def test_signing_and_transport_programs_do_not_run_without_hooks(repo: Repo, serve: Any, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     program = str(repo.program("program", marker, body="exit 1"))
     for key, value in (
@@ -341,7 +339,7 @@ async def test_without_hooks_no_program_signs_or_talks_for_the_repository(
     assert not marker.exists()
 
 
-async def test_the_environment_of_the_server_points_nowhere(
+async def test_git_variables_of_the_environment_are_ignored(
     repo: Repo, outside: Repo, call: Caller, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     marker = tmp_path / "marker"
@@ -359,7 +357,7 @@ async def test_the_environment_of_the_server_points_nowhere(
     assert not marker.exists()
 
 
-async def test_a_flood_is_cut_and_ended(repo: Repo, serve: Any) -> None:
+async def test_output_flood_is_truncated_and_its_command_ended(repo: Repo, serve: Any) -> None:
     (repo.path / "a.txt").write_text("x" * 200_000 + "\n" + "y\n" * 400_000)
     async with serve(repo.path, max_output_bytes=5000) as call:
         diff = await call.ok("git_diff_unstaged", max_bytes=10**9)
@@ -371,10 +369,10 @@ async def test_a_flood_is_cut_and_ended(repo: Repo, serve: Any) -> None:
         assert (len(status["items"]), status["next_cursor"]) == (7, "7")
 
 
-async def test_a_slow_command_is_ended_in_time_and_when_cancelled(
+async def test_slow_command_ends_at_its_timeout_and_on_cancellation(
     repo: Repo, serve: Any, tmp_path: Path, mock_clock: trio.testing.MockClock
 ) -> None:
-    """A command in the place of git that starts a child and hangs."""
+    """A replacement for git that starts a child and hangs."""
     started = tmp_path / "started"
     slow = repo.path.parent / "slow-git"
     slow.write_text(
@@ -418,7 +416,7 @@ async def test_a_long_call_reports_its_duration(repo: Repo, call: Caller, tmp_pa
     assert "git commit" in heard[0].message
 
 
-async def test_an_old_or_missing_git_is_named(repo: Repo, serve: Any) -> None:
+async def test_error_names_an_old_or_missing_git(repo: Repo, serve: Any) -> None:
     old = repo.path.parent / "old-git"
     old.write_text("#!/bin/sh\necho git version 2.11.0\n")
     old.chmod(0o755)

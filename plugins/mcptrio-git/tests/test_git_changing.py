@@ -11,7 +11,7 @@ Repo: Any = Any
 Caller: Any = Any
 
 
-async def test_add_commit_and_reset(repo: Repo, call: Caller) -> None:
+async def test_add_commit_and_reset_change_the_index(repo: Repo, call: Caller) -> None:
     repo.write("a.txt", "changed\n")
     repo.write("src/new.py", "y = 2\n")
     os.unlink(repo.path / "src/b.py")
@@ -32,7 +32,7 @@ async def test_add_commit_and_reset(repo: Repo, call: Caller) -> None:
     assert repo.git("status", "--porcelain") == ""
 
 
-async def test_the_first_commit_and_a_detached_one(repo: Repo, call: Caller) -> None:
+async def test_first_and_detached_commits_are_created(repo: Repo, call: Caller) -> None:
     repo.git("checkout", "-q", "--orphan", "fresh")
     assert (await call.ok("git_reset"))["items"] == []
     await call.ok("git_add", files=["*.txt"])
@@ -44,7 +44,7 @@ async def test_the_first_commit_and_a_detached_one(repo: Repo, call: Caller) -> 
     assert repo.git("log", "-1", "--format=%s") == "--amend"
 
 
-async def test_odd_names_are_names(repo: Repo, call: Caller) -> None:
+async def test_unusual_file_names_are_accepted(repo: Repo, call: Caller) -> None:
     for name in ("--all", "-c", ":magic", "a b"):
         repo.write(name, "x")
     repo.write("src/not.py", "")
@@ -54,7 +54,7 @@ async def test_odd_names_are_names(repo: Repo, call: Caller) -> None:
     assert "did not match any files" in await call.refused("git_add", files=["none"])
 
 
-async def test_hooks_run_and_may_refuse(repo: Repo, serve: Any) -> None:
+async def test_hooks_run_and_can_refuse(repo: Repo, serve: Any) -> None:
     hook = repo.path / ".git/hooks/pre-commit"
     hook.write_text("#!/bin/sh\necho not today >&2\nexit 1\n")
     hook.chmod(0o755)
@@ -81,10 +81,10 @@ async def test_a_hook_that_hangs_is_ended_with_its_children(repo: Repo, serve: A
     async with serve(repo.path, write_timeout=0.5) as call:
         assert "did not finish within 0.5 seconds" in await call.refused("git_commit", message="Never")
         assert not (repo.path / ".git/index.lock").exists()
-    # The fixture of every plugin's tests fails where a process is left.
+    # The leak fixture of the plugins' tests fails if a process is left.
 
 
-async def test_a_hook_that_leaves_a_child_behind_does_not_hold_the_call(repo: Repo, call: Caller) -> None:
+async def test_child_left_by_a_hook_does_not_delay_the_call(repo: Repo, call: Caller) -> None:
     hook = repo.path / ".git/hooks/post-commit"
     hook.write_text("#!/bin/sh\nsleep 1000 &\n")
     hook.chmod(0o755)
@@ -94,7 +94,7 @@ async def test_a_hook_that_leaves_a_child_behind_does_not_hold_the_call(repo: Re
         await call.ok("git_commit", message="Made")
 
 
-async def test_branches_are_made_and_checked_out(repo: Repo, call: Caller) -> None:
+async def test_branches_are_created_and_checked_out(repo: Repo, call: Caller) -> None:
     made = await call.ok("git_create_branch", branch_name="feature/x", base_branch="HEAD~1")
     assert made == {"name": "feature/x", "commit": repo.git("rev-parse", "HEAD~1")}
     assert "already exists" in await call.refused("git_create_branch", branch_name="feature/x")
@@ -112,7 +112,7 @@ async def test_branches_are_made_and_checked_out(repo: Repo, call: Caller) -> No
     assert (repo.path / "a.txt").read_text() == "precious\n"
 
 
-async def test_checkout_takes_no_path_and_keeps_ignored_files(repo: Repo, call: Caller) -> None:
+async def test_checkout_refuses_paths_and_keeps_ignored_files(repo: Repo, call: Caller) -> None:
     repo.write("a.txt", "precious\n")
     for name in ("a.txt", ".", "HEAD:a.txt", "--", "-f", "--force", "-", "--orphan=x"):
         await call.refused("git_checkout", branch_name=name)
@@ -128,7 +128,7 @@ async def test_checkout_takes_no_path_and_keeps_ignored_files(repo: Repo, call: 
     assert (repo.path / "kept.txt").read_text() == "precious\n"
 
 
-async def test_merges_and_gives_up_conflicts(repo: Repo, call: Caller) -> None:
+async def test_merge_succeeds_and_conflicts_can_be_aborted(repo: Repo, call: Caller) -> None:
     repo.git("checkout", "-q", "-b", "side", "HEAD~1")
     repo.commit("Side", side_txt="s\n")
     repo.git("checkout", "-q", "-b", "clash", "main~1")
@@ -158,7 +158,7 @@ async def test_commit_concludes_a_merge(repo: Repo, call: Caller) -> None:
     assert len(repo.git("log", "-1", "--format=%P").split()) == 2
 
 
-async def test_tags_are_made_and_never_moved(repo: Repo, call: Caller) -> None:
+async def test_tags_are_created_and_never_moved(repo: Repo, call: Caller) -> None:
     await call.ok("git_create_tag", tag_name="v1", revision="HEAD~1")
     await call.ok("git_create_tag", tag_name="v2", message="# Second\n\nwith a body")
     assert repo.git("for-each-ref", "--format=%(objecttype) %(contents)", "refs/tags/v2").startswith("tag # Second")
@@ -167,7 +167,7 @@ async def test_tags_are_made_and_never_moved(repo: Repo, call: Caller) -> None:
     assert repo.git("rev-parse", "v1") == repo.git("rev-parse", "HEAD~1")
 
 
-async def test_stashes(repo: Repo, call: Caller) -> None:
+async def test_stashes_are_created_applied_and_dropped(repo: Repo, call: Caller) -> None:
     assert (await call.ok("git_stash_push"))["commit"] is None
     repo.write("a.txt", "put aside\n")
     repo.write("loose", "untracked\n")
@@ -186,7 +186,7 @@ async def test_stashes(repo: Repo, call: Caller) -> None:
     assert repo.git("stash", "list") == ""
 
 
-async def test_many_writers_at_once_do_not_collide(repo: Repo, call: Caller) -> None:
+async def test_concurrent_writers_do_not_collide(repo: Repo, call: Caller) -> None:
     for number in range(8):
         repo.write(f"f{number}", "x")
     async with trio.open_nursery() as nursery:
@@ -195,7 +195,7 @@ async def test_many_writers_at_once_do_not_collide(repo: Repo, call: Caller) -> 
     assert len((await call.ok("git_diff_staged"))["files"]) == 8
 
 
-async def test_nothing_is_changed_where_writing_is_off(repo: Repo, serve: Any) -> None:
+async def test_read_only_setting_refuses_every_change(repo: Repo, serve: Any) -> None:
     async with serve(repo.path, allow_write=False, allow_network=True) as call:
         tools = {tool.name async for tool in call.client.tools()}
         assert not tools & {"git_add", "git_commit", "git_reset", "git_checkout", "git_pull", "git_clone"}

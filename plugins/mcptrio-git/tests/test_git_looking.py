@@ -11,7 +11,7 @@ Repo: Any = Any
 Caller: Any = Any
 
 
-async def test_branches(repo: Repo, call: Caller) -> None:
+async def test_branches_are_listed(repo: Repo, call: Caller) -> None:
     repo.git("branch", "old", "HEAD~1")
     repo.git("branch", "-q", "-u", "old", "main")
     repo.git("update-ref", "refs/remotes/origin/feature/x", "HEAD")
@@ -41,7 +41,7 @@ async def test_branches(repo: Repo, call: Caller) -> None:
     assert (await call.ok("git_branch"))["current"] is None
 
 
-async def test_tags(repo: Repo, call: Caller) -> None:
+async def test_tags_are_listed(repo: Repo, call: Caller) -> None:
     repo.git("tag", "light", "HEAD~1")
     repo.git("tag", "-a", "-m", "Annotated", "v1/heavy")
 
@@ -52,7 +52,7 @@ async def test_tags(repo: Repo, call: Caller) -> None:
     assert (tags["v1/heavy"]["annotated"], tags["v1/heavy"]["tagger"]) == (True, "Ann")
 
 
-async def test_stashes_and_work_trees(repo: Repo, call: Caller, tmp_path: Path) -> None:
+async def test_stashes_and_work_trees_are_listed(repo: Repo, call: Caller, tmp_path: Path) -> None:
     assert (await call.ok("git_stash_list"))["items"] == []
     repo.write("a.txt", "put aside\n")
     repo.git("stash", "push", "-q", "-m", "for later")
@@ -68,7 +68,7 @@ async def test_stashes_and_work_trees(repo: Repo, call: Caller, tmp_path: Path) 
     assert parse_worktrees(b"worktree /x\0bare\0\0")[0].bare
 
 
-async def test_remotes_without_their_passwords(repo: Repo, call: Caller) -> None:
+async def test_remotes_are_listed_without_passwords(repo: Repo, call: Caller) -> None:
     assert (await call.ok("git_remote_list"))["items"] == []
     repo.git("remote", "add", "origin", "https://ann:hunter2@example.com/a.git")
     repo.git("remote", "set-url", "--push", "origin", "git@example.com:a.git")
@@ -80,7 +80,7 @@ async def test_remotes_without_their_passwords(repo: Repo, call: Caller) -> None
     assert origin["push_url"] == "git@example.com:a.git"
 
 
-async def test_blame_in_pages(repo: Repo, call: Caller) -> None:
+async def test_blame_is_paginated(repo: Repo, call: Caller) -> None:
     repo.write("a.txt", "alpha\nbeta\nnot yet\n")
     blame = await call.ok("git_blame", path="a.txt")
     assert [(hunk["summary"], hunk["start_line"], hunk["lines"]) for hunk in blame["items"][:2]] == [
@@ -112,7 +112,7 @@ async def test_blame_continues_after_a_line_longer_than_the_limit(repo: Repo, ca
     assert second["next_cursor"] is None
 
 
-async def test_grep_in_pages(repo: Repo, call: Caller) -> None:
+async def test_grep_is_paginated(repo: Repo, call: Caller) -> None:
     repo.commit("Words", w_txt="".join(f"word {number}\n" for number in range(25)), src__w_py="a.c\nabc Word\n")
 
     found = await call.ok("git_grep", pattern="^x =")
@@ -134,7 +134,7 @@ async def test_grep_in_pages(repo: Repo, call: Caller) -> None:
     assert "failed" in await call.refused("git_grep", pattern="(")
 
 
-async def test_merge_base(repo: Repo, call: Caller) -> None:
+async def test_merge_base_is_found(repo: Repo, call: Caller) -> None:
     repo.git("checkout", "-q", "-b", "side", "HEAD~1")
     repo.commit("S1")
     repo.commit("S2")
@@ -147,7 +147,7 @@ async def test_merge_base(repo: Repo, call: Caller) -> None:
     assert (await call.ok("git_merge_base", first="main", second="alone"))["items"] == []
 
 
-async def test_repositories_have_names(repo: Repo, outside: Repo, serve: Any) -> None:
+async def test_repositories_are_listed_with_names(repo: Repo, outside: Repo, serve: Any) -> None:
     async with serve(repo.path, outside.path) as call:
         listed = await call.ok("git_list_repositories")
         assert {each["name"]: each["path"] for each in listed["items"]} == {

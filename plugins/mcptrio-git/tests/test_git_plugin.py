@@ -83,7 +83,7 @@ def test_every_tool_and_setting_is_in_the_readme() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "fault"),
+    ("settings", "failure"),
     [
         ({"repositorys": []}, "repositor"),
         ({"protocols": ["ext"]}, "protocols"),
@@ -93,12 +93,12 @@ def test_every_tool_and_setting_is_in_the_readme() -> None:
         ({"repositories": [" "]}, "repositories"),
     ],
 )
-def test_a_setting_that_does_not_fit_is_a_fault(settings: dict[str, Any], fault: str) -> None:
+def test_invalid_setting_is_an_error(settings: dict[str, Any], failure: str) -> None:
     server = Server(plugins=[mcptrio_git], config={"mcptrio_git": settings})
-    assert fault in (server.plugins.plugins["mcptrio_git"].fault or "")
+    assert failure in (server.plugins.plugins["mcptrio_git"].failure or "")
 
 
-async def test_files_of_commits_are_resources(repo: Repo, outside: Repo, call: Caller) -> None:
+async def test_files_of_commits_are_readable_as_resources(repo: Repo, outside: Repo, call: Caller) -> None:
     repo.commit("Data", data="\0\1")
     repo.git("branch", "feature/x", "HEAD~2")
 
@@ -131,7 +131,7 @@ async def test_files_of_commits_are_resources(repo: Repo, outside: Repo, call: C
             await call.client.read_resource(uri)
 
 
-async def test_completions(repo: Repo, call: Caller) -> None:
+async def test_arguments_are_completed(repo: Repo, call: Caller) -> None:
     repo.git("branch", "feature/x")
     repo.git("tag", "v1")
 
@@ -151,7 +151,7 @@ async def test_completions(repo: Repo, call: Caller) -> None:
     assert await complete("prompt", "commit-message", "repo_path", "r") == ("repo",)
 
 
-async def test_prompts_hold_the_data_in_fences(repo: Repo, call: Caller) -> None:
+async def test_prompts_contain_the_data_in_fences(repo: Repo, call: Caller) -> None:
     async def prompt(name: str, **arguments: str) -> str:
         return (await call.client.get_prompt(name, arguments)).messages[0].content.text  # type: ignore[union-attr]
 
@@ -172,13 +172,13 @@ async def test_prompts_hold_the_data_in_fences(repo: Repo, call: Caller) -> None
     assert "One" in await prompt("summarise-changes")
 
 
-def test_passwords_are_taken_out_of_urls() -> None:
+def test_passwords_in_urls_are_redacted() -> None:
     assert redacted("https://a:b@c@host/x http://tok@h ssh://git@h/x ftp://u:p@h") == (
         "https://***@host/x http://***@h ssh://git@h/x ftp://***@h"
     )
 
 
-def test_a_page_ends_where_a_line_or_a_character_does() -> None:
+def test_page_ends_at_a_line_or_a_character() -> None:
     assert page_of(b"a\nb", start=10, cut=True).next_index == 12
     assert page_of("aü".encode()[:2], start=0, cut=True).text == "a"
     assert page_of(b"a\nb", start=10, cut=False).next_index is None

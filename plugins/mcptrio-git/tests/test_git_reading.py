@@ -13,7 +13,7 @@ Repo: Any = Any
 Caller: Any = Any
 
 
-async def test_status_of_everything_at_once(repo: Repo, call: Caller) -> None:
+async def test_status_lists_every_kind_of_change(repo: Repo, call: Caller) -> None:
     repo.write("a.txt", "changed\n")
     repo.git("mv", "src/b.py", "src/c d.py")
     repo.write("new\nline", "")
@@ -36,7 +36,7 @@ async def test_status_of_everything_at_once(repo: Repo, call: Caller) -> None:
     assert not (await call.ok("git_status", untracked="no"))["items"][-1]["path"].startswith("new")
 
 
-async def test_status_before_the_first_commit_and_with_a_detached_head(repo: Repo, call: Caller) -> None:
+async def test_status_works_before_the_first_commit_and_with_a_detached_head(repo: Repo, call: Caller) -> None:
     repo.git("checkout", "-q", "--detach")
     status = await call.ok("git_status")
     assert (status["branch"], status["clean"]) == (None, True)
@@ -46,7 +46,7 @@ async def test_status_before_the_first_commit_and_with_a_detached_head(repo: Rep
     assert "nothing has been committed" in await call.refused("git_log")
 
 
-async def test_status_knows_upstream_stash_and_merge(repo: Repo, call: Caller) -> None:
+async def test_status_contains_upstream_stash_and_merge(repo: Repo, call: Caller) -> None:
     repo.git("branch", "base", "HEAD~1")
     repo.git("branch", "-q", "-u", "base")
     repo.write("a.txt", "put aside\n")
@@ -63,7 +63,7 @@ async def test_status_knows_upstream_stash_and_merge(repo: Repo, call: Caller) -
     assert [entry["kind"] for entry in status["items"] if entry["path"] == "a.txt"] == ["unmerged"]
 
 
-async def test_diffs(repo: Repo, call: Caller) -> None:
+async def test_diff_compares_work_tree_index_and_commits(repo: Repo, call: Caller) -> None:
     repo.write("a.txt", "alpha\nBETA\n")
     unstaged = await call.ok("git_diff_unstaged")
     assert "-beta\n+BETA\n" in unstaged["diff"]
@@ -94,7 +94,7 @@ async def test_long_diff_is_read_in_pieces_with_a_file_list(repo: Repo, call: Ca
     assert pieces > 3
 
 
-async def test_log_in_pages_which_new_commits_do_not_shift(repo: Repo, call: Caller) -> None:
+async def test_log_pages_are_not_shifted_by_new_commits(repo: Repo, call: Caller) -> None:
     for number in range(5):
         repo.commit(f"Commit {number}")
     seen: list[str] = []
@@ -108,7 +108,7 @@ async def test_log_in_pages_which_new_commits_do_not_shift(repo: Repo, call: Cal
     assert page["items"][-1]["parents"] == []
 
 
-async def test_a_message_longer_than_all_that_is_read_does_not_hold_up_the_pages(repo: Repo, call: Caller) -> None:
+async def test_log_continues_after_a_message_over_the_size_limit(repo: Repo, call: Caller) -> None:
     file = repo.write("../message", "Large\n\n" + "x" * (9 * 2**20))
     repo.git("commit", "-q", "--allow-empty", "-F", str(file))
     first = await call.ok("git_log", max_count=2)
@@ -119,8 +119,8 @@ async def test_a_message_longer_than_all_that_is_read_does_not_hold_up_the_pages
     assert second["next_cursor"] is None
 
 
-async def test_the_files_of_a_diff_with_conflicts(repo: Repo, call: Caller) -> None:
-    """Git prints such a diff before the list of files, and a file that is renamed has two names there."""
+async def test_diff_with_conflicts_lists_its_files(repo: Repo, call: Caller) -> None:
+    """Git prints such a diff before the list of files, and a renamed file has two names there."""
     repo.commit("Long", long_txt="line\n" * 30)
     repo.git("checkout", "-q", "-b", "side")
     repo.commit("Side", a_txt="alpha\nside\n")
@@ -140,7 +140,7 @@ async def test_the_files_of_a_diff_with_conflicts(repo: Repo, call: Caller) -> N
     assert staged["diff"].startswith('diff --git a/long.txt "b/src/1\\t2\\t.txt"')
 
 
-async def test_a_list_of_files_that_is_longer_than_a_piece(repo: Repo, serve: Any) -> None:
+async def test_file_list_longer_than_a_page_is_complete(repo: Repo, serve: Any) -> None:
     for number in range(700):
         repo.write(f"{'long ' * 40}{number}", "x\n")
     repo.git("add", ".")
@@ -151,7 +151,7 @@ async def test_a_list_of_files_that_is_longer_than_a_piece(repo: Repo, serve: An
     assert diff["diff"].startswith("diff --git")
 
 
-async def test_log_is_narrowed(repo: Repo, call: Caller) -> None:
+async def test_log_can_be_filtered(repo: Repo, call: Caller) -> None:
     async def subjects(**arguments: Any) -> list[str]:
         return [commit["subject"] for commit in (await call.ok("git_log", **arguments))["items"]]
 
@@ -169,18 +169,18 @@ async def test_log_is_narrowed(repo: Repo, call: Caller) -> None:
     assert await subjects(start_timestamp="1 hour ago") == ["Two", "One"]
 
 
-async def test_a_message_cannot_pose_as_another_commit(repo: Repo, call: Caller) -> None:
+async def test_commit_message_cannot_imitate_another_commit(repo: Repo, call: Caller) -> None:
     repo.commit("Odd\n\n" + "0" * 40 + "\n\x01\x1e\x1fcommit " + "f" * 40)
     log = await call.ok("git_log")
     assert [commit["subject"] for commit in log["items"]] == ["Odd", "Two", "One"]
 
 
-async def test_show(repo: Repo, call: Caller) -> None:
+async def test_show_returns_the_commit_and_its_diff(repo: Repo, call: Caller) -> None:
     commit = await call.ok("git_show", revision="HEAD")
     assert (commit["kind"], commit["commit"]["subject"]) == ("commit", "Two")
     assert "+x = 1" in commit["text"]
     assert {file["path"] for file in commit["files"]} == {"a.txt", "src/b.py"}
-    assert "+alpha" in (await call.ok("git_show", revision="HEAD~1"))["text"]  # has no parent
+    assert "+alpha" in (await call.ok("git_show", revision="HEAD~1"))["text"]  # the first commit has no parent
 
     file = await call.ok("git_show", revision="HEAD~1:a.txt")
     assert (file["kind"], file["text"], file["size"], file["binary"]) == ("blob", "alpha\n", 6, False)
@@ -216,7 +216,7 @@ async def test_file_without_newlines_is_split_between_characters(repo: Repo, cal
     assert got == text
 
 
-async def test_names_that_are_no_utf8_are_shown(repo: Repo, call: Caller) -> None:
+async def test_file_names_that_are_not_utf8_are_escaped(repo: Repo, call: Caller) -> None:
     repo.write("caf\udce9", "x\n")
     status = await call.ok("git_status")
     assert status["items"][0]["path"] == "caf\\xe9"
@@ -225,7 +225,7 @@ async def test_names_that_are_no_utf8_are_shown(repo: Repo, call: Caller) -> Non
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25", "2026-07-28"])
-async def test_in_every_era(repo: Repo, serve: Any, revision: str) -> None:
+async def test_tools_work_in_both_eras(repo: Repo, serve: Any, revision: str) -> None:
     async with serve(repo.path, revision=revision) as call:
         client: Client = call.client
         result = await client.call_tool("git_log", {"repo_path": str(repo.path)})

@@ -19,7 +19,7 @@ Repo: Any = Any
 NETWORK: dict[str, Any] = {"allow_network": True, "protocols": ["file"]}
 
 
-async def test_fetch_pull_and_push(repo: Repo, remote: Any, serve: Any) -> None:
+async def test_fetch_pull_and_push_transfer_commits(repo: Repo, remote: Any, serve: Any) -> None:
     theirs = remote.commit("Theirs", t_txt="t\n")
     remote.git("push", "-q", "origin", "main", "main:refs/heads/new")
     async with serve(repo.path, **NETWORK) as call:
@@ -43,7 +43,7 @@ async def test_fetch_pull_and_push(repo: Repo, remote: Any, serve: Any) -> None:
         assert repo.git("rev-parse", "--abbrev-ref", "topic@{u}") == "origin/topic"
 
 
-async def test_history_is_not_overwritten(repo: Repo, remote: Any, serve: Any) -> None:
+async def test_push_does_not_overwrite_history(repo: Repo, remote: Any, serve: Any) -> None:
     remote.commit("Theirs", t_txt="t\n")
     remote.git("push", "-q")
     mine = repo.commit("Mine", m_txt="m\n")
@@ -55,7 +55,9 @@ async def test_history_is_not_overwritten(repo: Repo, remote: Any, serve: Any) -
     assert remote.git("ls-remote", "origin", "main").split()[0] == remote.git("rev-parse", "HEAD")
 
 
-async def test_a_remote_is_one_by_name(repo: Repo, remote: Any, outside: Any, serve: Any, tmp_path: Path) -> None:
+async def test_remote_that_is_not_a_configured_name_is_refused(
+    repo: Repo, remote: Any, outside: Any, serve: Any, tmp_path: Path
+) -> None:
     marker = tmp_path / "marker"
     values = (
         *("--upload-pack=touch", "-c", "", ".", f"file://{outside.path}", str(outside.path), "origin/main"),
@@ -71,7 +73,7 @@ async def test_a_remote_is_one_by_name(repo: Repo, remote: Any, outside: Any, se
     assert not marker.exists()
 
 
-async def test_a_remote_in_the_configuration_runs_nothing(repo: Repo, remote: Any, serve: Any, tmp_path: Path) -> None:
+async def test_remote_that_would_run_a_program_is_refused(repo: Repo, remote: Any, serve: Any, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     repo.git("remote", "add", "evil", f"ext::sh -c touch% {marker}")
     repo.git("config", "protocol.ext.allow", "always")
@@ -93,7 +95,7 @@ async def test_reading_a_partial_clone_fetches_nothing(repo: Repo, remote: Any, 
         assert (await call.ok("git_show", revision="HEAD:a.txt"))["text"] == "alpha\nbeta\n"
 
 
-async def test_clone(repo: Repo, remote: Any, serve: Any, tmp_path: Path) -> None:
+async def test_clone_creates_a_repository(repo: Repo, remote: Any, serve: Any, tmp_path: Path) -> None:
     folder = tmp_path / "clones"
     url = f"file://{tmp_path}/remote.git"
     async with serve(clone_folder=str(folder), **NETWORK) as call:

@@ -67,7 +67,7 @@ class MemoryLimits:
             ToolError: it is empty, too long, or has what cannot be kept.
         """
         if not name:
-            raise ToolError(f"expected a text that is not empty @ {where}")
+            raise ToolError(f"expected a text that is not empty, got none @ {where}")
         self._check(name, self.config.max_name, where)
 
     def _check_observations(self, texts: Sequence[str], where: str) -> None:
@@ -81,7 +81,7 @@ class MemoryLimits:
         if len(text) > longest:
             raise ToolError(f"expected at most {longest} characters @ {where}, got {len(text)}")
         if "\0" in text:
-            raise ToolError(f"expected a text without the character NUL @ {where}")
+            raise ToolError(f"expected a text without NUL, got one at character {text.index(chr(0)) + 1} @ {where}")
         try:
             text.encode()
         except UnicodeEncodeError as error:

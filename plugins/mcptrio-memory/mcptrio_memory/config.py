@@ -85,7 +85,7 @@ class Config:
         if self.namespace == ANY:
             raise ValueError("expected the name of one namespace as namespace, got '*'")
         if self.is_by_principal and self.import_file is not None:
-            raise ValueError("import_file: expected none where namespaces are by principal: it would be nobody's")
+            raise ValueError("import_file: expected none, since each principal has its own namespace; got a file")
         if self.limit > self.max_limit:
             raise ValueError(f"expected a limit of at most max_limit, {self.max_limit}, got {self.limit}")
 

@@ -54,7 +54,7 @@ class Memory:
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        """Watch for what other processes change."""
+        """Watch the file for changes by other processes."""
         self._watcher = GraphWatcher(
             subscriptions=GraphSubscriptions(
                 watched=server.watched, changed=server.wait_watched, notify=server.notify_resource_updated
@@ -75,7 +75,7 @@ class Memory:
         Raises:
             ConfigError: it cannot be opened or imported.
         """
-        from .database import open_database  # and sqlite3 with it
+        from .database import open_database  # this imports sqlite3 too
 
         config = self.config
         path = config.path()
@@ -106,7 +106,7 @@ class Memory:
         namespace = self.config.allowed(wanted)
         if namespace is None or not self.config.is_by_principal:
             return namespace
-        # No name that a call or the operator may give has a colon in it.
+        # A colon cannot occur in the names that a call or the operator may give.
         return ctx.caller if ctx.principal is not None else None
 
     def shown(self, space: str) -> str:
@@ -114,16 +114,18 @@ class Memory:
         return self.config.namespace if self.config.is_by_principal else space
 
     def namespace(self, ctx: Context, wanted: str | None) -> str:
-        """The same as :meth:`space`, for a tool.
+        """Return the same as :meth:`space`, or raise the error that a tool reports.
 
         Raises:
-            ToolError: it may not name this one, or has none.
+            ToolError: the caller may not name this namespace, or has none.
         """
         config = self.config
         namespace = self.space(ctx, wanted)
         if namespace is None:
             if config.is_by_principal and config.allowed(wanted) is not None:
-                raise ToolError("expected a caller who has signed in: here everybody has a memory of their own")
+                raise ToolError(
+                    "expected a caller who has signed in, since each user has a separate memory; got an anonymous one"
+                )
             if config.is_by_principal:
                 raise ToolError(
                     f"expected {config.namespace} @ namespace, or none, got {wanted!r}: it is your own graph"
@@ -156,10 +158,10 @@ class Memory:
         return await self.database.read(work)
 
     async def change(self, namespace: str, work: Callable[[Editor], T]) -> T:
-        """Change a graph, all of it or nothing, and tell the subscribers.
+        """Change a graph in one transaction, and notify the subscribers.
 
         Raises:
-            ToolError: it cannot be done; nothing is changed.
+            ToolError: the change is impossible; nothing is changed.
         """
 
         def edit(statements: Statements) -> GraphChange[T]:

@@ -1,4 +1,4 @@
-"""A memory in a file of its own, served to a client over memory."""
+"""A memory in its own file, served to a client over memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Call = Callable[..., Awaitable[Any]]
 
 @frozen
 class Installed:
-    """The plugin as the loader would register it, with settings of the test's."""
+    """The plugin as the loader would register it, with the test's settings."""
 
     config: Config
 
@@ -47,7 +47,7 @@ def open_memory(file: Path) -> Open:
 
 @pytest.fixture
 def call() -> Call:
-    """The structured content of a tool's result."""
+    """Return the structured content of a tool's result."""
 
     async def called(client: Client, name: str, **arguments: Any) -> Any:
         result = await client.call_tool(name, arguments)

@@ -20,21 +20,21 @@ def server(settings: dict[str, Any]) -> Server:
     return Server(plugins=[mcptrio_memory], config={"mcptrio_memory": settings}, settings=ServerSettings(strict=True))
 
 
-async def test_a_table_becomes_the_settings(file: Path) -> None:
+async def test_table_is_converted_to_the_settings(file: Path) -> None:
     settings = {"file": str(file), "namespaces": ["home"], "read_only": True, "busy_timeout": 3}
     served = server(settings)
     async with served.open(), connect(served) as client:
         tools = {tool.name async for tool in client.tools()}
         result = await client.call_tool("read_graph", {"namespace": "home"})
 
-    # In the file that was named, or there would be none.
+    # In the configured file, or the resource would not exist.
     sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True).close()
     assert "create_entities" not in tools
     assert not result.is_error
 
 
 @pytest.mark.parametrize(
-    ("settings", "fault"),
+    ("settings", "failure"),
     [
         ({"limit": 0}, "limit"),
         ({"limit": 20, "max_limit": 10}, "expected a limit of at most max_limit, 10, got 20"),
@@ -46,12 +46,12 @@ async def test_a_table_becomes_the_settings(file: Path) -> None:
         ({"folder": "x"}, "folder"),
     ],
 )
-def test_a_setting_that_does_not_fit_is_a_fault(settings: dict[str, Any], fault: str) -> None:
-    with pytest.raises(PluginError, match=fault):
+def test_invalid_setting_is_an_error(settings: dict[str, Any], failure: str) -> None:
+    with pytest.raises(PluginError, match=failure):
         server(settings)
 
 
-def test_which_namespaces_a_call_may_name() -> None:
+def test_call_may_name_configured_namespaces_only() -> None:
     config = Config(namespace="a", namespaces=("b",))
     assert [config.allowed(name) for name in (None, "a", "b", "c", "*")] == ["a", "a", "b", None, None]
 
@@ -59,6 +59,6 @@ def test_which_namespaces_a_call_may_name() -> None:
 @pytest.mark.parametrize(
     ("said", "namespaces"), [("principal", "principal"), ("a, b", ("a", "b")), ("a", ("a",)), ("", ())]
 )
-def test_namespaces_in_the_environment(said: str, namespaces: object) -> None:
+def test_namespaces_are_read_from_the_environment(said: str, namespaces: object) -> None:
     tables = PluginTables(environ={"MCPTRIO_MEMORY_NAMESPACES": said})
     assert tables.of("memory", Config).namespaces == namespaces

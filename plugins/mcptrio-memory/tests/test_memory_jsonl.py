@@ -15,7 +15,7 @@ REFERENCE = """\
 {"type":"entity","name":"Ann","entityType":"person","observations":[]}
 {"type":"relation","from":"Bob","to":"Ann","relationType":"knows"}
 """
-"""As the reference server writes it."""
+"""A file as the reference server writes it."""
 
 BROKEN = """\
 \ufeff{"type":"entity","name":"Bob","entityType":"person","observations":["likes tea"]}
@@ -26,10 +26,10 @@ BROKEN = """\
 [1, 2]
 {"type":"entity","name":"Bob","entityType":"other","observations":["is tall"]}\r
 {"type":"relation","from":"Bob","to":"Gone","relationType":"knows"}"""
-"""Cut off lines, wrong types, a byte order mark, CRLF, an entity twice, a missing end, no last line end."""
+"""Truncated lines, wrong types, a byte order mark, CRLF, a duplicate entity, a missing end, no last line end."""
 
 
-async def test_export_is_the_reference_file(open_memory, call) -> None:
+async def test_export_equals_the_reference_file(open_memory, call) -> None:
     async with open_memory() as client:
         report = await call(client, "import_graph", jsonl=REFERENCE)
         export = await call(client, "export_graph")
@@ -45,7 +45,7 @@ async def test_export_is_the_reference_file(open_memory, call) -> None:
     assert resource.contents[0].mime_type == "application/jsonl"
 
 
-async def test_pages_of_an_export_are_whole_lines_that_make_the_same_graph(open_memory, call, tmp_path) -> None:
+async def test_export_pages_are_complete_lines_of_the_same_graph(open_memory, call, tmp_path) -> None:
     lines = [
         {"type": "entity", "name": f"e{number}", "entityType": "t", "observations": [f"text {number}" * 50]}
         for number in range(20)
@@ -67,7 +67,7 @@ async def test_pages_of_an_export_are_whole_lines_that_make_the_same_graph(open_
     assert sorted(again["jsonl"].splitlines()) == sorted(text.splitlines())
 
 
-async def test_a_malformed_line_is_reported_and_costs_only_itself(open_memory, call) -> None:
+async def test_malformed_line_is_reported_and_skipped(open_memory, call) -> None:
     async with open_memory() as client:
         report = await call(client, "import_graph", jsonl=BROKEN)
         again = await call(client, "import_graph", jsonl=BROKEN)
@@ -122,7 +122,7 @@ async def test_a_configured_file_is_imported_once(
     assert any("1 entities and 1 relations imported, 4 lines left out" in message for message in messages)
 
 
-async def test_a_configured_file_that_cannot_be_read_is_a_fault(open_memory, tmp_path: Path) -> None:
+async def test_unreadable_configured_file_is_an_error(open_memory, tmp_path: Path) -> None:
     with pytest.raises(PluginError, match=r"missing\.jsonl: cannot be read: No such file"):
         async with open_memory(import_file=tmp_path / "missing.jsonl"):
             pass

@@ -1,4 +1,4 @@
-"""Pages: everything once, nothing longer than allowed."""
+"""Pages: each entry once, and no page over the size limit."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def star(open_memory, call):
         ("open_nodes", {"names": ["n3", "hub", *(f"n{number}" for number in range(60))], "limit": 1000}),
     ],
 )
-async def test_all_pages_together_have_everything_once(star, call, tool: str, arguments: dict[str, Any]) -> None:
+async def test_pages_contain_each_entry_once(star, call, tool: str, arguments: dict[str, Any]) -> None:
     found = await pages(call, star, tool, **arguments)
 
     observations: dict[str, list[str]] = {}
@@ -62,7 +62,7 @@ async def test_all_pages_together_have_everything_once(star, call, tool: str, ar
     assert {page["total"] for page in found} == {len(expected)}
 
 
-async def test_names_only_and_other_fields(star, call) -> None:
+async def test_fields_of_a_page_can_be_selected(star, call) -> None:
     names = await call(star, "read_graph", fields=["name"], limit=3)
     some = await call(star, "open_nodes", names=["n1"], fields=["entityType", "relations"])
     observations = await call(star, "open_nodes", names=["n1"], fields=["observations"])
@@ -82,7 +82,7 @@ async def test_deletion_between_two_pages_does_not_shift_the_cursor(star, call) 
     assert [each["name"] for each in second["entities"]] == ["n6", "n7"]
 
 
-async def test_one_observation_larger_than_a_page_is_given_whole(open_memory, call) -> None:
+async def test_observation_larger_than_a_page_is_returned_completely(open_memory, call) -> None:
     async with open_memory(max_answer_bytes=1000) as client:
         await call(
             client,
@@ -95,7 +95,7 @@ async def test_one_observation_larger_than_a_page_is_given_whole(open_memory, ca
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "é", "c" * 36, "cw" + "_" * 32])
-async def test_a_cursor_that_is_none_is_refused(star, refusal, cursor: str) -> None:
+async def test_invalid_cursor_is_refused(star, refusal, cursor: str) -> None:
     assert "@ cursor" in await refusal(star, "read_graph", cursor=cursor)
 
 

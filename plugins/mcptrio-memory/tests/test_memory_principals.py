@@ -53,7 +53,7 @@ async def names(client: Client, call: Any) -> set[str]:
     return {each["name"] for each in graph["entities"]}
 
 
-async def test_each_person_has_a_graph(file: Path, call: Any, refusal: Any) -> None:
+async def test_each_principal_has_its_own_graph(file: Path, call: Any, refusal: Any) -> None:
     async with clients(file, ANN, ALSO_ANN, OTHER_ANN, BOB, None) as (ann, also, other, bob, nobody):
         await call(ann, "create_entities", entities=[entity("hers")])
         await call(bob, "create_entities", entities=[entity("his")], namespace="mine")
@@ -74,12 +74,12 @@ async def test_each_person_has_a_graph(file: Path, call: Any, refusal: Any) -> N
         assert "expected a caller who has signed in" in await refusal(nobody, "read_graph")
         assert "expected a caller who has signed in" in await refusal(nobody, "create_entities", entities=[entity("x")])
 
-    # It stays theirs.
+    # Each graph stays with its principal.
     async with clients(file, BOB, ANN) as (bob, ann):
         assert [await names(each, call) for each in (ann, bob)] == [{"hers"}, {"his"}]
 
 
-async def test_resources_and_completion_are_of_ones_own_graph(file: Path, call: Any) -> None:
+async def test_resources_and_completion_use_the_callers_graph(file: Path, call: Any) -> None:
     async with clients(file, ANN, BOB, None) as (ann, bob, nobody):
         await call(ann, "create_entities", entities=[entity("hers")])
         for uri in ("memory://node/hers", "memory://node?name=hers&namespace=mine"):
@@ -100,7 +100,7 @@ async def test_resources_and_completion_are_of_ones_own_graph(file: Path, call: 
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_changes_notify_the_owner_of_the_graph(file: Path, call: Any, revision: str) -> None:
+async def test_change_notifies_the_owner_of_the_graph_only(file: Path, call: Any, revision: str) -> None:
     graph, node = "memory://knowledge-graph", "memory://node/hers"
     async with clients(file, ANN, ALSO_ANN, BOB, revision=revision) as (ann, also, bob):
         async with also.subscribe([graph, node]) as hers, bob.subscribe([graph, node]) as his:

@@ -59,7 +59,7 @@ async def test_pipelined_calls_lose_nothing(open_memory, call, count: int) -> No
     assert sorted(each["name"] for each in graph["entities"]) == sorted(names)
 
 
-async def test_two_processes_on_one_file_lose_nothing_and_hear_of_each_other(tmp_path: Path, call) -> None:
+async def test_two_processes_on_one_file_lose_nothing_and_notify_changes(tmp_path: Path, call) -> None:
     script = tmp_path / "server.py"
     script.write_text(SERVER)
     command = [sys.executable, str(script), str(tmp_path / "shared.db")]
@@ -76,7 +76,7 @@ async def test_two_processes_on_one_file_lose_nothing_and_hear_of_each_other(tmp
     assert stats["entities"] == stats["observations"] == 400
 
 
-async def test_the_file_is_private(open_memory, call, tmp_path: Path) -> None:
+async def test_file_is_readable_by_its_owner_only(open_memory, call, tmp_path: Path) -> None:
     file = tmp_path / "new" / "folder" / "memory.db"
     async with open_memory(file=file) as client:
         await create(client, "a")
@@ -98,17 +98,17 @@ def test_the_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("make", "fault"),
+    ("make", "failure"),
     [
         (lambda path: path.write_bytes(b"no database" * 1000), "no SQLite database"),
         (lambda path: sqlite3.connect(path).executescript("CREATE TABLE x (y)").connection.close(), "somebody else's"),
         (lambda path: path.mkdir(), "got something else"),
     ],
 )
-async def test_a_foreign_file_is_unchanged(open_memory, file: Path, make, fault: str) -> None:
+async def test_file_that_is_not_a_memory_is_refused_unchanged(open_memory, file: Path, make, failure: str) -> None:
     make(file)
     before = _bytes(file)
-    with pytest.raises(PluginError, match=fault):
+    with pytest.raises(PluginError, match=failure):
         async with open_memory():
             pass
     assert _bytes(file) == before
@@ -136,13 +136,13 @@ async def test_a_cancelled_query_is_interrupted(file: Path) -> None:
             )
         assert scope.cancelled_caught
         assert time.monotonic() - before < 30
-        # Both connections still work, and the change was undone.
+        # Both connections still work, and the change was rolled back.
         assert await database.read(lambda statements: statements.one("SELECT count(*) FROM namespaces")) == 0
         await database.write(lambda statements: statements.execute("INSERT INTO namespaces VALUES (1, 'x', 0)"))
         assert await database.read(lambda statements: statements.one("SELECT count(*) FROM namespaces")) == 1
 
 
-async def test_many_small_statements_are_stopped_too(file: Path) -> None:
+async def test_sequence_of_small_statements_is_interrupted(file: Path) -> None:
     def count(statements) -> None:
         while True:
             statements.one("SELECT 1")
@@ -153,7 +153,7 @@ async def test_many_small_statements_are_stopped_too(file: Path) -> None:
     assert scope.cancelled_caught
 
 
-async def test_a_change_waits_for_another_process_until_its_timeout(file: Path) -> None:
+async def test_change_waits_for_another_process_until_its_timeout(file: Path) -> None:
     async with (
         open_database(file, max_bytes=2**24, busy_timeout=0.3) as hurried,
         open_database(file, max_bytes=2**24, busy_timeout=30) as database,

@@ -1,4 +1,4 @@
-"""Resources: read, completed, and told of in every revision."""
+"""Resources: read, completed, and their changes notified in every revision."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def read(client, uri: str) -> Any:
     return json.loads((await client.read_resource(uri)).contents[0].text)
 
 
-async def test_reads_the_graph_and_its_nodes(open_memory, call) -> None:
+async def test_graph_and_nodes_are_readable_as_resources(open_memory, call) -> None:
     async with open_memory(namespaces=("home",)) as client:
         await call(client, "create_entities", entities=ENTITIES)
         await call(client, "create_entities", entities=ENTITIES[:1], namespace="home")
@@ -45,7 +45,7 @@ async def test_reads_the_graph_and_its_nodes(open_memory, call) -> None:
     assert away["relations"] == []
 
 
-async def test_a_resource_is_bounded_and_says_so(open_memory, call) -> None:
+async def test_resource_is_truncated_with_a_notice(open_memory, call) -> None:
     async with open_memory(max_resource_bytes=1000) as client:
         await call(
             client,
@@ -61,7 +61,7 @@ async def test_a_resource_is_bounded_and_says_so(open_memory, call) -> None:
     assert len(graph["entities"]) + len(rest["entities"]) == 50
 
 
-async def test_completes_names_and_namespaces(open_memory, call) -> None:
+async def test_names_and_namespaces_are_completed(open_memory, call) -> None:
     async with open_memory(namespaces=("home",)) as client:
         await call(client, "create_entities", entities=ENTITIES)
 

@@ -17,7 +17,7 @@ def relation(source: str, target: str, kind: str = "knows") -> dict[str, Any]:
     return {"from": source, "to": target, "relationType": kind}
 
 
-async def test_offers_the_tools_of_the_reference_with_titles_hints_and_schemas(open_memory) -> None:
+async def test_tools_of_the_reference_are_listed_with_titles_hints_and_schemas(open_memory) -> None:
     async with open_memory() as client:
         tools = {tool.name: tool async for tool in client.tools()}
 
@@ -37,7 +37,7 @@ async def test_offers_the_tools_of_the_reference_with_titles_hints_and_schemas(o
         assert tool.annotations.open_world_hint is False
 
 
-async def test_read_only_offers_no_tool_that_writes(open_memory) -> None:
+async def test_read_only_setting_lists_no_writing_tools(open_memory) -> None:
     async with open_memory(read_only=True) as client:
         assert {tool.name async for tool in client.tools()} == {
             "read_graph",
@@ -148,7 +148,7 @@ async def test_open_and_search_show_relations_with_one_matching_end(open_memory,
         ("xyz", []),
     ],
 )
-async def test_search_ranks_words_and_finds_every_piece(open_memory, call, query: str, names: list[str]) -> None:
+async def test_search_ranks_words_and_finds_substrings(open_memory, call, query: str, names: list[str]) -> None:
     async with open_memory() as client:
         await call(
             client,
@@ -165,13 +165,13 @@ async def test_search_ranks_words_and_finds_every_piece(open_memory, call, query
     assert found["total"] == len(names)
 
 
-async def test_an_empty_query_finds_everything(open_memory, call) -> None:
+async def test_empty_query_finds_everything(open_memory, call) -> None:
     async with open_memory() as client:
         await call(client, "create_entities", entities=[entity("a"), entity("b")])
         assert (await call(client, "search_nodes", query=""))["total"] == 2
 
 
-async def test_texts_beyond_the_bounds_are_refused_and_say_where(open_memory, call, refusal) -> None:
+async def test_text_over_a_limit_is_refused_with_its_path(open_memory, call, refusal) -> None:
     async with open_memory(max_items=2, max_name=5, max_observation=6, max_observations=2) as client:
         assert await refusal(client, "create_entities", entities=[entity("x")] * 3) == (
             "expected at most 2 items in one call @ entities, got 3"
@@ -192,7 +192,7 @@ async def test_texts_beyond_the_bounds_are_refused_and_say_where(open_memory, ca
     assert graph["entities"] == [entity("x", "t", "1", "2")]
 
 
-async def test_namespaces_are_apart_and_only_those_allowed_may_be_named(open_memory, call, refusal) -> None:
+async def test_namespaces_are_separate_and_restricted_to_the_allowed_ones(open_memory, call, refusal) -> None:
     async with open_memory(namespace="work", namespaces=("home",)) as client:
         await call(client, "create_entities", entities=[entity("a", "t", "here")])
         await call(client, "create_entities", entities=[entity("a", "t", "there")], namespace="home")
@@ -211,7 +211,7 @@ async def test_namespaces_are_apart_and_only_those_allowed_may_be_named(open_mem
     assert hidden["namespaces"] == []
 
 
-async def test_any_namespace_where_the_operator_says_so(open_memory, call, refusal) -> None:
+async def test_any_namespace_is_accepted_if_configured(open_memory, call, refusal) -> None:
     async with open_memory(namespaces=("*",)) as client:
         await call(client, "create_entities", entities=[entity("a")], namespace="project-1")
         assert (await call(client, "read_graph", namespace="project-1"))["total"] == 1

@@ -118,7 +118,7 @@ def encode_whole(body: Body, value: Any) -> bytes:
     if body.kind == "json":
         return orjson.dumps(value)
     if not isinstance(value, str):
-        raise ToolError(f"expected a text @ {where}")
+        raise ToolError(f"expected a text, got {type(value).__name__} @ {where}")
     return value.encode() if body.kind == "text" else _decoded(value, where)
 
 
@@ -169,11 +169,11 @@ _DEFAULT = Encoding()
 def _part(encoding: Encoding, name: str, value: Any, where: str) -> tuple[str | None, bytes, str | None]:
     if encoding.is_file:
         if not isinstance(value, Mapping) or not isinstance(value.get("data"), str):
-            raise ToolError(f"expected an object with the field data @ {where}")
+            raise ToolError(f"expected an object with the text data, got {type(value).__name__} @ {where}")
         filename, media_type = value.get("filename", name), value.get("media_type", encoding.media_type)
         for text, key in ((filename, "filename"), (media_type, "media_type")):
             if isinstance(text, str) and any(ord(character) < 32 or ord(character) == 127 for character in text):
-                raise ToolError(f"expected a text without control characters @ {where}.{key}")
+                raise ToolError(f"expected a text without control characters, got one with them @ {where}.{key}")
         return filename, _decoded(value["data"], f"{where}.data"), media_type or "application/octet-stream"
     if isinstance(value, Mapping | list):
         return None, orjson.dumps(value), encoding.media_type or "application/json"
@@ -182,7 +182,7 @@ def _part(encoding: Encoding, name: str, value: Any, where: str) -> tuple[str | 
 
 def _items(body: Body, value: Any) -> list[tuple[str, Any]]:
     if not isinstance(value, Mapping):
-        raise ToolError(f"expected an object @ $.{body.argument}")
+        raise ToolError(f"expected an object, got {type(value).__name__} @ $.{body.argument}")
     return list(value.items())
 
 

@@ -125,9 +125,9 @@ class OperationCaller:
 
     async def _exchange(self, ctx: Context, operation: Operation, draft: Draft, marks: Marks) -> Answer:
         """Send a request and read its answer, through redirects."""
-        url, is_own = _with_query(draft.url, draft.query, marks), True
+        url, is_same_origin = _with_query(draft.url, draft.query, marks), True
         for _ in range(HOPS + 1):
-            headers = self._headers(operation, draft, marks) if is_own else self._plain_headers(operation)
+            headers = self._headers(operation, draft, marks) if is_same_origin else self._plain_headers(operation)
             async with self._connections.send(
                 draft.method, url, headers, content=draft.content, parts=draft.parts
             ) as incoming:
@@ -137,9 +137,9 @@ class OperationCaller:
                 draft = _redirected(draft, incoming.status)
                 also = self._api.redirect_origins if draft.method in ("GET", "HEAD") else ()
                 url, is_same = next_url(url, location, also)
-                # Once elsewhere, the way back is a way of others: it bears nothing either.
-                is_own = is_own and is_same
-                if is_own:
+                # Another origin chooses where it redirects to, so a request back to ours carries no credentials either.
+                is_same_origin = is_same_origin and is_same
+                if is_same_origin:
                     url = _marked_again(url, marks)
         raise RedirectRefused(f"redirected more than {HOPS} times")
 

@@ -185,7 +185,7 @@ class Api:
         if self.base_url is not None:
             check_base_url(self.base_url, "base_url")
         if self.proxy is not None and not self.proxy.reveal().startswith(("http://", "https://")):
-            raise ValueError("proxy: expected an http or https URL")
+            raise ValueError("proxy: expected an http or https URL, got another scheme or none")
         for origin in self.redirect_origins:
             check_base_url(origin, "redirect_origins")
             if origin_of(origin) != origin.rstrip("/"):

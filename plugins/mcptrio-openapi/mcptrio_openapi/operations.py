@@ -197,9 +197,12 @@ def _checked_path(
             raise DocumentError(join(place.pointer, "parameters"), text)
     rest = _VARIABLE.sub("", place.path)
     if any(character in "{}?#\\" or not character.isprintable() for character in rest):
-        raise DocumentError(place.item_pointer, "expected a path template without '?', '#', and single braces")
+        text = f"expected a path template without '?', '#' and single braces, got {shorten(place.path, 60)!r}"
+        raise DocumentError(place.item_pointer, text)
     if any(segment in (".", "..") for segment in place.path.split("/")):
-        raise DocumentError(place.item_pointer, "expected a path without '.' and '..'")
+        raise DocumentError(
+            place.item_pointer, f"expected a path without '.' and '..', got {shorten(place.path, 60)!r}"
+        )
     for name in sorted(known - set(variables)):
         text = f"the path has no {{{shorten(name, 60)}}}"
         problems.append(DocumentProblem(pointer=join(place.pointer, "parameters"), text=text, lost="the parameter"))

@@ -24,7 +24,7 @@ __all__ = ["Parameter", "read_parameters"]
 _PLACES = ("path", "query", "header", "cookie")
 _IGNORED = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that the specification has ignored."""
-_OWN = frozenset(
+_CONNECTION_HEADERS = frozenset(
     {
         "host",
         "content-length",
@@ -92,7 +92,7 @@ def read_parameters(
     for given, where in found.values():
         if given["in"] == "header" and given["name"].lower() in _IGNORED:
             continue
-        if given["in"] == "header" and given["name"].lower() in _OWN:
+        if given["in"] == "header" and given["name"].lower() in _CONNECTION_HEADERS:
             text = f"expected a header that is no affair of the connection, got {name_kind(given['name'])}"
             problems.append(DocumentProblem(pointer=join(where, "name"), text=text, lost="the parameter"))
             continue

@@ -52,7 +52,7 @@ def read_places(document: Document, name: str, problems: list[DocumentProblem]) 
             continue
         try:
             if not path.startswith("/"):
-                raise DocumentError(pointer, "expected a path that begins with a slash")
+                raise DocumentError(pointer, f"expected a path that begins with a slash, got {shorten(path, 60)!r}")
             value, item_pointer = document.follow(raw, pointer)
             item = mapping(value, item_pointer)
         except DocumentError as misfit:

@@ -1,13 +1,13 @@
 """Encodes a value as a parameter, in the seven styles.
 
-Called while a request is made. Everything except the unreserved characters is percent-encoded; ``allowReserved`` adds
-those reserved ones that have no meaning in a query. A value can never become a second parameter, path segment or
-header.
+Called while a request is made. All characters except the unreserved ones are percent-encoded; ``allowReserved`` also
+leaves the reserved characters that have no meaning in a query. A value can never become a second parameter, path
+segment or header.
 
-Where the specification is open: an empty array, an empty object and null are omitted in a query, header or cookie; in a
-path they are refused, because the path would be another one, and so are ``.``, ``..`` and an empty string.
-``spaceDelimited`` and ``pipeDelimited`` with explode are ``form``. ``deepObject`` uses further brackets for more than
-one level, and numbers the items of arrays.
+The specification leaves some cases open. Here, an empty array, an empty object and null are omitted in a query, header
+or cookie. In a path they are refused, as are ``.``, ``..`` and an empty string, because they would change the path.
+``spaceDelimited`` and ``pipeDelimited`` with explode are encoded like ``form``. ``deepObject`` uses further brackets
+for more than one level, and numbers the items of arrays.
 
 Source: OpenAPI 3.1.1, 4.8.12.3 to 4.8.12.6 "Style Values", "Style Examples"; appendix C and E; RFC 6570, 3.2.
 """
@@ -35,7 +35,8 @@ STYLES: Mapping[str, tuple[Style, ...]] = {
 """The styles of each place; the first one is its default."""
 
 _RESERVED = ":/?@!$'()*,;="
-"""With ``allowReserved``; ``[ ] #`` are not valid in a query, ``& +`` separate and mean a space."""
+"""The characters that ``allowReserved`` leaves. Missing are ``[ ] #``, which are invalid in a query, ``&``, which
+separates, and ``+``, which means a space."""
 _DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _MAX_DEPTH = 8
 
@@ -47,7 +48,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
         ToolError: the value is empty, or would lead to another path.
     """
     if value is None or value == "" or value == [] or value == {}:
-        raise ToolError(f"expected a value that is not empty @ $.{name}: it is part of the path")
+        raise ToolError(f"expected a value that is not empty, since it is part of the path; got {value!r} @ $.{name}")
     parts = _parts(name, value, quote_all)
     key = quote_all(name)
     if style == "matrix":
@@ -62,7 +63,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
     else:
         text = _joined(parts, ",", value, explode=explode)
     if text in ("", ".", ".."):
-        raise ToolError(f"expected a value other than '', '.' and '..' @ $.{name}: it would lead to another path")
+        raise ToolError(f"expected a value that does not lead to another path, got {text!r} @ $.{name}")
     return text
 
 
@@ -70,7 +71,7 @@ def query_pairs(name: str, value: Any, style: Style, *, explode: bool, reserved:
     """The ``name=value`` pairs of a query, encoded.
 
     Raises:
-        ToolError: the value has a level more than the style can say.
+        ToolError: the value is nested deeper than the style can express.
     """
     if value is None:
         return []
@@ -124,7 +125,7 @@ def plain_text(value: Any) -> str:
 
 
 def quote_all(text: str) -> str:
-    """A text with everything encoded but the unreserved characters."""
+    """Return the text with all characters percent-encoded except the unreserved ones."""
     return quote(text, safe="", errors="strict")
 
 
@@ -145,7 +146,10 @@ def _parts(name: str, value: Any, quoted: Any) -> list[tuple[str, str]]:
 
 def _flat(where: str, item: Any) -> str:
     if isinstance(item, Mapping | list):
-        raise ToolError(f"expected a text, a number or a boolean @ $.{where[:200]}: this parameter has one level only")
+        raise ToolError(
+            f"expected a text, a number or a boolean, since this parameter has one level;"
+            f" got {type(item).__name__} @ $.{where[:200]}"
+        )
     return plain_text(item)
 
 

@@ -1,4 +1,4 @@
-"""A real HTTP server on a loopback socket, that keeps what arrives byte for byte; and clients of the plugin."""
+"""A real HTTP server on a loopback socket that records every received byte; and clients of the plugin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DATA = Path(__file__).parent / "data"
 
 @define
 class Arrived:
-    """One request, as it came."""
+    """One received request."""
 
     raw: bytes
     body: bytes
@@ -71,7 +71,7 @@ class Site:
     url: str = ""
     arrived: list[Arrived] = field(factory=list)
     answers: list[bytes | Answering] = field(factory=list)
-    """One for each request, in turn; then ``always``."""
+    """The responses for one request each, in order; then ``always``."""
     always: bytes | Answering = field(factory=partial(reply, {}))
     connections: int = 0
     open: int = 0
@@ -119,7 +119,7 @@ class Site:
                 self.open -= 1
 
     async def hang(self, arrived: Arrived, stream: trio.abc.Stream) -> bytes | None:
-        """Never answer, and see when the client goes."""
+        """Never respond, and notice when the client disconnects."""
         if not await stream.receive_some():
             self.closed.set()
         return None
@@ -151,7 +151,7 @@ async def elsewhere() -> AsyncIterator[Site]:
 
 @pytest.fixture
 def document(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a document and says where."""
+    """Write a document, and return its path."""
 
     def write(paths: Any, *, version: str = "3.1.0", name: str = "api.json", **more: Any) -> Path:
         path = tmp_path / name
@@ -178,7 +178,7 @@ async def _connected(*apis: Api, revision: str | None = None, config: Config | N
 
 @pytest.fixture
 def connected() -> Connected:
-    """A client of a server with these APIs, called one, two, three."""
+    """Yield a client of a server with these APIs, called one, two, three."""
     return _connected
 
 
@@ -189,5 +189,5 @@ def data() -> Path:
 
 @pytest.fixture(name="reply")
 def reply_fixture() -> Callable[..., bytes]:
-    """Makes an answer of the site."""
+    """Return the function that creates a response of the site."""
     return reply

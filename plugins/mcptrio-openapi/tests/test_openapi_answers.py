@@ -27,7 +27,7 @@ def responses(schema: Any = None, kind: str = "application/json", code: str = "2
 
 @pytest.fixture
 def call(connected: Any, site: Any, document: Any) -> Call:
-    """Calls an operation that is answered so."""
+    """Call an operation that gets this response."""
 
     async def call(
         answer: Any, *, documented: Any = None, method: str = "get", revision: str | None = None, **settings: Any
@@ -43,7 +43,7 @@ def call(connected: Any, site: Any, document: Any) -> Call:
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
-async def test_json_is_structured(call: Call, reply: Any, revision: str) -> None:
+async def test_json_response_is_structured_content(call: Call, reply: Any, revision: str) -> None:
     whole = await call(reply({"id": 1}), documented=responses(ITEM), revision=revision)
     undocumented = await call(reply({"x": [1]}), revision=revision)
     many = await call(reply([1, {"a": 2}]), revision=revision)
@@ -63,7 +63,7 @@ async def test_json_is_structured(call: Call, reply: Any, revision: str) -> None
         ({"id": 1, "name": None}, {"id": 1}),
     ],
 )
-async def test_small_breaches_of_the_schema_are_put_up_with(call: Call, reply: Any, body: Any, structured: Any) -> None:
+async def test_minor_schema_violations_are_tolerated(call: Call, reply: Any, body: Any, structured: Any) -> None:
     result = await call(reply(body), documented=responses(ITEM))
 
     assert not result.is_error
@@ -72,7 +72,7 @@ async def test_small_breaches_of_the_schema_are_put_up_with(call: Call, reply: A
 
 
 @pytest.mark.parametrize("body", [b'{"id": "one"}', b"[1]", b"{", b'{"id": ' + b"[" * 500 + b"]" * 500 + b"}"])
-async def test_an_answer_that_breaks_its_schema_is_shown_as_an_error(call: Call, reply: Any, body: bytes) -> None:
+async def test_response_that_violates_its_schema_is_an_error(call: Call, reply: Any, body: bytes) -> None:
     result = await call(reply(body, kind="application/json"), documented=responses(ITEM))
 
     assert result.is_error
@@ -80,7 +80,7 @@ async def test_an_answer_that_breaks_its_schema_is_shown_as_an_error(call: Call,
     assert result.content[1].text == body.decode()
 
 
-async def test_no_content_fits_any_schema(call: Call, reply: Any) -> None:
+async def test_204_response_matches_any_schema(call: Call, reply: Any) -> None:
     result = await call(reply(status=204), documented=responses(ITEM))
 
     assert (result.is_error, result.structured_content) == (False, {})
@@ -102,7 +102,7 @@ async def test_no_content_fits_any_schema(call: Call, reply: Any) -> None:
         (b"who knows", None, "who knows"),
     ],
 )
-async def test_text_is_text(call: Call, reply: Any, body: bytes, kind: str | None, text: str) -> None:
+async def test_text_response_is_text_content(call: Call, reply: Any, body: bytes, kind: str | None, text: str) -> None:
     result = await call(reply(body, kind=kind))
 
     assert not result.is_error
@@ -110,7 +110,7 @@ async def test_text_is_text(call: Call, reply: Any, body: bytes, kind: str | Non
 
 
 @pytest.mark.parametrize("kind", ["image/png", "audio/mpeg", "application/pdf", "nonsense", None])
-async def test_bytes_have_a_type(call: Call, reply: Any, kind: str | None, site: Any) -> None:
+async def test_binary_response_has_its_media_type(call: Call, reply: Any, kind: str | None, site: Any) -> None:
     data = bytes(range(256))
     [block] = (await call(reply(data, kind=kind))).content
 
@@ -122,7 +122,7 @@ async def test_bytes_have_a_type(call: Call, reply: Any, kind: str | None, site:
         assert block.resource.uri == f"{site.url}/a"
 
 
-async def test_a_picture_where_json_was_promised_is_an_error(call: Call, reply: Any) -> None:
+async def test_image_instead_of_json_is_an_error(call: Call, reply: Any) -> None:
     result = await call(reply(b"\x89", kind="image/png"), documented=responses(ITEM))
 
     assert result.is_error
@@ -137,7 +137,7 @@ async def test_a_head_request_returns_headers(call: Call, reply: Any) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 404, 429, 500, 599])
-async def test_a_refusal_has_its_reasons(call: Call, reply: Any, status: int) -> None:
+async def test_error_response_shows_its_body(call: Call, reply: Any, status: int) -> None:
     answer = reply({"message": "x" * 10_000}, status=status, headers={"Retry-After": "7"})
     result = await call(answer, documented=responses(ITEM))
 
@@ -148,13 +148,13 @@ async def test_a_refusal_has_its_reasons(call: Call, reply: Any, status: int) ->
     assert len(block.text) < 4200
 
 
-async def test_a_refusal_in_bytes_is_not_shown(call: Call, reply: Any) -> None:
+async def test_binary_body_of_an_error_response_is_not_shown(call: Call, reply: Any) -> None:
     result = await call(reply(b"\0\1\2", status=418, kind="application/octet-stream"))
 
     assert result.content[0].text == "GET /a of one: 418 I'm a Teapot"
 
 
-async def test_a_long_text_is_cut(call: Call, reply: Any) -> None:
+async def test_long_text_is_truncated(call: Call, reply: Any) -> None:
     text = await call(reply("é" * 1000, kind="text/plain"), max_response_bytes=1025)
     json_ = await call(reply(list(range(2000))), max_response_bytes=1024)
     promised = await call(reply({"id": 1, "name": "x" * 2000}), documented=responses(ITEM), max_response_bytes=1024)
@@ -182,7 +182,7 @@ async def test_multi_member_gzip_body_is_decoded(call: Call, reply: Any, size: i
     assert padded.content[0].text == result.content[0].text
 
 
-async def test_parts_that_come_one_by_one_are_whole(call: Call) -> None:
+async def test_body_received_in_parts_is_complete(call: Call) -> None:
     parts = [gzip.compress(b"first "), gzip.compress(b"second")]
     pieces = [parts[0], parts[1][:1], parts[1][1:]]
 
@@ -200,7 +200,7 @@ async def test_parts_that_come_one_by_one_are_whole(call: Call) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-async def test_a_small_answer_that_is_large_when_unpacked_is_cut(call: Call, reply: Any, coding: str) -> None:
+async def test_response_over_the_limit_after_decompression_is_truncated(call: Call, reply: Any, coding: str) -> None:
     data = b"x" * 50_000_000
     packed = gzip.compress(data, 1) if coding == "gzip" else zlib.compress(data, 1)
     result = await call(reply(packed, kind="text/plain", headers={"Content-Encoding": coding}), max_response_bytes=4096)
@@ -233,7 +233,7 @@ async def test_malformed_response_is_an_error(call: Call, answer: bytes, text: s
     assert text in result.content[0].text
 
 
-async def test_no_server(connected: Any, document: Any) -> None:
+async def test_refused_connection_is_an_error(connected: Any, document: Any) -> None:
     with trio.socket.socket() as free:
         await free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -254,7 +254,7 @@ async def test_accept_header_lists_the_documented_media_types(connected: Any, si
 
 
 @pytest.mark.parametrize("levels", [47, 49, 200])
-async def test_json_that_is_nested_deeper_than_a_message_may_be_is_text(call: Call, reply: Any, levels: int) -> None:
+async def test_json_nested_deeper_than_a_message_allows_is_text(call: Call, reply: Any, levels: int) -> None:
     body = '{"a":' * levels + '"s3cret"' + "}" * levels
     undocumented = await call(reply(body), headers={"X-Key": Secret("s3cret")})
     documented = await call(reply(body), documented=responses(ITEM | {"required": []}))

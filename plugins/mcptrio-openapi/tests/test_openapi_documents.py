@@ -1,4 +1,4 @@
-"""Documents read from bytes, and what hostile ones cost."""
+"""Reading of documents, and the cost of hostile ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_yaml_is_read_as_json(text: str, expected: Any) -> None:
         "\t- a",
     ],
 )
-def test_yaml_that_says_more_than_json_is_refused(text: str) -> None:
+def test_yaml_without_a_json_equivalent_is_refused(text: str) -> None:
     with pytest.raises(YAMLError, match="line"):
         read_yaml(text)
 
@@ -89,7 +89,7 @@ def test_yaml_merge_expansion_is_bounded(text: str) -> None:
         read_yaml(text)
 
 
-def test_a_billion_laughs_cost_nothing() -> None:
+def test_billion_laughs_document_is_refused_cheaply() -> None:
     lines = ["a0: &a0 [lol]"]
     lines += [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]" for level in range(1, 30)]
     lines += ["openapi: 3.1.0", "paths: {/a: {get: {parameters: *a29}}}", f"servers: [{{url: {BASE}}}]"]
@@ -176,7 +176,7 @@ GOOD = {"get": {"operationId": "good", **OK}}
         ("/bad", {"get": {"servers": [{"url": "https://else.example"}]}}, "#/paths/~1bad/get/servers"),
     ],
 )
-def test_a_problem_omits_its_operation_and_is_reported_with_its_place(path: str, item: Any, pointer: str) -> None:
+def test_invalid_operation_is_omitted_and_reported_with_its_place(path: str, item: Any, pointer: str) -> None:
     reading = read({"/before": GOOD, path: item, "/after": {"get": OK}})
 
     assert tools(reading) == ["good", "get_after"]
@@ -185,7 +185,7 @@ def test_a_problem_omits_its_operation_and_is_reported_with_its_place(path: str,
     assert problem.lost
 
 
-def test_a_problem_with_an_answer_costs_the_output_schema_only() -> None:
+def test_invalid_response_schema_omits_the_output_schema_only() -> None:
     answer = {"content": {"application/json": {"schema": {"type": "object", "properties": {"a": {"type": 1}}}}}}
     reading = read({"/a": {"get": {"responses": {"200": answer}}}})
 
@@ -194,7 +194,7 @@ def test_a_problem_with_an_answer_costs_the_output_schema_only() -> None:
     assert reading.problems[0].pointer.endswith("/properties/a/type")
 
 
-def test_a_schema_that_is_too_large_costs_its_operation() -> None:
+def test_operation_with_a_schema_over_the_size_limit_is_omitted() -> None:
     wide = {"type": "string", "enum": [f"{number:0200}" for number in range(70)]}
     parameters = [{"name": f"p{number}", "in": "query", "schema": wide} for number in range(10)]
     reading = read({"/a": {"get": {"parameters": parameters}}, "/b": {"get": OK}})
@@ -264,7 +264,7 @@ def test_arguments_have_valid_names_that_differ() -> None:
     assert operation.input_schema["required"] == ["id"]
 
 
-def test_headers_of_the_connection_are_no_parameters() -> None:
+def test_connection_headers_are_not_parameters() -> None:
     parameters = [
         {"name": name, "in": "header", "schema": {"type": "string"}}
         for name in ("Host", "content-length", "Transfer-Encoding", "Authorization", "Accept", "X-Fine")
@@ -275,7 +275,7 @@ def test_headers_of_the_connection_are_no_parameters() -> None:
     assert len(reading.problems) == 3  # the specification has Authorization and Accept ignored
 
 
-def test_the_operation_wins_over_its_path() -> None:
+def test_operation_parameters_override_path_parameters() -> None:
     item = {
         "parameters": [{"name": "a", "in": "query", "schema": {"type": "string"}}],
         "get": {"parameters": [{"name": "a", "in": "query", "schema": {"type": "integer"}}]},
@@ -297,7 +297,7 @@ def test_the_operation_wins_over_its_path() -> None:
         ({"tags": ("a",), "methods": ("POST",)}, ["make"]),
     ],
 )
-def test_operations_are_chosen(settings: dict[str, Any], expected: list[str]) -> None:
+def test_operations_can_be_selected(settings: dict[str, Any], expected: list[str]) -> None:
     settings.setdefault("methods", ("GET", "HEAD"))
     paths = {
         "/a": {"get": {"operationId": "list", "tags": ["a"]}, "post": {"operationId": "make", "tags": ["a"]}},
@@ -331,7 +331,7 @@ def test_operations_are_chosen(settings: dict[str, Any], expected: list[str]) ->
         7,
     ],
 )
-def test_a_document_names_no_private_place(url: Any) -> None:
+def test_private_server_url_in_a_document_is_refused(url: Any) -> None:
     reading = read({"/a": {"get": OK}}, more={"servers": [{"url": url}]})
 
     assert not reading.operations
@@ -339,7 +339,7 @@ def test_a_document_names_no_private_place(url: Any) -> None:
     assert reading.problems[0].lost == "everything"
 
 
-def test_the_operator_names_any_place() -> None:
+def test_operator_can_set_any_server_url() -> None:
     paths = {"/a": {"servers": [{"url": "https://else.example"}], "get": OK}}
 
     [operation] = read(paths, base_url="http://10.0.0.1:8080/v1/").operations
@@ -362,12 +362,12 @@ def test_the_operator_names_any_place() -> None:
         {"file": Path("x"), "redirect_origins": ("https://x.example/path",)},
     ],
 )
-def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"expected|must be"):
         Api(**settings)
 
 
-def test_real_documents(data: Path) -> None:
+def test_real_documents_are_read(data: Path) -> None:
     pets = read_document((data / "petstore.yaml").read_bytes())
     hub = read_document((data / "hub.json").read_bytes())
     config = Config(
@@ -407,7 +407,7 @@ def test_real_documents(data: Path) -> None:
     ]
 
 
-def test_the_same_in_yaml_and_json(data: Path, document: Callable[..., Path]) -> None:
+def test_yaml_and_json_documents_give_equal_tools(data: Path, document: Callable[..., Path]) -> None:
     root = read_document((data / "petstore.yaml").read_bytes()).root
 
     assert read_document(json.dumps(root).encode()).root == root
@@ -425,8 +425,8 @@ def nodes(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("name", ["petstore.yaml", "hub.json"])
-def test_any_damage_leaves_operations_or_is_reported(data: Path, name: str) -> None:
-    """Real documents with a few places replaced at random: a misfit is found by its kind, never by an accident."""
+def test_any_damaged_document_is_read_or_reported(data: Path, name: str) -> None:
+    """Real documents with a few values replaced at random: each error is found by its type check."""
     original = read_document((data / name).read_bytes())
     config = Config(apis={"one": Api(file=Path("x"), methods=ALL, base_url=BASE, anonymous=True)})
     for seed in range(60):

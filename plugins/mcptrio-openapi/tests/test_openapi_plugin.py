@@ -1,4 +1,4 @@
-"""The plugin in a server: its configuration, its tools, and the progress and end of its calls."""
+"""The plugin in a server: configuration, tools, progress, timeouts and cancellation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def root(paths: Any, **more: Any) -> dict[str, Any]:
     return {"openapi": "3.1.0", "info": {"title": "Fetched", "version": "1"}, "paths": paths, **more}
 
 
-async def test_the_configuration_is_read_by_the_loader(site: Any, document: Make, monkeypatch: Any) -> None:
+async def test_configuration_is_read_by_the_loader(site: Any, document: Make, monkeypatch: Any) -> None:
     file = document(
         IT, components={"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}, security=[{"key": []}]
     )
@@ -70,7 +70,7 @@ async def test_the_configuration_is_read_by_the_loader(site: Any, document: Make
         ({"prefix": "something_long"}, ["something_long_one_it"]),
     ],
 )
-async def test_tools_have_the_name_of_the_plugin(document: Make, policy: dict[str, str], names: list[str]) -> None:
+async def test_tool_names_have_the_plugin_as_prefix(document: Make, policy: dict[str, str], names: list[str]) -> None:
     file = document({**IT, "/b": {"get": {"operationId": "x" * 100}}})
     table = {"apis": {"one": {"file": str(file), "base_url": "http://127.0.0.1:1"}}, **policy}
     parts = ServerSpec(plugins=["openapi"], config={"openapi": table})
@@ -84,14 +84,14 @@ async def test_tools_have_the_name_of_the_plugin(document: Make, policy: dict[st
     assert all(len(name) <= 64 for name in found)
 
 
-async def test_without_an_api_there_is_nothing() -> None:
+async def test_plugin_without_an_api_lists_no_tools() -> None:
     server = Server(plugins=[mcptrio_openapi], settings=ServerSettings(strict=True))
     async with server.open():
         assert not server.catalog.tools.registry
         assert not server.catalog.resources.resources
 
 
-def test_names_of_apis_cannot_run_into_each_other() -> None:
+def test_api_name_with_an_underscore_is_refused() -> None:
     with pytest.raises(ValueError, match="'a_b'"):
         Config(apis={"a_b": Api(file=Path("x"))})
 
@@ -123,7 +123,7 @@ async def test_hints_follow_the_method(connected: Any, document: Make, revision:
     }
 
 
-async def test_safe_methods_only_by_default(connected: Any, document: Make) -> None:
+async def test_only_safe_methods_are_listed_by_default(connected: Any, document: Make) -> None:
     paths = {"/a": {method.lower(): {"operationId": method} for method in ALL}}
     async with connected(Api(file=document(paths), base_url="http://127.0.0.1:1")) as client:
         assert [tool.name.removeprefix(PREFIX) async for tool in client.tools()] == ["GET", "HEAD"]
@@ -144,7 +144,9 @@ async def test_descriptions_are_bounded(connected: Any, document: Make) -> None:
     assert len(tool.input_schema["properties"]["a"]["description"]) <= 66
 
 
-async def test_several_apis_do_not_know_each_other(connected: Any, site: Any, elsewhere: Any, document: Make) -> None:
+async def test_apis_do_not_affect_each_other_and_share_no_headers(
+    connected: Any, site: Any, elsewhere: Any, document: Make
+) -> None:
     broken = document(IT, name="broken.json", version="2.0")
     one = Api(file=document(IT), base_url=site.url, headers={"X-Key": Secret("of one")})
     two = Api(file=document(IT, name="other.json"), base_url=elsewhere.url)
@@ -197,7 +199,7 @@ async def test_report_lists_loaded_and_failed_apis(connected: Any, document: Mak
     }
 
 
-async def test_a_document_is_fetched_once(connected: Any, site: Any, reply: Any) -> None:
+async def test_document_is_fetched_once(connected: Any, site: Any, reply: Any) -> None:
     site.answers = [
         reply(status=302, headers={"Location": "/v2/openapi.json"}),
         reply(root(IT, servers=[{"url": "api"}])),
@@ -211,7 +213,9 @@ async def test_a_document_is_fetched_once(connected: Any, site: Any, reply: Any)
 
 
 @pytest.mark.parametrize("server", ["https://evil.example/", "http://127.0.0.1:1", "//evil.example"])
-async def test_a_fetched_document_names_its_own_origin_only(connected: Any, site: Any, reply: Any, server: str) -> None:
+async def test_fetched_document_may_name_its_own_origin_only(
+    connected: Any, site: Any, reply: Any, server: str
+) -> None:
     site.always = reply(root(IT, servers=[{"url": server}]))
     async with connected(Api(url=f"{site.url}/openapi.json")) as client:
         report = await client.read_resource("openapi:///apis")
@@ -231,7 +235,7 @@ async def test_a_fetched_document_names_its_own_origin_only(connected: Any, site
         (None, "within 0.2 s (document_timeout)"),
     ],
 )
-async def test_a_document_that_cannot_be_had_costs_itself(
+async def test_unavailable_document_does_not_affect_other_apis(
     connected: Any, site: Any, reply: Any, document: Make, answer: Any, text: str
 ) -> None:
     site.always = site.hang if answer is None else reply(**answer)
@@ -244,7 +248,7 @@ async def test_a_document_that_cannot_be_had_costs_itself(
     assert text in one["problems"][0]["text"]
 
 
-async def test_a_call_that_is_cancelled_closes_its_connection(connected: Any, site: Any, document: Make) -> None:
+async def test_cancelled_call_closes_its_connection(connected: Any, site: Any, document: Make) -> None:
     site.always = site.hang
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
         async with trio.open_nursery() as nursery:
@@ -297,7 +301,7 @@ async def test_call_times_out(connected: Any, site: Any, document: Make, mock_cl
             await site.closed.wait()
 
 
-async def test_a_connection_is_kept_for_the_next_call(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_connection_is_reused_by_the_next_call(connected: Any, site: Any, document: Make, reply: Any) -> None:
     packed = {"Content-Encoding": "gzip"}
     site.answers = [
         reply({}),
@@ -310,7 +314,7 @@ async def test_a_connection_is_kept_for_the_next_call(connected: Any, site: Any,
             await client.call_tool(f"{PREFIX}it")
 
     assert len(site.arrived) == 5
-    assert site.connections == 1  # and the fixture nothing_left sees that it is closed
+    assert site.connections == 1  # and the fixture nothing_left checks that it is closed
 
 
 async def test_concurrent_requests_are_limited(connected: Any, site: Any, document: Make, reply: Any) -> None:
@@ -361,7 +365,7 @@ async def test_only_idempotent_requests_are_retried(
     assert result.is_error == (sent == 1)
 
 
-async def test_nothing_is_sent_twice_by_default(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_requests_are_not_retried_by_default(connected: Any, site: Any, document: Make, reply: Any) -> None:
     site.always = reply(status=503, headers={"Retry-After": "0"})
     async with connected(Api(file=document(IT), base_url=site.url)) as client:
         result = await client.call_tool(f"{PREFIX}it")
@@ -381,7 +385,7 @@ async def test_retry_after_beyond_the_timeout_is_not_retried(
     assert len(site.arrived) == 1
 
 
-async def test_a_pace_is_kept(autojump_clock: Any) -> None:
+async def test_rate_limit_delays_calls(autojump_clock: Any) -> None:
     pace, began = Pace(2.0, 3), trio.current_time()
     times: list[float] = []
     for _ in range(6):
@@ -394,7 +398,7 @@ async def test_a_pace_is_kept(autojump_clock: Any) -> None:
     assert trio.current_time() - began == pytest.approx(101.5)
 
 
-async def test_a_wait_beyond_the_limit_fails_at_once(autojump_clock: Any) -> None:
+async def test_rate_limit_wait_over_the_maximum_fails_at_once(autojump_clock: Any) -> None:
     pace, began = Pace(0.1, 1), trio.current_time()
     await pace.wait(began + 5)
     with pytest.raises(ToolError, match="next turn is in 10 s"):
@@ -405,7 +409,7 @@ async def test_a_wait_beyond_the_limit_fails_at_once(autojump_clock: Any) -> Non
     assert trio.current_time() - began == pytest.approx(10)
 
 
-async def test_a_cancelled_wait_returns_its_turn(autojump_clock: Any) -> None:
+async def test_cancelled_rate_limit_wait_frees_its_turn(autojump_clock: Any) -> None:
     pace, began = Pace(1.0, 1), trio.current_time()
     await pace.wait(began)
     for _ in range(50):
@@ -435,7 +439,7 @@ async def test_parameter_named_like_the_argument_container_is_renamed(
     assert site.last.target == f"/a?{ARGUMENT}=x"
 
 
-async def test_tools_of_fetched_documents_go_with_the_server(site: Any, reply: Any) -> None:
+async def test_tools_of_fetched_documents_are_removed_with_the_server(site: Any, reply: Any) -> None:
     site.always = reply(root(IT))
     server = Server(
         plugins=[OpenAPI(Config(apis={"one": Api(url=f"{site.url}/x")}))], settings=ServerSettings(strict=True)
@@ -446,8 +450,8 @@ async def test_tools_of_fetched_documents_go_with_the_server(site: Any, reply: A
     assert len(server.catalog.tools.registry) == 0
 
 
-async def test_large_documents(connected: Any, document: Make) -> None:
-    """Ten thousand operations that refer to the same schemas, of which ten are chosen."""
+async def test_ten_thousand_operations_are_read_quickly(connected: Any, document: Make) -> None:
+    """The operations refer to the same schemas, and ten of them are selected."""
     schema = {
         "type": "object",
         "properties": {f"p{number}": {"$ref": "#/components/schemas/S"} for number in range(50)},
@@ -462,7 +466,9 @@ async def test_large_documents(connected: Any, document: Make) -> None:
     assert time.process_time() - began < 10
 
 
-async def test_a_private_authority(connected: Any, site: Any, document: Make, tmp_path: Path) -> None:
+async def test_certificate_of_a_private_authority_is_accepted(
+    connected: Any, site: Any, document: Make, tmp_path: Path
+) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own")])
     now = datetime.now(UTC)
@@ -485,7 +491,7 @@ async def test_a_private_authority(connected: Any, site: Any, document: Make, tm
         try:
             await site.serve(trio.SSLStream(stream, context, server_side=True, https_compatible=True))
         except trio.BrokenResourceError:
-            return  # a client that does not trust us
+            return  # a client that does not trust the certificate
 
     async with trio.open_nursery() as nursery:
         [listener] = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
@@ -502,7 +508,7 @@ async def test_a_private_authority(connected: Any, site: Any, document: Make, tm
     assert len(site.arrived) == 1
 
 
-async def test_a_proxy_is_the_operators_and_not_the_environments(
+async def test_proxy_comes_from_the_settings_and_not_the_environment(
     connected: Any, site: Any, elsewhere: Any, document: Make, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", elsewhere.url)

@@ -1,4 +1,4 @@
-"""Schemas of a document made JSON Schema 2020-12."""
+"""Schemas of a document are converted to JSON Schema 2020-12."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def convert(schema: Any, *, minor: int = 0, sending: bool = True, **components: 
         ({"type": "array", "items": {"type": "integer"}}, {"type": "array", "items": {"type": "integer"}}),
     ],
 )
-def test_openapi_3_0(schema: Any, expected: Any) -> None:
+def test_schema_of_openapi_3_0_is_converted(schema: Any, expected: Any) -> None:
     assert convert(schema) == expected
 
 
@@ -68,11 +68,11 @@ def test_openapi_3_0(schema: Any, expected: Any) -> None:
         ({"type": "object", "properties": {"a": True}}, {"type": "object", "properties": {"a": {}}}),
     ],
 )
-def test_openapi_3_1(schema: Any, expected: Any) -> None:
+def test_schema_of_openapi_3_1_is_kept(schema: Any, expected: Any) -> None:
     assert convert(schema, minor=1) == expected
 
 
-def test_read_only_is_not_sent_and_write_only_does_not_come() -> None:
+def test_read_only_properties_are_not_sent_and_write_only_not_returned() -> None:
     schema = {
         "type": "object",
         "required": ["id", "name", "word"],
@@ -118,7 +118,7 @@ def test_repeated_or_recursive_reference_is_a_definition() -> None:
     jsonschema_rs.Draft202012Validator(circle).validate({"a": [[], [[]]]})
 
 
-def test_properties_may_be_called_like_keywords() -> None:
+def test_properties_named_like_keywords_are_kept() -> None:
     names = ["title", "description", "default", "enum", "required", "examples", "$ref", "properties", "type"]
     converted = convert({"type": "object", "properties": dict.fromkeys(names, REF)}, minor=1, Node={"type": "string"})
 
@@ -126,7 +126,7 @@ def test_properties_may_be_called_like_keywords() -> None:
     assert converted["$defs"] == {"Node": {"type": "string"}}
 
 
-def test_a_property_called_ref_is_no_reference() -> None:
+def test_property_named_ref_is_not_a_reference() -> None:
     schema = {"type": "object", "properties": {"$ref": {"type": "string"}, "a": {"type": "object", "properties": {}}}}
 
     assert convert(schema) == schema
@@ -177,14 +177,14 @@ def test_siblings_of_a_reference_are_kept_in_3_1_only() -> None:
         ({"$ref": "#/components/schemas/Loop"}, "#/components/schemas/Loop/$ref"),
     ],
 )
-def test_errors_have_a_place(schema: Any, pointer: str) -> None:
+def test_schema_errors_name_their_place(schema: Any, pointer: str) -> None:
     with pytest.raises(DocumentError) as caught:
         convert(schema, Loop={"$ref": "#/components/schemas/Loop"})
 
     assert caught.value.pointer == pointer
 
 
-def test_deep_nesting_ends() -> None:
+def test_deeply_nested_schema_is_refused() -> None:
     schema: Any = {}
     for _ in range(500):
         schema = {"type": "array", "items": schema}
@@ -193,15 +193,15 @@ def test_deep_nesting_ends() -> None:
         convert(schema)
 
 
-def test_many_subschemas_end() -> None:
+def test_schema_with_too_many_subschemas_is_refused() -> None:
     schema = {"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(2000)}}
 
     with pytest.raises(DocumentError, match="subschemas"):
         convert(schema)
 
 
-def test_a_tower_of_references_grows_no_further_than_it_is() -> None:
-    """Each level refers twice to the next: put in place, that would be a million schemas."""
+def test_exponential_references_are_not_inlined() -> None:
+    """Each level refers twice to the next: inlined, that would be a million schemas."""
     tower: dict[str, Any] = {
         f"L{level}": {
             "type": "object",
@@ -214,7 +214,7 @@ def test_a_tower_of_references_grows_no_further_than_it_is() -> None:
     assert len(json.dumps(converted)) < 5000
 
 
-def test_a_long_chain_of_references_is_not_put_in_place() -> None:
+def test_long_chain_of_references_is_not_inlined() -> None:
     chain: dict[str, Any] = {
         f"L{level}": {"type": "array", "items": {"$ref": f"#/components/schemas/L{level + 1}"}} for level in range(200)
     }

@@ -1,4 +1,4 @@
-"""Credentials: where they go, and where they never do."""
+"""Credentials: where they are sent, and where they are never shown."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BASIC = {"type": "http", "scheme": "basic"}
 PATHS = {"/a": {"get": {"operationId": "it"}, "post": {"operationId": "make"}}}
 
 
-async def test_api_keys(connected: Any, site: Any, document: Make) -> None:
+async def test_api_keys_are_sent_in_their_places(connected: Any, site: Any, document: Make) -> None:
     more = schemes(
         header=KEY,
         query={"type": "apiKey", "in": "query", "name": "api key"},
@@ -61,7 +61,7 @@ async def test_api_keys(connected: Any, site: Any, document: Make) -> None:
     assert site.last.header("Cookie") == "c=2; sid=cookie%261"
 
 
-async def test_bearer_and_basic(connected: Any, site: Any, document: Make) -> None:
+async def test_bearer_and_basic_credentials_are_sent(connected: Any, site: Any, document: Make) -> None:
     paths = {
         "/a": {"get": {"operationId": "bearer", "security": [{"bearer": []}]}},
         "/b": {"get": {"operationId": "basic", "security": [{"unknown": []}, {"basic": []}]}},
@@ -82,7 +82,7 @@ async def test_bearer_and_basic(connected: Any, site: Any, document: Make) -> No
     ]
 
 
-async def test_headers_of_the_operator(connected: Any, site: Any, document: Make) -> None:
+async def test_configured_headers_are_sent(connected: Any, site: Any, document: Make) -> None:
     headers = {"Authorization": Secret(f"Token {WORD}"), "Accept": Secret("x/y")}
     file = document(PATHS, **schemes(any={"type": "http", "scheme": "token"}))
     async with connected(Api(file=file, base_url=site.url, headers=headers)) as client:
@@ -117,7 +117,7 @@ def reading(document: Make, more: dict[str, Any], **api: Any) -> Any:
         ),
     ],
 )
-def test_an_operation_without_its_credentials_is_left_out(
+def test_operation_without_its_credentials_is_omitted(
     document: Make, scheme: Any, credential: Credential | None, text: str
 ) -> None:
     found = reading(document, schemes(any=scheme), auth={"any": credential} if credential else {})
@@ -126,7 +126,7 @@ def test_an_operation_without_its_credentials_is_left_out(
     assert text in found.problems[0].text
 
 
-def test_unless_the_operator_says_so(document: Make) -> None:
+def test_operation_without_its_credentials_is_listed_if_configured(document: Make) -> None:
     assert len(reading(document, schemes(any=KEY), anonymous=True).operations) == 1
 
 
@@ -149,7 +149,7 @@ def test_unused_credentials_are_reported(document: Make) -> None:
         {"client_id": "c", "client_secret": Secret("s"), "token_url": "http://elsewhere.example"},
     ],
 )
-def test_credentials_are_one_thing(settings: Any) -> None:
+def test_incomplete_or_ambiguous_credential_is_refused(settings: Any) -> None:
     with pytest.raises(ValueError, match="expected"):
         Credential(**settings)
 
@@ -162,7 +162,7 @@ def oauth(site: Any, **flow: Any) -> dict[str, Any]:
 CLIENT = {"client_id": "cl ient", "client_secret": Secret("se:cret")}
 
 
-async def test_client_credentials(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_client_credentials_obtain_a_token(connected: Any, site: Any, document: Make, reply: Any) -> None:
     site.answers = [
         reply({"access_token": "first-token", "token_type": "Bearer", "expires_in": 3600}),
         reply({}),
@@ -191,7 +191,7 @@ async def test_client_credentials(connected: Any, site: Any, document: Make, rep
     assert "refused the credentials of own: 400: invalid_client" in results[3].content[0].text
 
 
-async def test_a_client_secret_in_the_form(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_client_secret_can_be_sent_in_the_form(connected: Any, site: Any, document: Make, reply: Any) -> None:
     site.answers = [reply({"access_token": "t" * 20})]
     credential = Credential(**CLIENT, client_authentication="post")
     async with connected(
@@ -203,7 +203,7 @@ async def test_a_client_secret_in_the_form(connected: Any, site: Any, document: 
     assert site.arrived[0].header("Authorization") is None
 
 
-async def test_calls_at_the_same_time_share_a_token(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_concurrent_calls_share_a_token(connected: Any, site: Any, document: Make, reply: Any) -> None:
     site.answers = [reply({"access_token": "t" * 20, "expires_in": 60})]
     api = Api(file=document(PATHS, **oauth(site)), base_url=site.url, auth={"own": Credential(**CLIENT)})
     async with connected(api) as client, trio.open_nursery() as nursery:
@@ -233,7 +233,7 @@ async def test_an_expired_token_is_renewed(connected: Any, site: Any, document: 
         {"body": [1]},
     ],
 )
-async def test_a_token_endpoint_that_misbehaves(
+async def test_invalid_token_response_fails_the_call(
     connected: Any, site: Any, document: Make, reply: Any, answer: Any
 ) -> None:
     site.always = reply(**answer)
@@ -260,7 +260,7 @@ async def test_a_redirect_on_the_same_origin_is_followed_with_credentials(
 
 
 @pytest.mark.parametrize("path", ["/x?token=1", ""])
-async def test_a_redirect_elsewhere_is_refused(
+async def test_redirect_to_another_origin_is_refused(
     connected: Any, site: Any, elsewhere: Any, document: Make, reply: Any, path: str
 ) -> None:
     site.always = reply(status=307, headers={"Location": f"{elsewhere.url}{path}"})
@@ -275,7 +275,7 @@ async def test_a_redirect_elsewhere_is_refused(
 @pytest.mark.parametrize(
     "location", ["file:///etc/passwd", "//user:word@127.0.0.1/", "http://", "ht!tp:x", "http://[x"]
 )
-async def test_a_redirect_to_nowhere_is_refused(
+async def test_redirect_without_a_valid_url_is_refused(
     connected: Any, site: Any, document: Make, reply: Any, location: str
 ) -> None:
     site.always = reply(status=302, headers={"Location": location})
@@ -283,10 +283,10 @@ async def test_a_redirect_to_nowhere_is_refused(
         result = await client.call_tool(f"{PREFIX}it")
 
     assert result.is_error
-    assert len(site.arrived) in (1, 6)  # text that is no URL is a path of the same origin
+    assert len(site.arrived) in (1, 6)  # text that is not a URL is a path of the same origin
 
 
-async def test_a_redirect_elsewhere_that_is_allowed_bears_nothing(
+async def test_allowed_redirect_to_another_origin_has_no_credentials(
     connected: Any, site: Any, elsewhere: Any, document: Make, reply: Any
 ) -> None:
     more = schemes(header=KEY, query={"type": "apiKey", "in": "query", "name": "key"})
@@ -317,7 +317,7 @@ async def test_a_redirect_elsewhere_that_is_allowed_bears_nothing(
 @pytest.mark.parametrize(
     ("status", "expected"), [(303, "GET /b"), (307, "POST /b"), (308, "POST /b"), (301, None), (302, None)]
 )
-async def test_a_post_is_redirected_only_where_its_method_is_clear(
+async def test_post_is_redirected_only_by_303_307_and_308(
     connected: Any, site: Any, document: Make, reply: Any, status: int, expected: str | None
 ) -> None:
     paths = {
@@ -336,7 +336,7 @@ async def test_a_post_is_redirected_only_where_its_method_is_clear(
         assert site.last.header("Content-Type") == (None if status == 303 else "application/json")
 
 
-async def test_redirects_end(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_number_of_redirects_is_limited(connected: Any, site: Any, document: Make, reply: Any) -> None:
     site.always = reply(status=302, headers={"Location": "/a"})
     async with connected(Api(file=document(PATHS), base_url=site.url)) as client:
         result = await client.call_tool(f"{PREFIX}it")
@@ -348,9 +348,9 @@ async def test_redirects_end(connected: Any, site: Any, document: Make, reply: A
 async def test_secrets_are_not_shown(
     connected: Any, site: Any, document: Make, reply: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not in the list of tools, not in the report, not in the log at its loudest, not when the API repeats them."""
+    """They are not in the list of tools, the report, the debug log, or results in which the API repeats them."""
     caplog.set_level(logging.DEBUG)
-    # httpcore2 then logs the headers of responses; this shows what it logs of requests.
+    # httpcore2 then logs the headers of responses; this checks what it logs of requests.
     caplog.set_level(logging.DEBUG, "httpcore2")
     more = schemes(header=KEY, query={"type": "apiKey", "in": "query", "name": "key"}, basic=BASIC)
     auth = {
@@ -386,7 +386,7 @@ async def test_secrets_are_not_shown(
 
 
 @pytest.mark.parametrize("name", ["Host", "transfer-encoding"])
-def test_a_key_is_never_a_header_of_the_connection(document: Make, name: str) -> None:
+def test_api_key_in_a_connection_header_is_refused(document: Make, name: str) -> None:
     file = document(PATHS, **schemes(key=KEY | {"name": name}))
     api = Api(file=file, base_url="https://api.example.com", auth={"key": Credential(token=Secret(WORD))})
     reading = read_operations(read_document(file.read_bytes()), "one", Config(apis={"one": api}))

@@ -13,7 +13,7 @@ ARRAY = ["blue", "black", "brown"]
 OBJECT = {"R": 100, "G": 200, "B": 150}
 
 
-# OpenAPI 3.1.1, 4.8.12.6 "Style Examples"; RFC 6570, 3.2 for what it leaves to it.
+# OpenAPI 3.1.1, 4.8.12.6 "Style Examples"; RFC 6570, 3.2 for the cases that it leaves open.
 @pytest.mark.parametrize(
     ("style", "explode", "value", "expected"),
     [
@@ -42,7 +42,7 @@ OBJECT = {"R": 100, "G": 200, "B": 150}
         ("simple", False, "é", "%C3%A9"),
     ],
 )
-def test_path(style: Any, explode: bool, value: Any, expected: str) -> None:
+def test_path_parameter_is_serialized_by_its_style(style: Any, explode: bool, value: Any, expected: str) -> None:
     assert path_text("color", value, style, explode=explode) == expected
 
 
@@ -76,7 +76,7 @@ def test_path(style: Any, explode: bool, value: Any, expected: str) -> None:
         ("form", True, ["a", None], "color=a"),
     ],
 )
-def test_query(style: Any, explode: bool, value: Any, expected: str) -> None:
+def test_query_parameter_is_serialized_by_its_style(style: Any, explode: bool, value: Any, expected: str) -> None:
     assert "&".join(query_pairs("color", value, style, explode=explode)) == expected
 
 
@@ -87,7 +87,7 @@ def test_reserved_characters_are_kept_except_query_delimiters() -> None:
     assert query_pairs("q", value, "form", explode=True, reserved=True) == ["q=:/?%23%5B%5D@!$%26'()*%2B,;=%20%25"]
 
 
-def test_header_and_cookie() -> None:
+def test_header_and_cookie_parameters_are_serialized_by_their_style() -> None:
     assert header_text("X", ARRAY, explode=False) == "blue,black,brown"
     assert header_text("X", OBJECT, explode=True) == "R=100,G=200,B=150"
     assert header_text("X", OBJECT, explode=False) == "R,100,G,200,B,150"
@@ -97,7 +97,7 @@ def test_header_and_cookie() -> None:
 
 @pytest.mark.parametrize("value", ["", ".", "..", None, [], {}, [None], {"a": None}])
 @pytest.mark.parametrize("style", ["simple", "label"])
-def test_no_value_leads_to_another_path(value: Any, style: Any) -> None:
+def test_path_value_cannot_change_the_path(value: Any, style: Any) -> None:
     if style == "label" and value == "..":
         assert path_text("id", value, style, explode=False) == "..."
         return
@@ -106,12 +106,12 @@ def test_no_value_leads_to_another_path(value: Any, style: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\0"])
-def test_no_value_becomes_a_second_header(value: str) -> None:
+def test_header_value_cannot_add_a_header(value: str) -> None:
     with pytest.raises(ToolError, match="control characters"):
         header_text("X", value, explode=False)
 
 
-def test_one_level_is_enough() -> None:
+def test_nested_parameter_value_is_refused() -> None:
     with pytest.raises(ToolError, match=r"\$\.color\.a"):
         query_pairs("color", {"a": {"b": 1}}, "form", explode=True)
     with pytest.raises(ToolError, match=r"\$\.color\[1\]"):

@@ -1,4 +1,4 @@
-"""What arrives at the API, byte for byte."""
+"""The bytes that the API receives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = Callable[..., Any]
 
 @pytest.fixture
 def call(connected: Any, site: Any, document: Any) -> Call:
-    """Calls the one operation of a document made for it, and gives what arrived."""
+    """Call the one operation of a document written for it, and return the received request."""
 
     async def call(
         arguments: dict[str, Any],
@@ -74,7 +74,7 @@ async def test_request_bytes_are_exact(call: Call, site: Any) -> None:
         ({}, [], "/base/a"),
     ],
 )
-async def test_queries(call: Call, settings: dict[str, Any], value: Any, target: str) -> None:
+async def test_query_bytes_are_exact(call: Call, settings: dict[str, Any], value: Any, target: str) -> None:
     arrived = await call({"color": value}, parameters=[parameter("query", **settings)])
 
     assert arrived.target == target
@@ -92,13 +92,13 @@ async def test_queries(call: Call, settings: dict[str, Any], value: Any, target:
         ("/{color}/{color}", {}, "x", "/base/x/x"),
     ],
 )
-async def test_paths(call: Call, path: str, settings: dict[str, Any], value: Any, target: str) -> None:
+async def test_path_bytes_are_exact(call: Call, path: str, settings: dict[str, Any], value: Any, target: str) -> None:
     arrived = await call({"color": value}, path=path, parameters=[parameter("path", **settings)])
 
     assert arrived.target == target
 
 
-async def test_headers_and_cookies(call: Call) -> None:
+async def test_header_and_cookie_bytes_are_exact(call: Call) -> None:
     parameters = [
         {"name": "X-List", "in": "header", "schema": {"type": "array"}},
         {"name": "session", "in": "cookie", "schema": {}},
@@ -116,7 +116,7 @@ def body(media_type: str, schema: Any, **media: Any) -> dict[str, Any]:
     return {"content": {media_type: {"schema": schema, **media}}}
 
 
-async def test_json(call: Call) -> None:
+async def test_json_body_bytes_are_exact(call: Call) -> None:
     value = {"name": "é", "tags": [1, None, True]}
     arrived = await call({"body": value}, method="post", requestBody=body("application/vnd.api+json", {}))
 
@@ -125,7 +125,7 @@ async def test_json(call: Call) -> None:
     assert arrived.header("Content-Length") == str(len(arrived.body))
 
 
-async def test_null_is_a_body_and_nothing_is_none(call: Call) -> None:
+async def test_null_body_is_sent_and_absent_body_is_not(call: Call) -> None:
     null = await call({"body": None}, method="post", requestBody=body("application/json", {}))
     nothing = await call({}, method="post", requestBody=body("application/json", {}))
 
@@ -133,7 +133,7 @@ async def test_null_is_a_body_and_nothing_is_none(call: Call) -> None:
     assert (nothing.body, nothing.header("Content-Length"), nothing.header("Content-Type")) == (b"", "0", None)
 
 
-async def test_forms(call: Call) -> None:
+async def test_form_body_bytes_are_exact(call: Call) -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -171,7 +171,7 @@ async def test_forms(call: Call) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
-async def test_multipart(call: Call, version: str) -> None:
+async def test_multipart_body_bytes_are_exact(call: Call, version: str) -> None:
     binary = {"type": "string", "format": "binary"} if version == "3.0.3" else {}
     schema = {
         "type": "object",
@@ -208,7 +208,7 @@ async def test_multipart(call: Call, version: str) -> None:
     ]
 
 
-async def test_text_and_bytes(call: Call) -> None:
+async def test_text_and_binary_bodies_are_sent_unchanged(call: Call) -> None:
     text = await call({"body": "# é"}, method="post", requestBody=body("text/plain", {"type": "string"}))
     xml = await call({"body": "<a/>"}, method="put", requestBody=body("application/xml", {"type": "object"}))
     data = await call(
@@ -249,7 +249,7 @@ async def test_unsendable_argument_is_refused(
     assert not site.arrived
 
 
-async def test_bodies_that_cannot_be_sent_are_not(connected: Any, site: Any, document: Any) -> None:
+async def test_body_that_cannot_be_sent_is_an_error(connected: Any, site: Any, document: Any) -> None:
     paths = {
         "/a": {
             "post": {"operationId": "bytes", "requestBody": body("application/octet-stream", {})},
@@ -269,7 +269,7 @@ async def test_bodies_that_cannot_be_sent_are_not(connected: Any, site: Any, doc
     assert not site.arrived
 
 
-async def test_a_petstore(connected: Any, site: Any, reply: Any, data: Path) -> None:
+async def test_petstore_document_can_be_called(connected: Any, site: Any, reply: Any, data: Path) -> None:
     api = Api(file=data / "petstore.yaml", base_url=f"{site.url}/v1", methods=ALL, anonymous=True)
     pet = {"id": 7, "name": "Rex", "born": None, "mother": {"id": 1, "name": "Ada"}}
     site.answers = [
@@ -304,7 +304,7 @@ async def test_a_petstore(connected: Any, site: Any, reply: Any, data: Path) -> 
     assert json.loads(site.arrived[1].body) == {"name": "Rex", "secret": "s"}
     assert listed.structured_content == {"items": [pet]}
     assert listed.content[1].text == "200 OK\nX-Next: 2"
-    # The document says that it may be null, so nothing is taken away.
+    # The document declares it nullable, so null is not removed.
     assert created.structured_content == pet
     assert created.content[1].text == "201 Created\nLocation: /v1/pets/7"
     assert deleted.content[0].text == "204 No Content"
@@ -313,7 +313,7 @@ async def test_a_petstore(connected: Any, site: Any, reply: Any, data: Path) -> 
     assert "at least 1 characters @ $.body.name" in refused.content[0].text
 
 
-async def test_a_hub(connected: Any, site: Any, reply: Any, data: Path) -> None:
+async def test_hub_document_can_be_called(connected: Any, site: Any, reply: Any, data: Path) -> None:
     api = Api(file=data / "hub.json", base_url=site.url, methods=("GET", "POST", "PATCH"))
     site.answers = [
         reply({"id": 1, "full_name": "a/b", "description": None, "parent": {"id": 2, "full_name": "c/d"}}),

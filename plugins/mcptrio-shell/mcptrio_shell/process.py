@@ -95,7 +95,7 @@ class Process:
     _input: trio.lowlevel.FdStream | None = None
     _outputs: dict[trio.lowlevel.FdStream, Tape] = field(factory=dict)
     _writing: trio.Lock = field(factory=trio.Lock)
-    _news: trio.Event = field(factory=trio.Event)
+    _updated: trio.Event = field(factory=trio.Event)
 
     def __attrs_post_init__(self) -> None:
         self.stdout = Tape(self.config.log_bytes)
@@ -188,11 +188,11 @@ class Process:
             await trio.lowlevel.checkpoint()
         return sent
 
-    async def wait_news(self, seconds: float) -> None:
+    async def wait_for_change(self, seconds: float) -> None:
         """Wait up to ``seconds`` for output or the end."""
         if not self.finished.is_set():
             with trio.move_on_after(seconds):
-                await self._news.wait()
+                await self._updated.wait()
 
     @property
     def seconds(self) -> float:
@@ -346,7 +346,7 @@ class Process:
             tape.write(data)
             if self.stdout.total + self.stderr.total > self.config.max_output_bytes and self.status == "running":
                 self.tell_to_stop("too_much_output")
-            self._tell_news()
+            self._report_change()
         del self._outputs[stream]
         stream.close()
 
@@ -355,9 +355,9 @@ class Process:
         with suppress(ToolError):
             await self.send(data, seconds=inf, close=not keep_open)
 
-    def _tell_news(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
+    def _report_change(self) -> None:
+        self._updated.set()
+        self._updated = trio.Event()
         self.changed(self)
 
     def _tell_warden(self, said: bytes) -> None:
@@ -395,7 +395,7 @@ class Process:
             self._control = None
         self.ended_at = time.time()
         self.finished.set()
-        self._tell_news()
+        self._report_change()
         if self._warden is not None:
             await self._warden.wait()
 

@@ -180,7 +180,7 @@ class Shell:
         until = trio.current_time() + wait
         begin = tape.total if start is None else start
         while tape.total <= begin and not process.finished.is_set() and trio.current_time() < until:
-            await process.wait_news(until - trio.current_time())
+            await process.wait_for_change(until - trio.current_time())
         piece = tape.read(max(0, tape.total - limit) if start is None else start, limit)
         data = piece.data
         # Ends at a complete character; the rest of an incomplete one comes with the next part.

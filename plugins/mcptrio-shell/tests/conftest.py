@@ -17,7 +17,7 @@ from mcptrio import Client, Server, connect
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
 
 SCRIPTS = Rule(argv=("sh", "-c"), rest=("*",), shell=True)
-"""Lets a test write what it wants to happen."""
+"""Lets a test write the files that it runs."""
 
 
 @pytest.fixture
@@ -36,14 +36,14 @@ def outside(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def timed(mock_clock: trio.testing.MockClock) -> trio.testing.MockClock:
-    """A clock that goes as usual, and that a test sets on to where the time of a command is up."""
+    """A real-time clock that a test can advance to the timeout of a command."""
     mock_clock.rate = 1.0
     return mock_clock
 
 
 @pytest.fixture
 def connected(inside: Path) -> Connect:
-    """Opens a client of a server with the plugin, so configured."""
+    """Open a client of a server with the plugin in this configuration."""
 
     @asynccontextmanager
     async def connected(revision: str | None = None, **settings: Any) -> AsyncIterator[Client]:
@@ -57,7 +57,7 @@ def connected(inside: Path) -> Connect:
 
 @pytest.fixture
 def run() -> Callable[..., Any]:
-    """Runs a script through a client, and gives the structured result."""
+    """Run a script through a client, and return the structured result."""
 
     async def run(client: Client, script: str, **arguments: Any) -> dict[str, Any]:
         result = await client.call_tool("run_command", {"argv": ["sh", "-c", script], **arguments})

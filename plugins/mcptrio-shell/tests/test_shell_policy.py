@@ -29,7 +29,7 @@ LOG = Rule(argv=("git", "log"), rest=("--oneline", "-n", "{integer}", "{path}"))
 ANYTHING = Rule(argv=("echo",), rest=("*",))
 
 
-def test_without_rules_nothing_is_allowed_and_the_answer_says_how_to_allow_something(inside: Path) -> None:
+def test_command_is_refused_without_rules_with_advice(inside: Path) -> None:
     with pytest.raises(ToolError, match=r"(?s)no command is allowed.*\[\[plugins\.shell\.allow\]\]"):
         decide(inside, argv=["ls"])
     with pytest.raises(ToolError, match=r"no folder is allowed: set folders"):
@@ -68,12 +68,12 @@ def test_rule_allows_matching_arguments(inside: Path) -> None:
         ["git", "log", "a\0b"],
     ],
 )
-def test_whatever_does_not_fit_a_rule_is_refused(inside: Path, argv: list[str]) -> None:
+def test_arguments_that_match_no_rule_are_refused(inside: Path, argv: list[str]) -> None:
     with pytest.raises(ToolError):
         decide(inside, LOG, argv=argv)
 
 
-def test_a_star_lets_no_option_through(inside: Path) -> None:
+def test_star_does_not_match_an_option(inside: Path) -> None:
     assert decide(inside, ANYTHING, argv=["echo", "a b;$(id)\n*", ""]).argv[1] == "a b;$(id)\n*"
     for option in ("-e", "--version", "-", "--"):
         with pytest.raises(ToolError, match=r"(?s)not allowed: echo.*one of these:\necho \[\*\]"):
@@ -93,7 +93,7 @@ def test_a_star_lets_no_option_through(inside: Path) -> None:
         ("--file={path}", ["--file=x"], ["--file=/x", "--file=", "x", "--file"]),
     ],
 )
-def test_patterns(pattern: str, matching: list[str], other: list[str]) -> None:
+def test_patterns_match_arguments(pattern: str, matching: list[str], other: list[str]) -> None:
     compiled = ArgumentPattern.parse(pattern)
 
     def is_inside(path: str) -> bool:
@@ -102,7 +102,7 @@ def test_patterns(pattern: str, matching: list[str], other: list[str]) -> None:
     assert [each for each in (*matching, *other) if compiled.matches(each, is_inside)] == matching
 
 
-def test_a_path_is_judged_by_where_it_leads(inside: Path, outside: Path) -> None:
+def test_path_is_allowed_by_its_resolved_target(inside: Path, outside: Path) -> None:
     rule = Rule(argv=("cat",), rest=("{path}",))
     (inside / "sub").mkdir()
     (inside / "link").symlink_to(outside)
@@ -128,7 +128,7 @@ def test_the_working_folder_is_resolved_before_it_is_allowed(inside: Path, outsi
             decide(inside, ANYTHING, argv=["echo"], cwd=cwd)
 
 
-def test_the_program_is_found_in_the_operators_path_only(
+def test_program_is_searched_in_the_configured_path_only(
     inside: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(inside / "echo")
@@ -163,13 +163,13 @@ def test_link_to_a_shell_needs_a_shell_rule(inside: Path, outside: Path) -> None
         with pytest.raises(ToolError, match="in which commands may write"):
             decide(inside, rule, argv=[rule.program], path=(outside,))
 
-    # A program that may write in the folder can replace a harmless link by another one a moment later.
+    # A program that may write in the folder can replace a harmless link a moment later.
     (inside / "good").symlink_to("/bin/echo")
     with pytest.raises(ToolError, match="in which commands may write"):
         decide(inside, Rule(argv=(str(inside / "good"),)), argv=[str(inside / "good")])
 
 
-def test_a_program_that_everybody_may_replace_is_not_run(inside: Path, outside: Path) -> None:
+def test_world_writable_program_is_not_run(inside: Path, outside: Path) -> None:
     program(outside / "tool").chmod(0o757)
     with pytest.raises(ToolError, match="every user of the machine may replace it"):
         decide(inside, Rule(argv=("tool",)), argv=["tool"], path=(outside,))
@@ -188,9 +188,7 @@ def test_any_matching_rule_may_allow_a_shell(inside: Path, outside: Path) -> Non
     assert decide(inside, *rules, argv=["tool"], path=(outside,))
 
 
-def test_of_the_environment_nothing_is_inherited_that_is_not_named(
-    inside: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_named_environment_variables_are_inherited(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hush")
     monkeypatch.setenv("LANG", "() { :; }; echo hacked")
     monkeypatch.setenv("TZ", "UTC")
@@ -203,7 +201,7 @@ def test_of_the_environment_nothing_is_inherited_that_is_not_named(
     assert environment["TERM"] == "dumb"
 
 
-def test_a_call_sets_only_variables_it_may(inside: Path) -> None:
+def test_call_can_set_allowed_variables_only(inside: Path) -> None:
     settings: dict[str, Any] = {"client_environment": ("DEBUG",)}
 
     assert decide(inside, ANYTHING, argv=["echo"], env={"DEBUG": "1"}, **settings).environment["DEBUG"] == "1"
@@ -241,14 +239,12 @@ def test_arguments_are_bounded(inside: Path) -> None:
         (("git",), ("{paths}",), "expected {path} or {integer}"),
     ],
 )
-def test_a_rule_that_says_more_than_it_shows_is_refused(
-    argv: tuple[str, ...], rest: tuple[str, ...], problem: str
-) -> None:
+def test_invalid_rule_is_refused(argv: tuple[str, ...], rest: tuple[str, ...], problem: str) -> None:
     with pytest.raises(ValueError, match=problem.replace("{", r"\{")):
         Rule(argv=argv, rest=rest)
 
 
-def test_settings_have_ranges() -> None:
+def test_setting_out_of_range_is_refused() -> None:
     for wrong in (
         {"grace": 61},
         {"max_running": 0},
@@ -264,7 +260,7 @@ def test_settings_have_ranges() -> None:
 
 
 @pytest.mark.parametrize("argument", ["of=/etc/passwd", "of=x", "@/etc/passwd", "@x"])
-def test_a_path_is_nothing_that_a_program_takes_apart(inside: Path, argument: str) -> None:
+def test_path_with_a_prefix_that_a_program_interprets_is_refused(inside: Path, argument: str) -> None:
     rule = Rule(argv=("dd",), rest=("{path}", "of={path}"))
 
     with pytest.raises(ToolError, match="not allowed"):

@@ -1,4 +1,4 @@
-"""Commands in the background: their output, their input, and that no process remains."""
+"""Background commands: their output, their input, and that no process remains."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def failure(client: Client, tool: str, /, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
-async def test_a_conversation(connected: Connect, revision: str) -> None:
+async def test_input_and_output_of_a_running_process_alternate(connected: Connect, revision: str) -> None:
     async with connected(revision=revision) as client:
         id = await start(client, 'while read line; do echo "you said $line"; done; echo bye >&2', stdin="first\n")
         page = await call(client, "read_output", id=id, start=0, wait=30)
@@ -69,7 +69,7 @@ async def test_a_conversation(connected: Connect, revision: str) -> None:
         assert "accepts no more input" in await failure(client, "send_input", id=id, text="more")
 
 
-async def test_stopping_returns_when_nothing_is_left_and_may_be_repeated(connected: Connect) -> None:
+async def test_stop_returns_after_all_processes_ended_and_can_be_repeated(connected: Connect) -> None:
     async with connected(grace=0.2) as client:
         id = await start(client, "trap '' TERM; echo ready; setsid sleep 60; sleep 60")
         await call(client, "read_output", id=id, start=0, wait=30)
@@ -90,7 +90,7 @@ async def test_input_to_a_process_that_does_not_read_is_accepted_in_part(connect
         assert "at most" in await failure(client, "send_input", id=id, text="x" * 1_100_000)
 
 
-async def test_age_is_bounded(connected: Connect, timed: MockClock) -> None:
+async def test_process_ends_at_its_maximum_age(connected: Connect, timed: MockClock) -> None:
     async with connected(max_age=20, grace=0) as client:
         id = await start(client, "sleep 60", timeout=1000)
         timed.jump(20)
@@ -148,14 +148,14 @@ async def test_running_processes_per_caller_are_limited(inside: Path, connected:
             nursery.cancel_scope.cancel()
 
 
-async def test_output_is_kept_for_a_while(connected: Connect) -> None:
+async def test_output_is_kept_after_the_end_for_a_limited_time(connected: Connect) -> None:
     async with connected(keep_seconds=0) as client:
         await call(client, "run_command", argv=["sh", "-c", "exit"])
 
         assert (await call(client, "list_processes"))["items"] == []
 
 
-async def test_nothing_outlives_the_server(connected: Connect, inside: Path) -> None:
+async def test_processes_end_with_the_server(connected: Connect, inside: Path) -> None:
     async with connected(grace=0.2) as client:
         for _ in range(3):
             id = await start(client, "trap '' TERM; (setsid sleep 60 &); echo $$ >> pids; sleep 60; sleep 60")
@@ -167,7 +167,7 @@ async def test_nothing_outlives_the_server(connected: Connect, inside: Path) -> 
     assert not {int(pid) for pid in pids} & {int(name) for name in os.listdir("/proc") if name.isdecimal()}
 
 
-async def test_whole_characters_are_shown(connected: Connect) -> None:
+async def test_output_is_split_between_characters(connected: Connect) -> None:
     async with connected() as client:
         done = await call(client, "run_command", argv=["sh", "-c", "printf 'aé€😀'; printf '\\377'"])
         assert done["stdout"]["text"] == "aé€😀\ufffd"
@@ -181,7 +181,7 @@ async def test_whole_characters_are_shown(connected: Connect) -> None:
     assert texts == ["aé", "€", "😀", "\ufffd"]
 
 
-async def test_without_a_start_the_end_is_shown(connected: Connect) -> None:
+async def test_output_without_an_offset_is_its_end(connected: Connect) -> None:
     async with connected() as client:
         done = await call(client, "run_command", argv=["sh", "-c", "seq 1 100"])
         page = await call(client, "read_output", id=done["process"]["id"], max_bytes=8)
@@ -190,7 +190,7 @@ async def test_without_a_start_the_end_is_shown(connected: Connect) -> None:
     assert not page["truncated"]
 
 
-async def test_output_is_a_resource_that_can_be_subscribed_to(connected: Connect) -> None:
+async def test_output_is_a_subscribable_resource(connected: Connect) -> None:
     async with connected(grace=0) as client:
         id = await start(client, "read line; echo out; echo err >&2; sleep 60")
         uri = f"process://{id}/log"
@@ -210,8 +210,8 @@ async def test_output_is_a_resource_that_can_be_subscribed_to(connected: Connect
                 await client.read_resource(wrong)
 
 
-async def test_a_process_is_its_owners(inside: Path) -> None:
-    """Ids cannot be guessed, and another caller's id is of no use."""
+async def test_process_is_available_to_its_owner_only(inside: Path) -> None:
+    """Ids cannot be guessed, and another caller cannot use an id."""
     alice, bob = "principal:alice", "principal:bob"
     command = PermittedCommand(argv=("true",), executable="/bin/true", cwd=str(inside), environment={})
     async with open_processes(Config(), lambda uri: None) as processes:
@@ -224,8 +224,8 @@ async def test_a_process_is_its_owners(inside: Path) -> None:
                 processes.get(process.id, asker)
 
 
-async def test_a_start_that_is_cancelled_leaves_nothing(inside: Path) -> None:
-    """At any moment of it."""
+async def test_cancelled_start_leaves_no_process(inside: Path) -> None:
+    """The start is cancelled at each moment of it."""
     script = ("sh", "-c", "trap '' TERM; sleep 60; sleep 60")
     command = PermittedCommand(
         argv=script, executable="/bin/sh", cwd=str(inside), environment={"PATH": "/usr/bin:/bin"}
@@ -258,7 +258,7 @@ async def test_tool_names_and_hints_match_the_readme() -> None:
         assert len(tool.description or "") > 50
 
 
-async def test_the_table_of_the_configuration_file_is_read(inside: Path) -> None:
+async def test_table_of_the_configuration_file_is_read(inside: Path) -> None:
     rules = [{"argv": ["echo"], "rest": ["*"]}, {"argv": ["sh", "-c"], "rest": ["*"], "shell": True}]
     table = {"folders": [str(inside)], "allow": rules, "limits": {"open_files": 20}, "environment": {"A": "b"}}
     async with connect(
@@ -285,7 +285,7 @@ async def test_unconfigured_tools_name_the_missing_setting() -> None:
         assert allowed["items"] == []
 
 
-async def test_a_process_belongs_to_a_user_and_not_to_a_token(inside: Path) -> None:
+async def test_process_belongs_to_the_user_of_any_token(inside: Path) -> None:
     rules = Rule(argv=("sh", "-c"), rest=("*",), shell=True)
     server = Server(plugins=[Shell(Config(folders=(inside,), allow=(rules,), grace=0))])
     ada = Principal(subject="ada", issuer="https://a", scopes=frozenset({"run"}), client_id="one")

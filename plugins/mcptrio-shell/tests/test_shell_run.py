@@ -1,4 +1,4 @@
-"""Commands that run to their end, or to that which they are given."""
+"""Commands that run until they end or reach a limit."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def written(path: Path) -> str:
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
-async def test_a_command_answers_with_its_code_and_its_output(
+async def test_command_returns_its_exit_code_and_output(
     connected: Connect, run: Run, inside: Path, revision: str
 ) -> None:
     async with connected(revision=revision) as client:
@@ -92,7 +92,7 @@ async def test_start_failure_is_returned_as_a_tool_error(connected: Connect, out
         assert listed.structured_content == {"items": [], "truncated": False}
 
 
-async def test_input_is_read_or_not(connected: Connect, run: Run) -> None:
+async def test_input_can_be_read_or_ignored(connected: Connect, run: Run) -> None:
     async with connected(max_input_bytes=300_000) as client:
         done = await run(client, "wc -c", stdin="x" * 300_000)
         assert done["stdout"]["text"].strip() == "300000"
@@ -103,7 +103,7 @@ async def test_input_is_read_or_not(connected: Connect, run: Run) -> None:
         assert "at most 300000 bytes" in result.content[0].text
 
 
-async def test_the_environment_is_the_operators(
+async def test_environment_is_that_of_the_settings(
     connected: Connect, run: Run, inside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "hush-hush")
@@ -138,7 +138,7 @@ async def test_progress_contains_the_last_line(connected: Connect) -> None:
                 break
 
 
-async def test_long_output_keeps_its_beginning_and_its_end(connected: Connect, run: Run) -> None:
+async def test_long_output_keeps_its_beginning_and_end(connected: Connect, run: Run) -> None:
     async with connected(result_bytes=1024, log_bytes=4096) as client:
         done = await run(client, "seq 1 20000")
         out = done["stdout"]
@@ -173,7 +173,7 @@ async def test_long_output_keeps_its_beginning_and_its_end(connected: Connect, r
         assert text.startswith(pages[:2048])
 
 
-async def test_a_flood_ends_the_command_and_fills_no_memory(connected: Connect, run: Run) -> None:
+async def test_output_flood_ends_the_command_in_bounded_memory(connected: Connect, run: Run) -> None:
     async with connected(max_output_bytes=2**20, log_bytes=4096, result_bytes=1024) as client:
         done = await run(client, "yes flood")
 
@@ -190,7 +190,7 @@ async def test_a_flood_ends_the_command_and_fills_no_memory(connected: Connect, 
         ("trap '' TERM HUP INT; read go; echo a; echo > ready; while :; do sleep 60; done", "SIGKILL"),
     ],
 )
-async def test_a_command_that_takes_too_long_is_ended_even_where_it_ignores_sigterm(
+async def test_command_that_ignores_sigterm_is_killed_at_its_timeout(
     connected: Connect, run: Run, inside: Path, timed: MockClock, script: str, number: str
 ) -> None:
     async with connected(grace=0.2) as client, trio.open_nursery() as nursery:
@@ -200,7 +200,7 @@ async def test_a_command_that_takes_too_long_is_ended_even_where_it_ignores_sigt
             timed.jump(30)
 
         nursery.start_soon(late)
-        # Input comes when its time has begun.
+        # The input arrives after the time has started.
         done = await run(client, script, stdin="go\n", timeout=30)
 
         assert done["process"]["status"] == "timed_out"
@@ -208,7 +208,7 @@ async def test_a_command_that_takes_too_long_is_ended_even_where_it_ignores_sigt
         assert done["stdout"]["text"] == "a\n"
 
 
-async def test_the_time_that_is_asked_for_is_bounded(connected: Connect, run: Run) -> None:
+async def test_requested_timeout_is_limited(connected: Connect, run: Run) -> None:
     async with connected(max_timeout=0.2, grace=0) as client:
         assert (await run(client, "sleep 60", timeout=1000))["process"]["status"] == "timed_out"
     async with connected(default_timeout=0.2, grace=0) as client:
@@ -216,9 +216,7 @@ async def test_the_time_that_is_asked_for_is_bounded(connected: Connect, run: Ru
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
-async def test_a_call_that_is_cancelled_ends_everything_it_has_started(
-    connected: Connect, inside: Path, revision: str
-) -> None:
+async def test_cancelled_call_ends_all_its_processes(connected: Connect, inside: Path, revision: str) -> None:
     script = (
         "echo $$ > first; (trap '' TERM; sleep 60 & echo $! > second; wait) & setsid sh -c 'echo $$ > third; sleep 60'"
     )
@@ -248,9 +246,7 @@ async def test_background_processes_and_daemons_end_with_the_command(
     assert not alive(int((inside / "daemon").read_text()))
 
 
-async def test_a_command_that_kills_its_warden_is_ended_all_the_same(
-    connected: Connect, run: Run, inside: Path
-) -> None:
+async def test_command_that_kills_its_warden_is_ended(connected: Connect, run: Run, inside: Path) -> None:
     async with connected(grace=0.2) as client:
         done = await run(client, "sleep 60 & echo $$ $! > pids; kill -KILL $PPID; sleep 60")
 
@@ -259,7 +255,7 @@ async def test_a_command_that_kills_its_warden_is_ended_all_the_same(
         await gone(int(pid))
 
 
-async def test_limits_hold_from_the_first_instruction(connected: Connect, run: Run) -> None:
+async def test_limits_apply_from_the_first_instruction(connected: Connect, run: Run) -> None:
     limits = Limits(cpu_seconds=7, memory_bytes=2**30, file_bytes=2**20, open_files=40)
     async with connected(limits=limits) as client:
         done = await run(client, "ulimit -t; ulimit -v; ulimit -f; ulimit -n; ulimit -c; ulimit -Hn")
@@ -269,51 +265,51 @@ async def test_limits_hold_from_the_first_instruction(connected: Connect, run: R
     assert grown["stdout"]["text"].strip() == str(2**20)
 
 
-async def test_processor_time_and_memory_run_out(connected: Connect, run: Run) -> None:
+async def test_processor_time_and_memory_are_limited(connected: Connect, run: Run) -> None:
     limits = Limits(cpu_seconds=1, memory_bytes=2**28)
     async with connected(limits=limits, result_bytes=4096) as client:
         spun = await run(client, "while :; do :; done")
         grown = await run(client, "head -c 1000000000 /dev/zero | tail -c 900000000 | wc -c")
 
     assert spun["process"]["signal"] == "SIGXCPU"
-    assert spun["process"]["cpu_seconds"] >= 0.5  # the system counts it in other steps than it ends it by
+    assert spun["process"]["cpu_seconds"] >= 0.5  # the system measures it in other units than it enforces it
     assert grown["stdout"]["text"].strip() == "0"
 
 
 async def test_a_command_that_starts_too_many_processes_is_killed(connected: Connect, run: Run) -> None:
-    """A fork bomb of forty."""
+    """A fork bomb of forty processes."""
     script = "i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; wait"
     async with connected(limits=Limits(processes=10)) as client:
         done = await run(client, script)
 
-    # Where RLIMIT_NPROC counts (it does not for root), the shell itself gives up.
+    # If RLIMIT_NPROC applies (it does not for root), the shell itself fails.
     assert done["process"]["status"] in ("too_many_processes", "exited")
     assert done["process"]["exit_code"] != 0
 
 
-async def test_no_privileges_are_gained(connected: Connect, run: Run) -> None:
+async def test_command_gains_no_privileges(connected: Connect, run: Run) -> None:
     for wanted in (True, False):
         async with connected(no_new_privileges=wanted) as client:
             done = await run(client, "grep NoNewPrivs /proc/self/status")
         assert done["stdout"]["text"].split() == ["NoNewPrivs:", str(int(wanted))]
 
 
-async def test_signals_and_descriptors_are_as_a_program_expects_them(connected: Connect, run: Run) -> None:
+async def test_signals_and_descriptors_have_their_defaults(connected: Connect, run: Run) -> None:
     async with connected() as client:
         done = await run(
             client, "grep -E 'Sig(Ign|Blk)' /proc/self/status; ls /proc/self/fd | tr '\\n' ' '; yes | head -1"
         )
 
     ignored, blocked = (int(line.split()[1], 16) for line in done["stdout"]["text"].splitlines()[:2])
-    # 32 and 33 are the C library's, which blocks them for moments while threads come and go; no program can use them.
+    # 32 and 33 are the C library's, which blocks them briefly while threads start and end; no program can use them.
     own = ~(0b11 << 31)
     assert (ignored & own, blocked & own) == (0, 0)
     assert done["stdout"]["text"].splitlines()[2].split()[:3] == ["0", "1", "2"]
     assert len(done["stdout"]["text"].splitlines()[2].split()) <= 5
 
 
-async def test_a_server_that_is_killed_takes_its_commands_along(inside: Path) -> None:
-    """Over stdio, as a process of its own."""
+async def test_commands_end_when_the_server_is_killed(inside: Path) -> None:
+    """The server is a separate process over stdio."""
     plugin = inside.parent / "plugin.py"
     plugin.write_text(
         "from pathlib import Path\n"
@@ -338,12 +334,12 @@ async def test_a_server_that_is_killed_takes_its_commands_along(inside: Path) ->
                     await gone(pid)
 
 
-async def test_a_command_that_stops_its_warden_is_ended_all_the_same(
+async def test_command_that_stops_its_warden_is_ended(
     connected: Connect, run: Run, inside: Path, timed: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcptrio_shell.process.KILLED", 1.0)  # the second one has it waited out
+    monkeypatch.setattr("mcptrio_shell.process.KILLED", 1.0)  # the second command runs until its timeout
     async with connected(grace=0.2, max_running=1) as client:
-        # The other one keeps it from its work.
+        # The other command stops it.
         for rest in ("kill -STOP $PPID; exec sleep 1000", "while :; do kill -STOP $PPID; done"):
             async with trio.open_nursery() as nursery:
 
@@ -354,10 +350,10 @@ async def test_a_command_that_stops_its_warden_is_ended_all_the_same(
                     timed.jump(20)
 
                 nursery.start_soon(late)
-                # Input comes when the warden has said that the command is started; stopped before, it could not say so.
+                # The input arrives after the warden has reported the start; stopped before, it could not report.
                 done = await run(client, f"read go; echo $$ > pid; {rest}", stdin="go\n", timeout=20)
             assert done["process"]["status"] == "timed_out"
             await gone(int((inside / "pid").read_text()))
             (inside / "pid").unlink()
-        # And its place is free again.
+        # The place of the command is free again.
         assert (await run(client, "echo next"))["stdout"]["text"] == "next\n"

@@ -35,7 +35,7 @@ def test_tape_returns_the_written_bytes(seed: int) -> None:
         assert bool(shown.omitted_bytes) == (first.end < last.start)
 
 
-def test_the_last_line_is_for_people() -> None:
+def test_last_line_is_readable_text() -> None:
     tape = Tape(100)
     assert tape.last_line(20) == ""
     tape.write("one\n\x1b[31mzwei é\r\n\n  \n".encode())

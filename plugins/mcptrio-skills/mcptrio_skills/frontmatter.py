@@ -1,9 +1,9 @@
 """The front matter of a SKILL.md, as the JSON object that clients compare with the file.
 
 The scan calls it. Hosts parse the same text with YAML 1.2 and compare field by field, so a scalar has the value of YAML
-1.2's core schema (``yes`` and a date are strings, ``012`` is twelve), and values that JSON or another parser would read
-differently are refused. Only PyYAML's parser and composer are used, so nothing is constructed, with the core schema's
-resolvers instead of those of YAML 1.1.
+1.2's core schema: ``yes`` and a date are strings, ``012`` is twelve. Values that JSON or another parser would read
+differently are refused. Only PyYAML's parser and composer are used, with the core schema's resolvers instead of those
+of YAML 1.1, so no Python object is constructed from the file.
 
 Source: YAML 1.2.2, 10.3 "Core Schema"; Agent Skills specification, "Frontmatter"; SEP-2640, "Frontmatter".
 """
@@ -23,7 +23,7 @@ __all__ = ["BadSkill", "check_name", "read_frontmatter"]
 MAX_BYTES = 64 * 1024
 MAX_NODES = 5000
 MAX_DEPTH = 32
-"""Of the front matter."""
+"""Limits of the front matter: bytes, values and levels of nesting."""
 
 _BLOCK = re.compile(rb"\A(?:\xef\xbb\xbf)?---\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _NAME = re.compile(r"(?!.*--)[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
@@ -53,11 +53,11 @@ def read_frontmatter(data: bytes) -> dict[str, Any]:
     """The front matter of a SKILL.md.
 
     Raises:
-        BadSkill: there is none, or it is not what the Agent Skills specification asks for.
+        BadSkill: it is missing, or violates the Agent Skills specification.
     """
     block = _BLOCK.match(data)
     if block is None:
-        raise BadSkill("expected SKILL.md to begin with front matter between two lines of '---'")
+        raise BadSkill(f"expected SKILL.md to begin with front matter between two lines of '---', got {data[:20]!r}")
     if len(block[1]) > MAX_BYTES:
         raise BadSkill(f"expected front matter of at most {MAX_BYTES} bytes, got {len(block[1])}")
     try:
@@ -100,7 +100,7 @@ def _parse(text: str) -> Any:
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  as PyYAML has it
 
     for name, pattern, begins in _CORE:
-        # An empty scalar begins with nothing, which PyYAML writes so.
+        # PyYAML uses this key for an empty scalar, which has no first character.
         first = [*begins, ""] if name == "null" else list(begins)
         Loader.add_implicit_resolver(f"{_TAG}{name}", re.compile(rf"(?:{pattern})\Z"), first)
     try:
@@ -115,15 +115,15 @@ def _parse(text: str) -> Any:
 
 
 def _check_events(events: Any) -> None:
-    """Before anything is built: neither deep nor long, and nothing that stands for something else.
+    """Check the events before anything is built: their depth and number are limited, and aliases are refused.
 
-    The composer and every reader after it recurse; and a few aliases of aliases are gigabytes of JSON.
+    The composer and all later readers recurse, and a few aliases of aliases would expand to gigabytes of JSON.
     """
     depth = 0
     for number, event in enumerate(events):
         kind = type(event).__name__
         depth += kind.endswith("StartEvent") - kind.endswith("EndEvent")
-        # A stream and a document are around it.
+        # The stream and the document are events around the mapping.
         if depth > MAX_DEPTH + 2 or number > 2 * MAX_NODES:
             raise BadSkill(f"expected front matter of at most {MAX_NODES} values, {MAX_DEPTH} deep, got more")
         if kind == "AliasEvent":
@@ -131,7 +131,7 @@ def _check_events(events: Any) -> None:
 
 
 def _read(node: Node) -> Any:
-    """From nodes to JSON values."""
+    """Convert nodes to JSON values."""
     from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
     kind = node.tag.removeprefix(_TAG)

@@ -27,7 +27,8 @@ def text_param(params: dict[str, Any], name: str) -> str:
     """
     value = params.get(name)
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
-        raise InvalidParams(f"expected a text of at most {_MAX_TEXT_CHARS} characters @ $.{name}")
+        got = len(value) if isinstance(value, str) else type(value).__name__
+        raise InvalidParams(f"expected a text of at most {_MAX_TEXT_CHARS} characters, got {got} @ $.{name}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Real folders with real skills."""
+"""Folders with skills."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ def suite() -> tuple[Node, Path]:
     return node, find_suite(node)
 
 
-async def test_suite_has_no_complaint(suite: tuple[Node, Path], tmp_path: Path) -> None:
+async def test_conformance_suite_passes(suite: tuple[Node, Path], tmp_path: Path) -> None:
     node, script = suite
     folder = tmp_path / "skills"
-    # The suite reads the folder of the first skill, and wants one in it.
+    # The suite reads the folder of the first skill, and expects a folder in it.
     first = write_skill(folder / "a-first", license="MIT", metadata='{version: "2.1.0", since: 2026-01-02, on: yes}')
     (first / "references").mkdir()
     (first / "references" / "FORMS.md").write_text("# Forms\n")
@@ -53,4 +53,4 @@ async def test_suite_has_no_complaint(suite: tuple[Node, Path], tmp_path: Path) 
 
     assert not complaints, "\n".join(complaints)
     assert succeeded == CHECKS
-    assert sum(CHECKS.values()) + len(CHECKS) == 45  # each scenario has one more, that of the wire
+    assert sum(CHECKS.values()) + len(CHECKS) == 45  # each scenario has one more check, that of the messages

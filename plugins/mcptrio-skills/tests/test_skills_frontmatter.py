@@ -39,7 +39,7 @@ def matter(text: str) -> bytes:
 
 
 def test_scalars_follow_the_yaml_core_schema() -> None:
-    """Compared with the suite's parser, which many hosts use."""
+    """The result is compared with the suite's parser, which many hosts use."""
     node = find_node()
     modules = find_suite(node).parents[3]
     script = "console.log(JSON.stringify(require('yaml').parse(require('fs').readFileSync(0, 'utf8'))))"
@@ -54,7 +54,7 @@ def test_scalars_follow_the_yaml_core_schema() -> None:
     assert {key: ours[key] for key in expected} == expected
 
 
-def test_the_text_may_have_a_mark_and_any_line_ends() -> None:
+def test_byte_order_mark_and_any_line_ends_are_accepted() -> None:
     text = b"\xef\xbb\xbf---\r\nname: a\r\ndescription: |\r\n  b\r\n  c\r\n---\r\nbody"
 
     assert read_frontmatter(text) == {"name": "a", "description": "b\nc"}
@@ -100,19 +100,19 @@ def test_unsupported_frontmatter_is_refused(text: bytes, problem: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "0", "a" * 64, "pdf-2"])
-def test_names(name: str) -> None:
+def test_valid_skill_name_is_accepted(name: str) -> None:
     check_name({"name": name}, name)
     with pytest.raises(BadSkill, match="expected that of the folder"):
         check_name({"name": name}, f"{name}x")
 
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a--b", "a" * 65, "a\n", "é", "a b"])
-def test_names_that_break_the_rules(name: str) -> None:
+def test_invalid_skill_name_is_refused(name: str) -> None:
     with pytest.raises(BadSkill, match="single hyphens inside"):
         check_name({"name": name}, name)
 
 
-def test_nothing_is_left_out() -> None:
+def test_every_field_is_kept() -> None:
     found: dict[str, Any] = read_frontmatter(matter("allowed-tools: Bash(git:*) Read\nmetadata: {x: 1}\nown: [a]"))
 
     assert list(found) == ["name", "description", "allowed-tools", "metadata", "own"]

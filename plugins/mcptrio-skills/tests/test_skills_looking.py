@@ -20,7 +20,7 @@ def look(*folders: Path, before: Catalogue | None = None, **settings: Any) -> Ca
     return Look(Config(folders=folders, **settings), before or Catalogue(), lambda: None).look()
 
 
-def test_a_skill_has_all_of_its_files(shelf: Path) -> None:
+def test_skill_contains_all_its_files(shelf: Path) -> None:
     catalogue = look(shelf)
 
     assert list(catalogue.skills) == [
@@ -57,7 +57,7 @@ def test_folders_list_only_paths_to_skills(shelf: Path) -> None:
     assert folders["acme/pdf/references"] == ("acme/pdf/references/FORMS.md", "acme/pdf/references/deep")
 
 
-def test_an_allowed_folder_may_be_a_skill_itself(shelf: Path) -> None:
+def test_allowed_folder_can_be_a_skill(shelf: Path) -> None:
     assert list(look(shelf / "git-workflow").skills) == ["skill://git-workflow/SKILL.md"]
 
 
@@ -65,7 +65,7 @@ def test_skill_uri_is_percent_encoded() -> None:
     assert uri_of("a b:c@d/e:f@g?#%é") == "skill://a%20b%3Ac%40d/e:f@g%3F%23%25%C3%A9"
 
 
-def test_some_names_are_not_served(shelf: Path) -> None:
+def test_excluded_file_names_are_not_served(shelf: Path) -> None:
     skill = shelf / "git-workflow"
     for name in (".env", "x.pyc", "x~", "__pycache__/x", ".git/config"):
         (skill / name).parent.mkdir(exist_ok=True)
@@ -78,7 +78,7 @@ def test_some_names_are_not_served(shelf: Path) -> None:
     assert len(look(shelf, ignore=()).skills["skill://git-workflow/SKILL.md"].files) == 6
 
 
-def test_links_are_judged_by_where_they_lead(shelf: Path, tmp_path: Path) -> None:
+def test_links_are_allowed_by_their_resolved_target(shelf: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.md"
     secret.write_text("secret")
     (shelf / "git-workflow" / "inside.md").symlink_to(shelf / "acme/pdf/references/FORMS.md")
@@ -121,7 +121,7 @@ def test_named_pipe_does_not_block_the_scan(shelf: Path) -> None:
         ({"max_visited": 3}, "more than 3 files and folders"),
     ],
 )
-def test_bounds(shelf: Path, settings: dict[str, Any], problem: str) -> None:
+def test_skill_over_a_limit_is_refused(shelf: Path, settings: dict[str, Any], problem: str) -> None:
     catalogue = look(shelf, **settings)
 
     assert any(problem in each for each in catalogue.problems), catalogue.problems
@@ -130,12 +130,12 @@ def test_bounds(shelf: Path, settings: dict[str, Any], problem: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"max_files": 513}, {"folders": (Path("x"),)}, {"ignore": ("a/b",)}, {"ttl": -1}])
-def test_settings_have_ranges(settings: dict[str, Any]) -> None:
+def test_setting_out_of_range_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError)):
         Config(**settings)
 
 
-def test_a_skill_that_cannot_be_served_leaves_the_others(shelf: Path) -> None:
+def test_refused_skill_does_not_affect_others(shelf: Path) -> None:
     (shelf / "git-workflow" / "SKILL.md").write_text("no front matter")
     write_skill(shelf / "Bad_Name")
     write_skill(shelf / "other", name="different")
@@ -147,7 +147,7 @@ def test_a_skill_that_cannot_be_served_leaves_the_others(shelf: Path) -> None:
 
 
 def test_duplicate_path_belongs_to_the_first_folder(shelf: Path, tmp_path: Path) -> None:
-    """Also where one would be in the other: their files would be mixed."""
+    """This holds also for a path within another one: their files would be mixed."""
     second = tmp_path / "second"
     for path in ("git-workflow", "acme", "acme/pdf/more", "fresh"):
         write_skill(second / path)
@@ -179,7 +179,7 @@ def test_unchanged_file_is_not_read_again(shelf: Path) -> None:
     assert third.files["acme/pdf/SKILL.md"] == second.files["acme/pdf/SKILL.md"]
 
 
-def test_a_settled_file_is_taken_as_it_was(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settled_file_is_not_read_again(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mcptrio_skills import looking
 
     monkeypatch.setattr(looking, "_SETTLED", -1.0)

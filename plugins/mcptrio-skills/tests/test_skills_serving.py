@@ -41,7 +41,7 @@ async def uris(client: Client) -> list[str]:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_instructions_name_the_skills(shelf: Path, revision: str) -> None:
-    """For the models of hosts without the extension."""
+    """Models of hosts without the extension use them."""
     async with connected(shelf, revision=revision) as client:
         listed = await uris(client)
         assert client.instructions is not None
@@ -60,7 +60,7 @@ async def test_instructions_stay_short(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_host_lists_gets_reads_and_verifies(shelf: Path, revision: str) -> None:
+async def test_host_can_list_get_read_and_verify_a_skill(shelf: Path, revision: str) -> None:
     async with connected(shelf, revision=revision, ttl=60, public=True) as client:
         listing = await client.request("skills/list", {})
         assert (listing["ttlMs"], listing["cacheScope"], listing["resultType"]) == (60_000, "public", "complete")
@@ -96,7 +96,7 @@ async def test_the_extension_and_resources_are_advertised(shelf: Path) -> None:
     assert template.uri_template == "skill://{+path}"
 
 
-async def test_pages(shelf: Path) -> None:
+async def test_skills_are_listed_in_pages(shelf: Path) -> None:
     async with connected(shelf, page_size=1) as client:
         found: list[str] = []
         params: dict[str, Any] = {}
@@ -168,7 +168,7 @@ async def test_unserved_uri_is_refused(shelf: Path, method: str, uri: Any) -> No
     assert isinstance(raised.value, ResourceNotFound if isinstance(uri, str) else InvalidParams)
 
 
-async def test_a_change_is_seen_by_the_next_question(shelf: Path) -> None:
+async def test_change_is_visible_to_the_next_request(shelf: Path) -> None:
     async with connected(shelf, watch_interval=0) as client:
         before = await client.request("skills/get", {"uri": "skill://git-workflow/SKILL.md"})
         (shelf / "git-workflow" / "SKILL.md").write_text("---\nname: git-workflow\ndescription: New.\n---\n")
@@ -184,8 +184,8 @@ async def test_a_change_is_seen_by_the_next_question(shelf: Path) -> None:
             await client.read_resource("skill://another/SKILL.md")
 
 
-async def test_a_file_that_has_become_a_link_is_not_followed(shelf: Path, tmp_path: Path) -> None:
-    """Between the look and the read."""
+async def test_file_replaced_by_a_link_is_not_read(shelf: Path, tmp_path: Path) -> None:
+    """It is replaced between the scan and the read."""
     secret = tmp_path / "secret"
     secret.write_text("secret")
     async with connected(shelf, watch_interval=0) as client:
@@ -239,7 +239,7 @@ async def test_missing_folders_setting_is_logged(caplog: pytest.LogCaptureFixtur
     assert "[plugins.skills]" in caplog.text
 
 
-async def test_questions_at_the_same_time_share_a_look(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_requests_share_a_scan(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mcptrio_skills import shelf as module
 
     looks: list[object] = []
@@ -260,10 +260,10 @@ async def test_questions_at_the_same_time_share_a_look(shelf: Path, monkeypatch:
         await trio.testing.wait_all_tasks_blocked()
         everybody_asks.set()
 
-    assert len(looks) <= 3  # one at the start, one that runs, one for those that came meanwhile
+    assert len(looks) <= 3  # one at the start, one that runs, one for the requests that arrived meanwhile
 
 
-async def test_the_table_of_the_configuration_file_is_read(shelf: Path) -> None:
+async def test_table_of_the_configuration_file_is_read(shelf: Path) -> None:
     table = {"folders": [str(shelf)], "ignore": ["nested"], "page_size": 10}
     async with connect(
         Server(plugins=[Skills], config={"Skills": table}, settings=ServerSettings(strict=True))
@@ -275,14 +275,14 @@ async def test_the_table_of_the_configuration_file_is_read(shelf: Path) -> None:
         assert server.status.plugins[0].state == "quarantined"
 
 
-def test_the_yaml_parser_is_loaded_when_it_is_needed() -> None:
+def test_yaml_parser_is_imported_when_needed() -> None:
     code = "import sys, mcptrio_skills; print('yaml' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
 
     assert done.stdout == "False\n"
 
 
-async def test_nothing_stays_in_the_list_of_a_server_that_has_closed(shelf: Path) -> None:
+async def test_closed_server_lists_no_skills(shelf: Path) -> None:
     server = Server(plugins=[Skills(Config(folders=(shelf,)))])
     async with server.open():
         assert len(server.catalog.resources.resources) == 3

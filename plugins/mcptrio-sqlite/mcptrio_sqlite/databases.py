@@ -86,7 +86,7 @@ class Databases:
         if len(names) == 1:
             return names[0]
         if names:
-            raise ToolError(f"expected database, one of {_listed(names)}")
+            raise ToolError(f"expected database, one of {_listed(names)}, got none")
         raise ToolError(
             'no database is configured: set databases = { main = "/path/to/file.db" } in [plugins.sqlite] of '
             "mcptrio.toml"

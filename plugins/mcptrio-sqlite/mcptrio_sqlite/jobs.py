@@ -179,7 +179,7 @@ class ChangeRows:
         page = read_page(rows, opened.watch, self.bounds, drain=True)
         # The authorizer has seen every table that the statement writes; the SQL text is not inspected.
         if not policy.written and not policy.altered:
-            raise ToolError("expected a statement that writes; use {tool:read_query} for one that reads")
+            raise ToolError("expected a statement that writes, got one that reads; use {tool:read_query} for it")
         [(direct, rowid)] = opened.ask("SELECT changes(), last_insert_rowid()")
         written = Written(
             database=opened.database.name,
@@ -214,7 +214,7 @@ class CreateTable:
         opened.execute(self.query).close()
         name = opened.policy.created
         if name is None:
-            raise ToolError("expected a CREATE TABLE statement")
+            raise ToolError("expected a CREATE TABLE statement, got another one")
         rows = opened.ask("SELECT name, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", name)
         if not rows:
             raise ToolError("expected a CREATE TABLE statement that creates a table, got one that does not")

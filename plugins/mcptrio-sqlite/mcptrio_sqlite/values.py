@@ -131,4 +131,4 @@ def _value(parameter: Parameter, where: str) -> Value:
             return parameter["text"]
     except (ValueError, binascii.Error) as error:
         raise ToolError(f"{error} @ {where}") from error
-    raise ToolError(f"expected one of base64, integer, real and text in the object @ {where}")
+    raise ToolError(f"expected one of base64, integer, real and text in the object, got none @ {where}")

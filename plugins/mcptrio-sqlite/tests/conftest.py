@@ -1,4 +1,4 @@
-"""A real file with a real database in it, and a client of a server with the plugin."""
+"""A real database file, and a client of a server with the plugin."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Call = Callable[..., Awaitable[Any]]
 
 @pytest.fixture(scope="session")
 def made_shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made once, for to be copied."""
+    """Created once, and copied by tests."""
     path = tmp_path_factory.mktemp("shop") / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("PRAGMA synchronous = OFF;" + SHOP)
@@ -53,7 +53,7 @@ def shop(made_shop: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sqlite_client(shop: Path) -> Connect:
-    """Clients of servers that have the shop as ``shop``, however else they are configured."""
+    """Clients of servers with the database ``shop`` and any other settings."""
 
     @asynccontextmanager
     async def open_client(*, revision: str | None = None, **settings: Any) -> AsyncIterator[Client]:

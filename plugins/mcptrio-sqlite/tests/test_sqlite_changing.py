@@ -39,8 +39,8 @@ async def test_changed_rows_are_reported(sqlite_client: Any, call: Any, rows_in:
     assert rows_in("SELECT number FROM orders") == [(3,), (4,), (5,)]
 
 
-def test_what_is_stopped_in_its_last_step_changes_nothing(shop: Path, rows_in: Any) -> None:
-    """A statement without a loop has ended before SQLite looks whether it is to stop."""
+def test_statement_interrupted_in_its_last_step_changes_nothing(shop: Path, rows_in: Any) -> None:
+    """A statement without a loop ends before SQLite checks for an interrupt."""
     database = DatabaseFile(name="shop", path=shop, is_writable=True, is_configured=True)
     watch = Watch(lambda message: None)
 
@@ -68,7 +68,7 @@ async def test_a_dry_run_changes_nothing(sqlite_client: Any, call: Any, rows_in:
     assert rows_in("SELECT * FROM sqlite_master WHERE name = 't'") == []
 
 
-async def test_a_failure_changes_nothing(sqlite_client: Any, refusal: Any, rows_in: Any) -> None:
+async def test_failed_statement_changes_nothing(sqlite_client: Any, refusal: Any, rows_in: Any) -> None:
     async with sqlite_client(writable=("shop",)) as client:
         message = await refusal(client, "write_query", query="INSERT INTO customers(name) VALUES ('New'), ('Ada')")
         assert message == "UNIQUE constraint failed: customers.name"
@@ -78,7 +78,7 @@ async def test_a_failure_changes_nothing(sqlite_client: Any, refusal: Any, rows_
     assert rows_in("SELECT count(*) FROM customers") == [(3,)]
 
 
-async def test_returning_is_bounded_and_all_of_it_is_done(sqlite_client: Any, call: Any, rows_in: Any) -> None:
+async def test_returned_rows_are_limited_and_all_rows_changed(sqlite_client: Any, call: Any, rows_in: Any) -> None:
     query = """INSERT INTO customers(name) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
         SELECT 'n' || i FROM n RETURNING name"""
     async with sqlite_client(writable=("shop",)) as client:
@@ -88,7 +88,7 @@ async def test_returning_is_bounded_and_all_of_it_is_done(sqlite_client: Any, ca
     assert rows_in("SELECT count(*) FROM customers") == [(53,)]
 
 
-async def test_tables_are_created(sqlite_client: Any, call: Any, refusal: Any, rows_in: Any) -> None:
+async def test_create_table_creates_a_table(sqlite_client: Any, call: Any, refusal: Any, rows_in: Any) -> None:
     async with sqlite_client(writable=("shop",)) as client:
         statement = "CREATE TABLE IF NOT EXISTS t(a INTEGER PRIMARY KEY AUTOINCREMENT, b UNIQUE REFERENCES orders)"
         first = await call(client, "create_table", query=statement)
@@ -101,7 +101,7 @@ async def test_tables_are_created(sqlite_client: Any, call: Any, refusal: Any, r
     assert rows_in("SELECT count(*) FROM copied") == [(2,)]
 
 
-async def test_the_schema_is_changed_where_it_is_allowed(sqlite_client: Any, call: Any, rows_in: Any) -> None:
+async def test_schema_can_be_changed_if_allowed(sqlite_client: Any, call: Any, rows_in: Any) -> None:
     async with sqlite_client(writable=("*",), schema_changes=True) as client:
         for query in (
             "ALTER TABLE orders ADD COLUMN note TEXT",
@@ -117,7 +117,7 @@ async def test_the_schema_is_changed_where_it_is_allowed(sqlite_client: Any, cal
     assert rows_in("SELECT a FROM v WHERE v MATCH 'text'") == [("text",)]
 
 
-async def test_a_database_does_not_grow_beyond_its_bound(sqlite_client: Any, refusal: Any, shop: Path) -> None:
+async def test_database_does_not_grow_over_its_size_limit(sqlite_client: Any, refusal: Any, shop: Path) -> None:
     async with sqlite_client(writable=("shop",), max_database_bytes=200_000) as client:
         query = "INSERT INTO texts(body) VALUES (hex(randomblob(200000)))"
         assert "max_database_bytes" in await refusal(client, "write_query", query=query)
@@ -134,7 +134,7 @@ async def test_writers_wait_for_each_other(sqlite_client: Any, call: Any, rows_i
     assert rows_in("SELECT sum FROM orders WHERE number = 1") == [(30.5,)]
 
 
-async def test_the_lock_of_another_program_is_waited_for(
+async def test_write_waits_for_the_lock_of_another_program(
     sqlite_client: Any, call: Any, refusal: Any, shop: Path
 ) -> None:
     with closing(sqlite3.connect(shop, isolation_level=None)) as other:
@@ -150,14 +150,14 @@ async def test_the_lock_of_another_program_is_waited_for(
                     told.append(await call(client, "write_query", query="DELETE FROM orders"))
 
                 nursery.start_soon(change)
-                await trio.sleep(0.2)  # not hoping: it cannot be done before the other one lets go
+                await trio.sleep(0.2)  # the change cannot complete before the other program releases the lock
                 assert told == []
                 other.execute("COMMIT")
         assert told[0]["affected_rows"] == 3
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_subscribers_hear_of_a_new_schema(sqlite_client: Any, call: Any, revision: str) -> None:
+async def test_subscribers_are_notified_of_a_new_table(sqlite_client: Any, call: Any, revision: str) -> None:
     uris = ["sqlite://shop/schema", "sqlite://shop/t"]
     async with sqlite_client(writable=("shop",), revision=revision) as client:
         async with client.subscribe(uris) as changes:
@@ -166,10 +166,10 @@ async def test_subscribers_hear_of_a_new_schema(sqlite_client: Any, call: Any, r
     assert heard == set(uris)
 
 
-async def test_subscribers_hear_of_an_altered_table(sqlite_client: Any, call: Any) -> None:
+async def test_subscribers_are_notified_of_an_altered_table(sqlite_client: Any, call: Any) -> None:
     async with sqlite_client(writable=("shop",), schema_changes=True) as client:
         async with client.subscribe(["sqlite://shop/orders"]) as changes:
-            await call(client, "write_query", query="UPDATE orders SET sum = 1")  # no change of what is shown
+            await call(client, "write_query", query="UPDATE orders SET sum = 1")  # does not change the resource
             await call(client, "write_query", query="CREATE INDEX i ON orders(customer)")
             await call(client, "append_insight", insight="There is an index.")
             assert (await anext(changes)).uri == "sqlite://shop/orders"

@@ -12,7 +12,7 @@ from mcptrio.testing import Case, ServerSpec, open_served
 
 
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
-async def test_the_plugin_is_found_and_configured(shop: Path, transport: str) -> None:
+async def test_plugin_is_found_and_configured(shop: Path, transport: str) -> None:
     parts = ServerSpec(plugins=["sqlite"], config={"sqlite": {"databases": {"shop": str(shop)}, "max_rows": 2}})
     with trio.fail_after(60):
         async with open_served(parts, Case(transport=transport)) as served, served.connect() as client:

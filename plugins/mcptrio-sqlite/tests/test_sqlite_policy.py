@@ -49,7 +49,7 @@ def contents(shop: Path) -> tuple[bytes, list[str]]:
     return hashlib.sha256(shop.read_bytes()).digest(), sorted(path.name for path in shop.parent.iterdir())
 
 
-async def test_a_reader_changes_nothing(sqlite_client: Any, refusal: Any, shop: Path) -> None:
+async def test_read_tool_refuses_statements_that_write(sqlite_client: Any, refusal: Any, shop: Path) -> None:
     before = contents(shop)
     async with sqlite_client(writable=("shop",)) as client:
         for query in REFUSED_TO_READERS:
@@ -61,7 +61,7 @@ async def test_a_reader_changes_nothing(sqlite_client: Any, refusal: Any, shop: 
             assert contents(shop) == before, query
 
 
-async def test_a_writer_changes_rows_only(sqlite_client: Any, refusal: Any, shop: Path, rows_in: Any) -> None:
+async def test_write_tool_refuses_schema_changes(sqlite_client: Any, refusal: Any, shop: Path, rows_in: Any) -> None:
     queries = (
         "DROP TABLE orders",
         "ALTER TABLE orders ADD COLUMN x",
@@ -85,7 +85,7 @@ async def test_a_writer_changes_rows_only(sqlite_client: Any, refusal: Any, shop
             assert [path.name for path in shop.parent.iterdir()] == [shop.name], query
 
 
-async def test_create_table_creates_tables_only(sqlite_client: Any, refusal: Any, rows_in: Any) -> None:
+async def test_create_table_refuses_other_statements(sqlite_client: Any, refusal: Any, rows_in: Any) -> None:
     queries = (
         "INSERT INTO orders VALUES (9, 1, 1)",
         "CREATE INDEX i ON orders(sum)",
@@ -104,7 +104,7 @@ async def test_create_table_creates_tables_only(sqlite_client: Any, refusal: Any
             assert rows_in("SELECT count(*) FROM orders") == [(3,)], query
 
 
-async def test_only_writable_databases_are_written(
+async def test_write_to_a_read_only_database_is_refused(
     sqlite_client: Any, call: Any, refusal: Any, shop: Path, tmp_path: Path
 ) -> None:
     databases = {"shop": shop, "new": tmp_path / "new.db"}
@@ -119,7 +119,7 @@ async def test_only_writable_databases_are_written(
 
 
 @pytest.mark.parametrize("deny", ["texts", "texts.body"])
-async def test_what_a_virtual_table_keeps_is_denied_with_it(
+async def test_shadow_tables_of_a_denied_virtual_table_are_denied(
     sqlite_client: Any, call: Any, refusal: Any, deny: str
 ) -> None:
     async with sqlite_client(deny=(deny,)) as client:
@@ -168,7 +168,7 @@ async def test_denied_tables_and_columns_are_neither_read_nor_written(
         "CREATE INDEX leak ON customers(CASE WHEN password LIKE 'x%' THEN abs(-9223372036854775808) END)",
     ],
 )
-async def test_a_denied_column_does_not_get_another_name(sqlite_client: Any, refusal: Any, query: str) -> None:
+async def test_denied_column_is_not_exposed_by_schema_changes(sqlite_client: Any, refusal: Any, query: str) -> None:
     async with sqlite_client(writable=("shop",), schema_changes=True, deny=("customers.password",)) as client:
         assert "not allowed" in await refusal(client, "write_query", query=query)
         assert "not allowed" in await refusal(client, "read_query", query="SELECT password FROM customers")

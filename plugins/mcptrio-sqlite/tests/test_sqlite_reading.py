@@ -28,7 +28,7 @@ HINTS = {
 
 
 @pytest.mark.parametrize("writable", [(), ("shop",)])
-async def test_tools_are_offered_as_the_configuration_has_it(sqlite_client: Any, writable: tuple[str, ...]) -> None:
+async def test_listed_tools_depend_on_the_configuration(sqlite_client: Any, writable: tuple[str, ...]) -> None:
     async with sqlite_client(writable=writable) as client:
         tools = {tool.name: tool async for tool in client.tools()}
         prompts = {prompt.name async for prompt in client.prompts()}
@@ -48,7 +48,7 @@ async def test_tools_are_offered_as_the_configuration_has_it(sqlite_client: Any,
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
-async def test_rows_come_as_arrays_and_as_compact_text(sqlite_client: Any, revision: str) -> None:
+async def test_rows_are_returned_as_arrays_and_compact_text(sqlite_client: Any, revision: str) -> None:
     async with sqlite_client(revision=revision) as client:
         result = await client.call_tool(
             "read_query",
@@ -69,12 +69,12 @@ async def test_rows_come_as_arrays_and_as_compact_text(sqlite_client: Any, revis
     assert "\n" not in block.text
 
 
-async def test_no_value_is_lost(sqlite_client: Any, call: Any) -> None:
+async def test_every_value_is_returned_without_loss(sqlite_client: Any, call: Any) -> None:
     query = """SELECT 9007199254740991, 9007199254740992, -9223372036854775808, 9e999, -9e999, x'00ff',
         CAST(x'ff' AS TEXT), NULL, 1.5, 0.1, 'a' || char(0) || 'é', '', 2.0"""
     async with sqlite_client() as client:
         [row] = (await call(client, "read_query", query=query))["items"]
-        # and each of them is a parameter that means the same value
+        # and each of them, as a parameter, equals the same value
         back = await call(
             client,
             "read_query",
@@ -100,7 +100,7 @@ async def test_no_value_is_lost(sqlite_client: Any, call: Any) -> None:
     assert back["items"] == [[*row[:6], "integer", "integer", "blob"]]
 
 
-async def test_pages_fit_together(sqlite_client: Any, call: Any, refusal: Any) -> None:
+async def test_pages_contain_every_row_once(sqlite_client: Any, call: Any, refusal: Any) -> None:
     query = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n"
     async with sqlite_client(max_rows=40) as client:
         seen: list[int] = []
@@ -126,7 +126,7 @@ async def test_pages_fit_together(sqlite_client: Any, call: Any, refusal: Any) -
         )
 
 
-async def test_an_answer_is_bounded_in_bytes(sqlite_client: Any, call: Any) -> None:
+async def test_result_size_is_limited_in_bytes(sqlite_client: Any, call: Any) -> None:
     async with sqlite_client(max_result_bytes=1000, max_cell_bytes=100) as client:
         long = await call(
             client, "read_query", query="SELECT hex(zeroblob(5000)), zeroblob(5000), 'é' || hex(zeroblob(60))"
@@ -147,7 +147,7 @@ async def test_an_answer_is_bounded_in_bytes(sqlite_client: Any, call: Any) -> N
         assert many["truncated"]
 
 
-async def test_a_row_of_very_many_columns_is_bounded(sqlite_client: Any, call: Any) -> None:
+async def test_row_of_very_many_columns_is_truncated(sqlite_client: Any, call: Any) -> None:
     query = "SELECT " + ", ".join(["zeroblob(100000)"] * 500)
     async with sqlite_client(max_result_bytes=1000) as client:
         page = await call(client, "read_query", query=query)
@@ -157,7 +157,7 @@ async def test_a_row_of_very_many_columns_is_bounded(sqlite_client: Any, call: A
     assert any("same name" in note for note in page["notes"])
 
 
-async def test_a_value_may_not_be_larger_than_configured(sqlite_client: Any, refusal: Any) -> None:
+async def test_value_over_the_size_limit_is_refused(sqlite_client: Any, refusal: Any) -> None:
     async with sqlite_client(max_value_bytes=1000, max_query_bytes=200) as client:
         assert "max_value_bytes" in await refusal(client, "read_query", query="SELECT randomblob(1001)")
         assert "max_query_bytes" in await refusal(client, "read_query", query="SELECT 1" + " " * 200)
@@ -182,7 +182,7 @@ ERRORS = [
 ]
 
 
-async def test_an_error_says_where_it_lies(sqlite_client: Any, refusal: Any) -> None:
+async def test_error_contains_its_position(sqlite_client: Any, refusal: Any) -> None:
     async with sqlite_client() as client:
         for query, message in ERRORS:
             assert message in await refusal(client, "read_query", query=query), query
@@ -192,14 +192,14 @@ async def test_invalid_parameters_are_reported(sqlite_client: Any, refusal: Any)
     async with sqlite_client() as client:
         for params, message in (
             ([{"base64": "?"}], "params[0]"),
-            ({"a": {}}, "expected one of base64, integer, real and text in the object @ params.a"),
+            ({"a": {}}, "expected one of base64, integer, real and text in the object, got none @ params.a"),
             ([{"integer": "9" * 30}], "too large"),
             ([{"integer": "x"}], "params[0]"),
         ):
             assert message in await refusal(client, "read_query", query="SELECT ?", params=params)
 
 
-async def test_the_schema_can_be_looked_at(sqlite_client: Any, call: Any, refusal: Any) -> None:
+async def test_schema_tools_describe_tables(sqlite_client: Any, call: Any, refusal: Any) -> None:
     async with sqlite_client() as client:
         tables = await call(client, "list_tables", limit=3)
         assert [(each["name"], each["type"]) for each in tables["items"]] == [
@@ -234,11 +234,11 @@ async def test_the_schema_can_be_looked_at(sqlite_client: Any, call: Any, refusa
         assert customers["items"][2]["default"] == "'x'"
 
         assert "did you mean orders?" in await refusal(client, "describe_table", table_name="order")
-        # The name was never put into SQL.
+        # The name was not inserted into SQL.
         assert "no such table" in await refusal(client, "describe_table", table_name="x'); DROP TABLE orders; --")
 
 
-async def test_virtual_tables_are_read(sqlite_client: Any, call: Any) -> None:
+async def test_virtual_tables_can_be_read(sqlite_client: Any, call: Any) -> None:
     async with sqlite_client() as client:
         for query, expected in (
             ("SELECT id FROM places WHERE west < 5", [[1]]),
@@ -253,7 +253,9 @@ async def test_virtual_tables_are_read(sqlite_client: Any, call: Any) -> None:
         assert (await call(client, "describe_table", table_name="places"))["type"] == "virtual"
 
 
-async def test_a_plan_is_shown_without_running_it(sqlite_client: Any, call: Any, refusal: Any, rows_in: Any) -> None:
+async def test_query_plan_is_shown_without_running_the_query(
+    sqlite_client: Any, call: Any, refusal: Any, rows_in: Any
+) -> None:
     async with sqlite_client(writable=("shop",)) as client:
         plan = await call(client, "explain_query", query="SELECT * FROM customers WHERE name = ? AND id > ?")
         assert "USING INDEX" in plan["plan"]
@@ -296,7 +298,7 @@ lines' AS g UNION ALL SELECT 2, ' z', NULL, 'q', x'', 9e999, 'w' ORDER BY a"""
         assert result.structured_content["bytes"] <= 1000
 
 
-async def test_databases_come_from_the_folder_too(
+async def test_databases_of_the_configured_folder_are_listed(
     sqlite_client: Any, call: Any, refusal: Any, shop: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "folder"

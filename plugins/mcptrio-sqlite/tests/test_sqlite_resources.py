@@ -19,7 +19,7 @@ from mcptrio.testing import Case, ServerSpec, open_served
 from mcptrio.types import TextResourceContents
 
 
-async def test_schemas_are_resources(sqlite_client: Any) -> None:
+async def test_schemas_are_readable_as_resources(sqlite_client: Any) -> None:
     async with sqlite_client() as client:
         listed = {each.uri async for each in client.resources()}
         templates = {each.uri_template async for each in client.resource_templates()}
@@ -38,7 +38,7 @@ async def test_schemas_are_resources(sqlite_client: Any) -> None:
     assert '"name": "customer"' in table.text
 
 
-async def test_a_long_schema_is_cut(tmp_path: Path, sqlite_client: Any) -> None:
+async def test_long_schema_is_truncated(tmp_path: Path, sqlite_client: Any) -> None:
     with closing(sqlite3.connect(tmp_path / "long.db")) as connection:
         connection.executescript("".join(f"CREATE TABLE number_{number}(a, b, c, d, e, f);" for number in range(40)))
     async with sqlite_client(databases={"long": tmp_path / "long.db"}, max_export_bytes=1000) as client:
@@ -70,7 +70,7 @@ async def test_prompts_name_the_tools(sqlite_client: Any) -> None:
     assert {"describe_table", "read_query", "explain_query", "append_insight"} <= {n for n in names if n in text}
 
 
-async def test_insights_make_a_memo(sqlite_client: Any, call: Any) -> None:
+async def test_insights_are_collected_in_a_memo(sqlite_client: Any, call: Any) -> None:
     async with sqlite_client(max_insights=2) as client:
         async with client.subscribe(["memo://insights"]) as changes:
             first = await call(client, "append_insight", insight="Ada pays\nmost.")
@@ -86,7 +86,7 @@ async def test_insights_make_a_memo(sqlite_client: Any, call: Any) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_each_conversation_has_its_own_memo(shop: Path, call: Any, revision: str) -> None:
+async def test_each_session_has_its_own_memo(shop: Path, call: Any, revision: str) -> None:
     parts = ServerSpec(plugins=objects(Config(databases={"shop": shop})))
     async with open_served(parts, Case(revision=revision)) as served:
         async with served.connect() as one, served.connect() as other:
@@ -95,7 +95,7 @@ async def test_each_conversation_has_its_own_memo(shop: Path, call: Any, revisio
             assert "None yet" in memo.text
 
 
-async def test_a_principal_has_one_memo(shop: Path, call: Any) -> None:
+async def test_sessions_of_a_principal_share_a_memo(shop: Path, call: Any) -> None:
     server = Server(plugins=objects(Config(databases={"shop": shop})))
     with trio.fail_after(60):
         async with server.open() as running, trio.open_nursery() as nursery, AsyncExitStack() as stack:
@@ -123,6 +123,6 @@ async def test_a_principal_has_one_memo(shop: Path, call: Any) -> None:
         ({"max_cell_bytes": 2**40}, "max_cell_bytes"),
     ],
 )
-def test_settings_that_do_not_fit(settings: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Config(**settings)

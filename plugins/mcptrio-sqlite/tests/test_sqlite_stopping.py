@@ -1,4 +1,4 @@
-"""Cancellation, deadlines, progress and limits, with queries that would never end or take all there is."""
+"""Cancellation, deadlines, progress and limits, with queries that would never end or use all resources."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ENDLESS_ROWS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) 
 ENDLESS_WRITE = f"INSERT INTO texts(body) {ENDLESS_ROWS}"
 
 ONE_STEP = "instr(replace(hex(zeroblob(3800000)), '00', 'ab'), replace(hex(zeroblob(1800000)), '00', 'ab') || 'b')"
-"""One call of a function that takes two minutes, in which SQLite does not look whether it is to stop."""
+"""One call of a function that takes two minutes, during which SQLite does not check for interrupts."""
 ROOM = 8 * 2**20
-"""Bytes of the largest value, for that."""
+"""Bytes of the largest value, as this function needs it."""
 
 
 def children(of: int | None = None) -> dict[int, str]:
-    """The processes that run queries for this one (or another), and their states."""
+    """Return the processes that run queries for this process (or another), and their states."""
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -40,17 +40,17 @@ def children(of: int | None = None) -> dict[int, str]:
 
 
 def is_at_work() -> bool:
-    """Whether a process runs a query, which keeps a processor busy."""
+    """Return whether a process runs a query, which keeps a processor busy."""
     return "R" in children().values()
 
 
 def peak_of(process: int) -> int:
-    """The most memory that it has had, in bytes."""
+    """Return its peak memory in bytes."""
     return 1024 * int(Path(f"/proc/{process}/status").read_text().partition("VmHWM:")[2].split()[0])
 
 
 def is_gone(process: int) -> bool:
-    """Whether an orphan has ended; the tests adopt those, so that none is overlooked."""
+    """Return whether an orphan has ended; the tests adopt orphans, so that none is overlooked."""
     with suppress(ChildProcessError):
         os.waitpid(process, os.WNOHANG)
     return not Path(f"/proc/{process}").exists()
@@ -58,7 +58,7 @@ def is_gone(process: int) -> bool:
 
 @pytest.fixture
 def timed(mock_clock: trio.testing.MockClock) -> trio.testing.MockClock:
-    """A clock that goes as usual, and that a test sets on to where the time of a query is up."""
+    """A real-time clock that a test can advance to the timeout of a query."""
     mock_clock.rate = 1.0
     return mock_clock
 
@@ -74,9 +74,9 @@ async def until(condition: Any) -> None:
 async def test_a_cancelled_query_stops(
     sqlite_client: Any, rows_in: Any, monkeypatch: pytest.MonkeyPatch, revision: str, tool: str, query: str
 ) -> None:
-    monkeypatch.setattr("mcptrio_sqlite.lane.REACTION", 30.0)  # a busy machine may let it wait for its turn
+    monkeypatch.setattr("mcptrio_sqlite.lane.REACTION", 30.0)  # on a busy machine it may wait for a processor
     async with sqlite_client(writable=("shop",), revision=revision) as client:
-        await client.call_tool("read_query", {"query": "SELECT 1"})  # starting a process is work as well
+        await client.call_tool("read_query", {"query": "SELECT 1"})  # starting a process takes time as well
         before = set(children())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.call_tool, tool, {"query": query})
@@ -97,7 +97,7 @@ async def test_a_cancelled_query_stops(
         ("create_table", f"CREATE TABLE t AS {ENDLESS_ROWS}"),
     ],
 )
-async def test_the_time_of_a_query_is_bounded(
+async def test_query_is_interrupted_at_its_timeout(
     sqlite_client: Any, refusal: Any, rows_in: Any, tool: str, query: str
 ) -> None:
     async with sqlite_client(writable=("shop",), query_timeout=0.3) as client:
@@ -110,7 +110,7 @@ async def test_the_time_of_a_query_is_bounded(
     assert rows_in("SELECT * FROM sqlite_master WHERE name = 't'") == []
 
 
-async def test_skipping_rows_is_interrupted_too(sqlite_client: Any, call: Any, refusal: Any) -> None:
+async def test_skipping_rows_is_interrupted(sqlite_client: Any, call: Any, refusal: Any) -> None:
     async with sqlite_client() as client:
         page = await call(client, "read_query", query=ENDLESS_ROWS)
     async with sqlite_client(query_timeout=0.3) as client:
@@ -135,9 +135,9 @@ async def test_a_long_query_reports_progress(sqlite_client: Any) -> None:
     assert all("of at most 30 seconds" in message for message in heard)
 
 
-async def test_no_more_processes_than_configured(sqlite_client: Any) -> None:
+async def test_number_of_query_processes_is_limited(sqlite_client: Any) -> None:
     async with sqlite_client(max_threads=2, query_timeout=0.2) as client:
-        assert not children()  # none before it is needed
+        assert not children()  # none is started before it is needed
         async with trio.open_nursery() as nursery:
             for _ in range(6):
                 nursery.start_soon(client.call_tool, "read_query", {"query": ENDLESS})
@@ -149,15 +149,15 @@ async def test_no_more_processes_than_configured(sqlite_client: Any) -> None:
 
 
 @pytest.mark.parametrize("ends", ["deadline", "cancel"])
-async def test_one_function_that_takes_very_long_is_ended(
+async def test_process_is_killed_in_a_function_that_cannot_be_interrupted(
     sqlite_client: Any, refusal: Any, call: Any, timed: trio.testing.MockClock, ends: str
 ) -> None:
-    """All lanes at once; later calls do not wait for them."""
+    """All processes run it; later calls do not wait for them."""
     async with sqlite_client(max_threads=2, query_timeout=30, max_value_bytes=ROOM) as client:
         await call(client, "read_query", query="SELECT 1")
         [idle] = children()
         at_work = peak_of(idle) + ROOM
-        with trio.fail_after(90):  # less than one of them takes
+        with trio.fail_after(90):  # less than one function call takes
             async with trio.open_nursery() as nursery:
                 for _ in range(2):
                     if ends == "deadline":
@@ -175,7 +175,7 @@ async def test_one_function_that_takes_very_long_is_ended(
 async def test_a_killed_writer_changes_nothing_and_readers_continue(
     sqlite_client: Any, refusal: Any, call: Any, rows_in: Any, shop: Path, timed: trio.testing.MockClock
 ) -> None:
-    """The rows before have overflown the cache, so the file holds half of them and a journal that is hot."""
+    """The earlier rows have overflown the cache, so the file contains half of them and a hot journal."""
     rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8000) "
     query = f"INSERT INTO customers(name) {rows} SELECT iif(i < 8000, hex(zeroblob(500)) || i, {ONE_STEP}) FROM n"
     settings = {"writable": ("shop",), "query_timeout": 30, "max_value_bytes": ROOM}
@@ -199,7 +199,7 @@ async def test_a_killed_writer_changes_nothing_and_readers_continue(
     assert [path.name for path in shop.parent.iterdir()] == [shop.name]
 
 
-async def test_the_memory_of_a_query_is_bounded(sqlite_client: Any, refusal: Any, call: Any) -> None:
+async def test_memory_of_a_query_is_limited(sqlite_client: Any, refusal: Any, call: Any) -> None:
     columns = ", ".join(["randomblob(4000000)"] * 200)
     async with sqlite_client(max_memory_bytes=64 * 2**20, max_threads=1) as client:
         message = await refusal(client, "read_query", query=f"SELECT {columns}")
@@ -209,7 +209,7 @@ async def test_the_memory_of_a_query_is_bounded(sqlite_client: Any, refusal: Any
         assert all(peak_of(child) < 100 * 2**20 for child in children())
 
 
-async def test_temporary_files_are_bounded(sqlite_client: Any, refusal: Any, call: Any) -> None:
+async def test_temporary_files_of_a_query_are_limited(sqlite_client: Any, refusal: Any, call: Any) -> None:
     rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
     query = f"{rows} SELECT substr(r, 1, 1) FROM (SELECT randomblob(1000) AS r FROM n ORDER BY r) LIMIT 1"
     async with sqlite_client(max_temp_bytes=4 * 2**20) as client:
@@ -219,7 +219,7 @@ async def test_temporary_files_are_bounded(sqlite_client: Any, refusal: Any, cal
         assert len((await call(client, "read_query", query=query))["items"]) == 1
 
 
-async def test_a_child_that_is_killed_costs_one_call(sqlite_client: Any, refusal: Any, call: Any) -> None:
+async def test_killed_query_process_fails_one_call_only(sqlite_client: Any, refusal: Any, call: Any) -> None:
     async with sqlite_client() as client:
         await call(client, "read_query", query="SELECT 1")
         [child] = children()
@@ -229,7 +229,7 @@ async def test_a_child_that_is_killed_costs_one_call(sqlite_client: Any, refusal
             async def ask() -> None:
                 said.append(await refusal(client, "read_query", query=ENDLESS))
 
-            # It may still be busy with the end of the query before; once it has slept, it works on ours.
+            # It may still end the previous query; once it has slept, it runs ours.
             await until(lambda: children()[child] == "S")
             nursery.start_soon(ask)
             await until(is_at_work)
@@ -238,13 +238,13 @@ async def test_a_child_that_is_killed_costs_one_call(sqlite_client: Any, refusal
         assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
         [another] = children()
         os.kill(another, signal.SIGKILL)  # while it is idle
-        # Its command line is empty a moment before it can be waited for.
+        # Its command line is empty shortly before it can be waited for.
         await until(lambda: os.waitid(os.P_PID, another, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None)
         assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-async def test_no_child_outlives_a_server_that_is_killed(shop: Path) -> None:
+async def test_query_processes_end_when_the_server_is_killed(shop: Path) -> None:
     code = f"""
 import sys, trio
 from pathlib import Path

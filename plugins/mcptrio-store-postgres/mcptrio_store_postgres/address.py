@@ -45,7 +45,7 @@ class Address:
     parameters: Mapping[str, Any]
     password_file: Path | None
 
-    def connection_parameters(self, *, statement_timeout: float) -> dict[str, Any]:
+    def connection_parameters(self) -> dict[str, Any]:
         """Return the parameters of a connection. Reads the file with the password, which may have changed.
 
         Raises:
@@ -59,8 +59,16 @@ class Address:
                 raise StoreFailed(
                     f"{self.label}: cannot read the password file {self.password_file}: {error}"
                 ) from error
+        return found
+
+    def session_statements(self, *, statement_timeout: float) -> bytes:
+        """Return the statements to begin each connection with.
+
+        They are not ``options`` of the connection, which PgBouncer refuses.
+        """
         milliseconds = math.ceil(statement_timeout * 1000)
-        options = {
+        settings = {
+            # The prefix is a checked identifier.
             "search_path": self.schema,
             "statement_timeout": milliseconds,
             # A replica that stops in a transaction must not hold locks for long.
@@ -72,9 +80,7 @@ class Address:
             "tcp_keepalives_interval": 5,
             "tcp_keepalives_count": 3,
         }
-        text = " ".join(f"-c {name}={value}" for name, value in options.items())
-        found["options"] = f"{found['options']} {text}" if found.get("options") else text
-        return found
+        return "; ".join(f"SET {name} = {value}" for name, value in settings.items()).encode()
 
 
 def read_address(url: str, settings: StoreSettings) -> Address:
@@ -141,11 +147,19 @@ def _security(parameters: Mapping[str, Any], hosts: list[str], settings: StoreSe
         expected = f"sslmode {' or '.join(_SECURE_MODES)} for a host that is not local, or the setting insecure"
         raise ConfigError(f"store: expected {expected}, got sslmode {mode}")
     if settings.ca_file is not None:
+        _check_authorities(settings.ca_file)
         found["sslrootcert"] = str(settings.ca_file)
     elif found["sslmode"].startswith("verify-") and "sslrootcert" not in parameters:
         own = ssl.get_default_verify_paths().cafile
         found["sslrootcert"] = next((path for path in (own, *_AUTHORITIES) if path and Path(path).exists()), "system")
     return found
+
+
+def _check_authorities(path: Path) -> None:
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError as error:
+        raise ConfigError(f"stores.ca_file: cannot read {path}: {error}") from error
 
 
 def _is_path(host: str) -> bool:

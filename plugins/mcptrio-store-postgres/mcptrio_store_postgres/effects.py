@@ -16,7 +16,7 @@ from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
 __all__ = ["RESULT_SECONDS", "PostgresEffectStore"]
 
 RESULT_SECONDS: Final = 3600
-"""Seconds for which a result is kept, and the loss of one."""
+"""Seconds for which a result is usually kept, and the loss of one."""
 # Claims whose outcome is unknown.
 _MAX_DOUBTFUL: Final = 10_000
 
@@ -33,8 +33,8 @@ FROM effects AS e WHERE e.id = ANY(%s)
 """
 _FINISH: Final = """
 INSERT INTO effects AS e (id, holder, token, result, expires)
-SELECT id, %s, 0, result, now() + %s * interval '1 s'
-FROM unnest(%s::text[], %s::bytea[]) WITH ORDINALITY AS w (id, result, nth) ORDER BY nth
+SELECT id, %s, 0, result, now() + least(keep, 1e9) * interval '1 s'
+FROM unnest(%s::text[], %s::bytea[], %s::float8[]) WITH ORDINALITY AS w (id, result, keep, nth) ORDER BY nth
 ON CONFLICT (id) DO UPDATE SET result = excluded.result, expires = excluded.expires
     WHERE e.result IS NULL AND e.holder = excluded.holder
 """
@@ -71,9 +71,9 @@ class PostgresEffectStore:
                 self._database.post(DatabaseWork(self._release, (wanted.id, wanted.token)))
         return found
 
-    async def finish(self, call: str, key: str, result: bytes) -> None:
+    async def finish(self, call: str, key: str, result: bytes, keep: float = float(RESULT_SECONDS)) -> None:
         id = key_of(call, key)
-        await self._database.write(DatabaseWork(self._finish, (id, result), id), len(result))
+        await self._database.write(DatabaseWork(self._finish, (id, result, float(keep)), id), len(result))
 
     async def release(self, call: str, key: str) -> None:
         await self._database.write(DatabaseWork(self._release, (key_of(call, key), None)))
@@ -99,11 +99,9 @@ class PostgresEffectStore:
         rows: dict[Any, tuple[Any, ...]] = {row[0]: row[1:] for row in cursor.fetchall()}
         return [_state(item, *rows[item.id]) for item in items]
 
-    def _finish(self, batch: WorkBatch, items: Sequence[tuple[str, bytes]]) -> Results:
-        wanted = sorted(items)
-        batch.connection.execute(
-            _FINISH, (self._replica, RESULT_SECONDS, [id for id, _ in wanted], [result for _, result in wanted])
-        )
+    def _finish(self, batch: WorkBatch, items: Sequence[tuple[str, bytes, float]]) -> Results:
+        ids, results, keeps = zip(*sorted(items), strict=True)
+        batch.connection.execute(_FINISH, (self._replica, [*ids], [*results], [*keeps]))
         yield
         return [None] * len(items)
 

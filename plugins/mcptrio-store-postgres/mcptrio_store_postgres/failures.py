@@ -21,6 +21,8 @@ _IDLE_TIMEOUT: Final = "25P03"
 _DEADLOCK: Final = ("40P01", "40001")
 # A statement that took too long, or a lock that was not available: each further attempt would take as long again.
 _SLOW: Final = ("57014", "55P03")
+# How libpq says that it does not know the authority; it has no SQLSTATE.
+_UNTRUSTED: Final = "certificate verify failed"
 
 
 class EngineFull(StoreFailed):
@@ -43,6 +45,8 @@ def store_failed(address: Address, error: BaseException) -> StoreFailed:
 def failed_to_connect(address: Address, error: BaseException) -> StoreFailed:
     """Return the error of an attempt to connect, without its cause."""
     failed = error if isinstance(error, StoreFailed) else store_failed(address, error)
+    if _UNTRUSTED in str(failed):
+        failed = StoreFailed(f"{failed}; set stores.ca_file to the authority that has signed the engine's certificate")
     failed.__cause__ = None
     return failed.with_traceback(None)
 

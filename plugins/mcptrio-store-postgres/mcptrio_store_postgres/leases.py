@@ -47,6 +47,7 @@ class Leases:
         replica: The id of this process.
         seconds: The time of a lease.
         repair: Repeats failed settlements and releases; called after each renewal.
+        release: Queues the tasks of replicas that have ended; called after each renewal.
         on_ended: Called when another replica has ended without closing.
     """
 
@@ -58,6 +59,7 @@ class Leases:
         replica: str,
         seconds: float,
         repair: Callable[[], Awaitable[None]],
+        release: Callable[[], Awaitable[None]],
         on_ended: Callable[[], None],
     ) -> None:
         self._database = database
@@ -65,6 +67,7 @@ class Leases:
         self._replica = replica
         self._seconds = seconds
         self._repair = repair
+        self._release = release
         self._on_ended = on_ended
         # The lease of each other replica as it was last read, and since when it is the same.
         self._seen: dict[str, tuple[Any, float]] = {}
@@ -72,6 +75,7 @@ class Leases:
         # When this replica renewed last, as the writer's thread knows it.
         self._renewed = 0.0
         self.replicas = 1
+        """Replicas that have not ended. An expired lease is no end: after a failure of the engine all have expired."""
 
     def renew(self, batch: WorkBatch) -> None:
         """Renew the lease in a transaction that needs it. Called by the writer's thread."""
@@ -86,7 +90,7 @@ class Leases:
         Raises:
             StoreFailed: The engine failed.
         """
-        self._count(await self._database.write(DatabaseWork(self._renew, None)))
+        self.replicas = len(await self._database.write(DatabaseWork(self._renew, None)))
 
     async def run(self) -> None:
         """Renew the lease, and complete the streams of replicas that have ended, until cancelled."""
@@ -97,6 +101,7 @@ class Leases:
                 await self._repair()
                 for replica in ended:
                     await self.settle(replica)
+                await self._release()
             except StoreFailed as error:
                 # After an interruption each replica has the time of a lease again.
                 self._seen.clear()
@@ -128,7 +133,6 @@ class Leases:
             # This process stood still, so it does not know for how long the others did.
             self._seen.clear()
         self._ticked = now
-        self._count(rows)
         ended = []
         seen: dict[str, tuple[Any, float]] = {}
         for replica, expires, is_over in rows:
@@ -139,10 +143,8 @@ class Leases:
             if is_over and now - seen[replica][1] > self._seconds:
                 ended.append(replica)
         self._seen = seen
+        self.replicas = len(rows) - len(ended)
         return ended
-
-    def _count(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.replicas = max(1, sum(1 for replica, _, is_over in rows if not is_over or replica == self._replica))
 
     # In a thread
 

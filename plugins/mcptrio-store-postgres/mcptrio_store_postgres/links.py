@@ -126,13 +126,13 @@ class PostgresLink:
         return failed_to_connect(self.address, done.error)
 
     def _open(self) -> Connection:
-        parameters = self.address.connection_parameters(statement_timeout=self._timeout)
-        connection = psycopg.connect(**parameters, autocommit=True)
+        connection = psycopg.connect(**self.address.connection_parameters(), autocommit=True)
         self._connection = connection
         with self._lock:
             self._socket = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
         self._deadline = time.monotonic() + self._timeout
         try:
+            connection.execute(self.address.session_statements(statement_timeout=self._timeout))
             with suppress(psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject):
                 # Ends a statement whose client has gone; not on every operating system.
                 connection.execute("SET client_connection_check_interval = '1s'")

@@ -16,10 +16,10 @@ from attrs import define, field
 
 from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.errors import StoreFailed
-from mcptrio.stores import StoreSettings
+from mcptrio.stores import CommonTaskStore, StoreSettings
 from mcptrio_store_postgres.address import Address, read_address
 from mcptrio_store_postgres.bus import ForeignWakes, PostgresBus
-from mcptrio_store_postgres.database import PostgresDatabase
+from mcptrio_store_postgres.database import PostgresDatabase, no_statement
 from mcptrio_store_postgres.effects import PostgresEffectStore
 from mcptrio_store_postgres.event_writes import EventWrites
 from mcptrio_store_postgres.events import PostgresEventStore
@@ -30,9 +30,11 @@ from mcptrio_store_postgres.limits import PostgresQuotaStore, PostgresReplayStor
 from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
 from mcptrio_store_postgres.sessions import PostgresSessionStore
 from mcptrio_store_postgres.sweeping import Sweeper
-from mcptrio_store_postgres.versions import check_version
+from mcptrio_store_postgres.tasks import PostgresTasks
+from mcptrio_store_postgres.versions import STORE_TABLES, Tables, check_version
+from mcptrio_store_postgres.works import DatabaseWork
 
-__all__ = ["open_postgres_stores"]
+__all__ = ["open_postgres_stores", "wait_for_engine"]
 
 # Seconds between two attempts at the start.
 _START_INTERVAL: Final = 0.5
@@ -57,7 +59,7 @@ async def open_postgres_stores(url: str, settings: StoreSettings, *, bus: Bus | 
     """
     address = read_address(url, settings)
     give_up = trio.current_time() + settings.start_timeout
-    await _wait_for_engine(address, settings, give_up)
+    await wait_for_engine(address, settings, give_up)
     replica = _Replica.make(address, settings, bus)
     try:
         async with trio.open_nursery() as nursery:
@@ -95,6 +97,8 @@ class _Replica:
     bus: PostgresBus | None
     sweeper: Sweeper
     id: str
+    task_steps: PostgresTasks
+    tasks: CommonTaskStore
     leases: Leases = field(init=False)
 
     @classmethod
@@ -104,6 +108,8 @@ class _Replica:
         keys = SessionKeys()
         writes = EventWrites(settings, id)
         events = PostgresEventStore(database, writes, keys)
+        own_bus = PostgresBus(database, replica=id, timeout=settings.timeout) if bus is None else None
+        task_steps = PostgresTasks(database, settings, replica=id)
         made = cls(
             database=database,
             keys=keys,
@@ -111,13 +117,21 @@ class _Replica:
             events=events,
             effects=PostgresEffectStore(database, replica=id),
             writes=writes,
-            bus=PostgresBus(database, replica=id, timeout=settings.timeout) if bus is None else None,
+            bus=own_bus,
             sweeper=Sweeper(database, writes, replica=id),
             id=id,
+            task_steps=task_steps,
+            tasks=CommonTaskStore(task_steps, settings, bus or own_bus),
         )
         on_ended = made.bus.report_lost if made.bus is not None else _nothing
         made.leases = Leases(
-            database, writes, replica=id, seconds=settings.lease, repair=made.repair, on_ended=on_ended
+            database,
+            writes,
+            replica=id,
+            seconds=settings.lease,
+            repair=made.repair,
+            release=made.release_tasks,
+            on_ended=on_ended,
         )
         wakes = made.bus if bus is None else ForeignWakes(bus, keys)
         assert wakes is not None
@@ -132,6 +146,7 @@ class _Replica:
             effects=self.effects,
             replays=PostgresReplayStore(self.database),
             quotas=PostgresQuotaStore(self.database),
+            tasks=self.tasks,
             is_shared=True,
             status=self.status,
         )
@@ -155,13 +170,25 @@ class _Replica:
         self.writes.replicas = self.sessions.replicas = self.leases.replicas
         await self.events.settle_owed()
         await self.effects.release_doubtful()
+        await self.tasks.take_back_doubtful()
+
+    async def release_tasks(self) -> None:
+        """Queue the tasks of replicas without a lease.
+
+        Raises:
+            StoreFailed: The engine failed.
+        """
+        self.tasks.announce_released(await self.task_steps.release_ended())
 
     async def leave(self) -> None:
-        """Complete the streams of this process and give its lease back."""
+        """Complete the streams of this process, queue its tasks, and give its lease back."""
         try:
             await self.leases.settle(self.id, is_over=False)
+            await self.release_tasks()
+            # Sends the announcements: none of the works that are still waiting is done.
+            await self.database.write(DatabaseWork(no_statement, None))
         except StoreFailed as error:
-            _log.warning("closing: %s; another replica completes the streams", error)
+            _log.warning("closing: %s; another replica completes the streams and queues the tasks", error)
 
 
 async def _register(leases: Leases, give_up: float) -> None:
@@ -183,11 +210,16 @@ async def _register(leases: Leases, give_up: float) -> None:
         await trio.sleep(_START_INTERVAL)
 
 
-async def _wait_for_engine(address: Address, settings: StoreSettings, give_up: float) -> None:
+async def wait_for_engine(
+    address: Address, settings: StoreSettings, give_up: float, tables: Tables = STORE_TABLES
+) -> None:
     """Check the engine and its tables; wait for an engine that is not there yet.
 
     Args:
+        address: The engine.
+        settings: The timeouts.
         give_up: Trio clock time after which it is not tried again.
+        tables: The tables that it must have.
 
     Raises:
         StoreFailed: It was not there in time, or its tables have another version.
@@ -198,7 +230,7 @@ async def _wait_for_engine(address: Address, settings: StoreSettings, give_up: f
     async with trio.open_nursery() as nursery:
         nursery.start_soon(cut_late, [link])
         while True:
-            tried = await trio.to_thread.run_sync(_try, link, address, limiter=limiter)
+            tried = await trio.to_thread.run_sync(_try, link, tables, limiter=limiter)
             if tried is None:
                 break
             failed, is_final = tried
@@ -213,9 +245,9 @@ async def _wait_for_engine(address: Address, settings: StoreSettings, give_up: f
         raise tried[0]
 
 
-def _try(link: PostgresLink, address: Address) -> tuple[StoreFailed, bool] | None:
+def _try(link: PostgresLink, tables: Tables) -> tuple[StoreFailed, bool] | None:
     """Return the failure and whether it stays."""
-    done = outcome.capture(link.use, partial(_check, address=address))
+    done = outcome.capture(link.use, partial(_check, address=link.address, tables=tables))
     link.close()
     if isinstance(done, outcome.Value):
         return (done.value, True) if done.value is not None else None
@@ -224,13 +256,13 @@ def _try(link: PostgresLink, address: Address) -> tuple[StoreFailed, bool] | Non
         return error, False
     if isinstance(error, psycopg.Error):
         # A missing right stays missing; a password may be set while the engine starts.
-        return store_failed(address, error), isinstance(error, psycopg.ProgrammingError)
+        return store_failed(link.address, error), isinstance(error, psycopg.ProgrammingError)
     raise error
 
 
-def _check(connection: Connection, *, address: Address) -> StoreFailed | None:
+def _check(connection: Connection, *, address: Address, tables: Tables) -> StoreFailed | None:
     try:
-        check_version(connection, address)
+        check_version(connection, address, tables)
     except StoreFailed as error:
         return error
     return None

@@ -16,9 +16,9 @@ from mcptrio.stores import Check, StoreSettings
 from mcptrio_store_postgres.address import Address, read_address
 from mcptrio_store_postgres.failures import store_failed
 from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
-from mcptrio_store_postgres.versions import MIN_SERVER, NEWEST, migrate_tables, stored_version
+from mcptrio_store_postgres.versions import MIN_SERVER, NEWEST, migrate_tables, missing_grant, stored_version
 
-__all__ = ["check", "migrate"]
+__all__ = ["check", "migrate", "run_in_thread"]
 
 T = TypeVar("T")
 
@@ -27,11 +27,13 @@ _MAX_LATENCY: Final = 0.005
 _MAX_SKEW: Final = 1.0
 # Connections of one replica: the writer, three readers, the listener, and one while it starts.
 _CONNECTIONS: Final = 6
-_TABLES: Final = ("sessions", "streams", "events", "leases", "effects", "replays", "quotas")
+_TABLES: Final = ("sessions", "streams", "events", "leases", "effects", "replays", "quotas", "tasks")
 _RIGHTS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
 # Seconds for all checks, and for all migrations.
 _CHECK_SECONDS: Final = 30.0
 _MIGRATE_SECONDS: Final = 3600.0
+# Seconds in which a notification must arrive.
+_NOTIFY_TIMEOUT: Final = 2.0
 
 
 async def check(url: str, settings: StoreSettings) -> list[Check]:
@@ -41,8 +43,9 @@ async def check(url: str, settings: StoreSettings) -> list[Check]:
         ConfigError: The URL or a setting is invalid.
     """
     address = read_address(url, settings)
+    second = PostgresLink(address, timeout=_CHECK_SECONDS)
     try:
-        return await _in_thread(address, settings, partial(_checks, address=address), seconds=_CHECK_SECONDS)
+        return await run_in_thread(address, partial(_checks, second=second), second, seconds=_CHECK_SECONDS)
     except StoreFailed as error:
         advice = "check host, port, user, password and pg_hba.conf, and that the server runs"
         return [Check("reachable", False, str(error), advice)]
@@ -57,34 +60,45 @@ async def migrate(url: str, settings: StoreSettings) -> list[str]:
     """
     address = read_address(url, settings)
     work = partial(migrate_tables, address=address, unlogged=settings.unlogged)
-    return await _in_thread(address, settings, work, seconds=_MIGRATE_SECONDS)
+    return await run_in_thread(address, work, seconds=_MIGRATE_SECONDS)
 
 
-async def _in_thread(
-    address: Address, settings: StoreSettings, work: Callable[[Connection], T], *, seconds: float
-) -> T:
-    link = PostgresLink(address, timeout=seconds)
+async def run_in_thread(address: Address, work: Callable[[Connection], T], *others: PostgresLink, seconds: float) -> T:
+    """Run ``work`` in a thread with a connection of its own, and return its result.
+
+    Args:
+        address: The database.
+        work: Uses the connection.
+        others: Further connections that it uses, which are closed too.
+        seconds: Seconds that it may take.
+
+    Raises:
+        StoreFailed: The database cannot be reached, refused a statement, or took too long.
+    """
+    links = [PostgresLink(address, timeout=seconds), *others]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(cut_late, [link])
-        done = await trio.to_thread.run_sync(_run, link, work, limiter=trio.CapacityLimiter(1))
+        nursery.start_soon(cut_late, links)
+        done = await trio.to_thread.run_sync(_run, links, work, limiter=trio.CapacityLimiter(1))
         nursery.cancel_scope.cancel()
     if isinstance(done, StoreFailed):
         raise done
     return done
 
 
-def _run(link: PostgresLink, work: Callable[[Connection], T]) -> T | StoreFailed:
+def _run(links: list[PostgresLink], work: Callable[[Connection], T]) -> T | StoreFailed:
     try:
-        return link.use(work)
+        return links[0].use(work)
     except StoreFailed as error:
         return error
     except psycopg.Error as error:
-        return store_failed(link.address, error)
+        return store_failed(links[0].address, error)
     finally:
-        link.close()
+        for link in links:
+            link.close()
 
 
-def _checks(connection: Connection, *, address: Address) -> list[Check]:
+def _checks(connection: Connection, *, second: PostgresLink) -> list[Check]:
+    address = second.address
     reachable = Check("reachable", True, f"{address.label}, database {connection.info.dbname}")
     return [
         reachable,
@@ -94,7 +108,7 @@ def _checks(connection: Connection, *, address: Address) -> list[Check]:
         *_schema(connection, address),
         *_durability(connection),
         _clock(connection),
-        _notifications(connection, address),
+        _notifications(connection, second),
         _connections(connection),
     ]
 
@@ -130,6 +144,9 @@ def _latency(connection: Connection) -> Check:
 def _schema(connection: Connection, address: Address) -> Iterator[Check]:
     number, compatible_from = stored_version(connection)
     command = f"run: mcptrio store migrate {address.url}"
+    if not number and (statement := missing_grant(connection, address)) is not None:
+        yield Check("rights", False, f"role {connection.info.user} may not use the schema {address.schema}", statement)
+        return
     if not number:
         yield Check("schema", False, f"no tables in schema {address.schema}", command)
         return
@@ -188,12 +205,13 @@ def _clock(connection: Connection) -> Check:
     return Check("clock", is_ok, f"the engine's is {skew:+.3f} s from ours", advice)
 
 
-def _notifications(connection: Connection, address: Address) -> Check:
+def _notifications(connection: Connection, second: PostgresLink) -> Check:
     """Find proxies that pool transactions, which lose LISTEN."""
-    channel = f"{address.schema}_check"
+    channel = f"{second.address.schema}_check"
     connection.execute(f"LISTEN {channel}".encode())
-    connection.execute("SELECT pg_notify(%s, 'check')", (channel,))
-    found = [each.payload for each in connection.notifies(timeout=2, stop_after=1)]
+    # On another connection, while this one has no transaction: in one, a proxy would pass the notification on.
+    second.use(lambda other: other.execute("SELECT pg_notify(%s, 'check')", (channel,)))
+    found = [each.payload for each in connection.notifies(timeout=_NOTIFY_TIMEOUT, stop_after=1)]
     connection.execute(f"UNLISTEN {channel}".encode())
     is_ok = "check" in found
     return Check(

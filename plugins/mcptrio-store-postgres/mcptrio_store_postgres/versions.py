@@ -1,4 +1,4 @@
-"""The tables and their versions: numbered SQL files, each applied once, by a command and never by a server.
+"""Tables and their versions: numbered SQL files, each applied once, by a command and never by a server.
 
 A file says in its first line which older version of this distribution can still work after it, so that a new version
 and the one before it run side by side.
@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Final
 
 import psycopg
-from attrs import frozen
+from attrs import Factory, field, frozen
 from psycopg import sql
 
 from mcptrio.errors import StoreFailed
@@ -19,7 +19,16 @@ from mcptrio_store_postgres.address import Address
 from mcptrio_store_postgres.failures import store_failed
 from mcptrio_store_postgres.links import Connection
 
-__all__ = ["MIN_SERVER", "NEWEST", "check_version", "migrate_tables", "stored_version"]
+__all__ = [
+    "MIN_SERVER",
+    "NEWEST",
+    "STORE_TABLES",
+    "Tables",
+    "check_version",
+    "migrate_tables",
+    "missing_grant",
+    "stored_version",
+]
 
 _NAME: Final = re.compile(r"(\d{4})_(\w+)\.sql")
 _COMPATIBLE: Final = re.compile(r"-- compatible-from: (\d+)\n")
@@ -39,21 +48,45 @@ class _Migration:
     text: str
 
 
-def _migrations() -> list[_Migration]:
+@frozen
+class Tables:
+    """The tables of one distribution: the SQL files in the folder ``migrations`` of its package.
+
+    Args:
+        package: The package.
+        distribution: Installs the package.
+        command: Migrates the tables; followed by the URL of the database.
+    """
+
+    package: str
+    distribution: str
+    command: str
+    migrations: tuple[_Migration, ...] = field(
+        init=False, repr=False, default=Factory(lambda self: _migrations(self.package), takes_self=True)
+    )
+
+    @property
+    def newest(self) -> int:
+        """The version of the tables that this version of the distribution was written for."""
+        return self.migrations[-1].number
+
+
+def _migrations(package: str) -> tuple[_Migration, ...]:
     found = []
-    for file in files("mcptrio_store_postgres").joinpath("migrations").iterdir():
+    for file in files(package).joinpath("migrations").iterdir():
         name = _NAME.fullmatch(file.name)
         if name is not None:
             text = file.read_text(encoding="utf-8")
             compatible = _COMPATIBLE.match(text)
             assert compatible is not None, f"{file.name}: expected -- compatible-from: NUMBER in the first line"
             found.append(_Migration(int(name[1]), name[2], int(compatible[1]), text))
-    return sorted(found, key=lambda each: each.number)
+    return tuple(sorted(found, key=lambda each: each.number))
 
 
-_MIGRATIONS: Final = _migrations()
-NEWEST: Final = _MIGRATIONS[-1].number
-"""The version of the tables that this version of the distribution was written for."""
+STORE_TABLES: Final = Tables("mcptrio_store_postgres", "mcptrio-store-postgres", "mcptrio store migrate")
+"""The tables of the stores."""
+NEWEST: Final = STORE_TABLES.newest
+"""The version of the tables of the stores that this version of the distribution was written for."""
 
 
 def stored_version(connection: Connection) -> tuple[int, int]:
@@ -65,7 +98,17 @@ def stored_version(connection: Connection) -> tuple[int, int]:
     return (0, 0) if row is None or row[0] is None else (int(str(row[0])), int(str(row[1])))
 
 
-def check_version(connection: Connection, address: Address) -> None:
+def missing_grant(connection: Connection, address: Address) -> str | None:
+    """Return the statement that lets the role use the schema; None if it may, or if there is no schema."""
+    row = connection.execute(
+        "SELECT has_schema_privilege(oid, 'USAGE'), quote_ident(current_user) FROM pg_namespace WHERE nspname = %s",
+        (address.schema,),
+    ).fetchone()
+    # Without the right, PostgreSQL gives the same answer as without tables.
+    return f"GRANT USAGE ON SCHEMA {address.schema} TO {row[1]}" if row is not None and not row[0] else None
+
+
+def check_version(connection: Connection, address: Address, tables: Tables = STORE_TABLES) -> None:
     """Check that this version can work with the tables.
 
     Raises:
@@ -75,22 +118,28 @@ def check_version(connection: Connection, address: Address) -> None:
         got = connection.info.parameter_status("server_version")
         raise StoreFailed(f"{address.label}: expected PostgreSQL 14 or later, got {got}")
     number, compatible_from = stored_version(connection)
-    command = f"mcptrio store migrate {address.url}"
+    command = f"{tables.command} {address.url}"
+    if number == 0 and (grant := missing_grant(connection, address)) is not None:
+        raise StoreFailed(
+            f"{address.label}: the role {connection.info.user} may not use the schema {address.schema}; run: {grant}"
+        )
     if number == 0:
         raise StoreFailed(f"{address.label}: the schema {address.schema} has no tables of mcptrio: run {command}")
-    if number < NEWEST:
+    if number < tables.newest:
         raise StoreFailed(
-            f"{address.label}: expected version {NEWEST} of the tables in schema {address.schema}, got {number}:"
+            f"{address.label}: expected version {tables.newest} of the tables in schema {address.schema}, got {number}:"
             f" run {command}"
         )
-    if compatible_from > NEWEST:
+    if compatible_from > tables.newest:
         raise StoreFailed(
             f"{address.label}: the tables in schema {address.schema} have version {number}, which needs a newer"
-            f" mcptrio-store-postgres: pip install -U mcptrio-store-postgres"
+            f" {tables.distribution}: pip install -U {tables.distribution}"
         )
 
 
-def migrate_tables(connection: Connection, address: Address, *, unlogged: bool) -> list[str]:
+def migrate_tables(
+    connection: Connection, address: Address, tables: Tables = STORE_TABLES, *, unlogged: bool = False
+) -> list[str]:
     """Create or change the tables, and return the changes in words. Several processes may call it at the same time.
 
     Raises:
@@ -99,7 +148,7 @@ def migrate_tables(connection: Connection, address: Address, *, unlogged: bool) 
     done: list[str] = []
     try:
         connection.execute(f"SET statement_timeout = 0; SET lock_timeout = '{_LOCK_SECONDS}s'".encode())
-        for migration in _MIGRATIONS:
+        for migration in tables.migrations:
             with connection.transaction():
                 _lock(connection, address)
                 done += _prepare(connection, address)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +14,12 @@ from mcptrio_store_postgres import tools
 
 from mcptrio.abc import Stores
 from mcptrio.stores import StoreSettings, open_stores
+from tests.engines.postgres_fixtures import cluster, own_postgres, postgres, prefix
+from tests.engines.postgres_server import PostgresServer
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Replica
 
-from .postgres_server import PostgresServer, data_folder, server_at
-
-__all__: list[str] = []
+__all__ = ["cluster", "own_postgres", "postgres", "prefix"]
 
 
 class RealTime:
@@ -31,31 +29,6 @@ class RealTime:
 
     async def advance(self, seconds: float) -> None:
         await trio.sleep(seconds)
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Path]:
-    with data_folder() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="session")
-def postgres(cluster: Path) -> Iterator[PostgresServer]:
-    with data_folder(cluster) as folder, server_at(folder) as server:
-        yield server
-
-
-@pytest.fixture
-def own_postgres(cluster: Path) -> Iterator[PostgresServer]:
-    """A server that the test may stop, stall and kill."""
-    with data_folder(cluster) as folder, server_at(folder) as server:
-        yield server
-
-
-@pytest.fixture
-def prefix() -> str:
-    """The schema of this test."""
-    return f"t{secrets.token_hex(4)}"
 
 
 @pytest.fixture

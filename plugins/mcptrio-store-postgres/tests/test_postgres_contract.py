@@ -8,11 +8,11 @@ import trio
 from hypothesis import HealthCheck, given, settings
 
 from mcptrio.stores import StoreBounds
+from tests.engines.postgres_server import PostgresServer
 from tests.stores.contract import *  # noqa: F403 - these are the tests
 from tests.stores.model import STEPS, Model, Step, play
 
 from .conftest import opened
-from .postgres_server import PostgresServer
 
 __all__: list[str] = []
 

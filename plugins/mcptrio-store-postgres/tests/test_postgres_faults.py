@@ -14,10 +14,10 @@ import trio
 from mcptrio.abc import SessionRecord, Stores
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
+from tests.engines.postgres_server import PostgresServer
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
-from .postgres_server import PostgresServer
 
 __all__: list[str] = []
 
@@ -76,6 +76,32 @@ async def test_a_restart_of_the_engine_loses_and_repeats_no_event(
         await eventually(lambda: stores.status().is_reachable and stores.status().replicas == 2, "both are back")
 
 
+async def test_replicas_count_each_other_after_a_failure_for_longer_than_a_lease(
+    own_postgres: PostgresServer, prefix: str
+) -> None:
+    lease = 1.0
+    async with opened(own_postgres, prefix, lease=lease) as one, opened(own_postgres, prefix, lease=lease) as two:
+        both = (one, two)
+        await eventually(lambda: all(each.status().replicas == 2 for each in both), "they see each other")
+        await trio.to_thread.run_sync(own_postgres.stop, signal.SIGQUIT)
+        await trio.sleep(1.5 * lease)
+        counted = set[int]()
+
+        async def count() -> None:
+            while True:
+                counted.update(each.status().replicas for each in both)
+                await trio.sleep(0.005)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count)
+            await trio.to_thread.run_sync(own_postgres.start)
+            await eventually(lambda: all(each.status().is_reachable for each in both), "the engine is reachable again")
+            # Each of them renews its lease in this time.
+            await trio.sleep(lease)
+            nursery.cancel_scope.cancel()
+        assert counted == {2}
+
+
 async def test_a_stalled_engine_fails_in_time_and_loses_no_append(own_postgres: PostgresServer, prefix: str) -> None:
     async with opened(own_postgres, prefix, lease=2.0, timeout=1.0) as stores:
         await stores.events.append("s", "x", b"0")
@@ -122,6 +148,35 @@ async def test_a_lock_that_another_holds_is_waited_for(postgres: PostgresServer,
                 await trio.sleep(1)
                 holder.rollback()
         assert await numbers(stores) == [b"0", b"1"]
+
+
+async def test_tables_that_are_locked_for_ten_seconds_lose_no_append_and_end_no_replica(
+    postgres: PostgresServer, prefix: str
+) -> None:
+    tables = ", ".join(f"{prefix}.{name}" for name in ("leases", "sessions", "streams", "events"))
+    async with opened(postgres, prefix, timeout=1.0) as stores, opened(postgres, prefix, timeout=1.0) as other:
+        await stores.sessions.save(record("a"))
+        await stores.events.append("s", "x", b"0")
+        with psycopg.connect(postgres.socket_url) as holder:
+            holder.execute(f"LOCK TABLE {tables}".encode())
+            async with trio.open_nursery() as nursery:
+                for at in range(20):
+                    nursery.start_soon(stores.events.append, "s", f"y{at}", b"1")
+                nursery.start_soon(stores.events.append, "s", "x", b"1")
+                began = trio.current_time()
+                # Readers wait too, and fail in time.
+                with pytest.raises(StoreFailed, match=r"within 1 s|statement timeout"):
+                    await other.sessions.load("a")
+                assert trio.current_time() - began < 4
+                await trio.sleep(10 - (trio.current_time() - began))
+                holder.rollback()
+        await until_readable(other)
+        # Five leases have passed.
+        assert await numbers(other) == [b"0", b"1"]
+        for at in range(20):
+            events, is_last = await other.events.read("s", f"y{at}", 0)
+            assert ([event.data for event in events], is_last) == ([b"1"], False)
+        await eventually(lambda: other.status().is_reachable and other.status().replicas == 2, "both are there")
 
 
 async def test_cancelled_commands_leave_nothing_behind(postgres: PostgresServer, prefix: str) -> None:

@@ -13,10 +13,10 @@ import pytest
 import trio
 
 from mcptrio.abc import EffectState, Stores, session_topic, wake_message
+from tests.engines.postgres_server import PostgresServer
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
-from .postgres_server import PostgresServer
 
 __all__: list[str] = []
 

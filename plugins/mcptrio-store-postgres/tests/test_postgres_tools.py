@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 import trio
-from mcptrio_store_postgres import tools
+from mcptrio_store_postgres import tools, versions
 from mcptrio_store_postgres.address import read_address
 
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import MemoryBus, StoreSettings, open_stores
+from tests.engines.postgres_server import PostgresServer
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
-from .postgres_server import PostgresServer
 
 __all__: list[str] = []
 
@@ -42,6 +42,12 @@ def test_a_connection_without_tls_to_another_machine_is_refused(mode: str) -> No
     with pytest.raises(ConfigError, match=f"expected sslmode require.*got sslmode {mode}"):
         read_address(url, StoreSettings())
     assert read_address(url, StoreSettings(insecure=True)).parameters["sslmode"] == mode
+
+
+def test_connections_begin_without_options_which_pgbouncer_refuses() -> None:
+    address = read_address("postgresql://u@localhost/d", StoreSettings(prefix="own"))
+    assert "options" not in address.connection_parameters()
+    assert b"SET search_path = own; SET statement_timeout = 2000" in address.session_statements(statement_timeout=2)
 
 
 @pytest.mark.parametrize("prefix", ["", "A", "1a", "a-b", 'a"b', "a" * 41, "ä"])
@@ -80,16 +86,17 @@ async def test_migrations_run_once_however_many_processes_start_them(postgres: P
     async with trio.open_nursery() as nursery:
         for _ in range(4):
             nursery.start_soon(migrate)
-    assert sorted(line for lines in done for line in lines) == ["applied 0001 tables", f"created the schema {prefix}"]
+    expected = ["applied 0001 tables", "applied 0002 tasks", f"created the schema {prefix}"]
+    assert sorted(line for lines in done for line in lines) == expected
 
 
-@pytest.mark.parametrize(("compatible_from", "works"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("compatible_from", "works"), [(1, True), (versions.NEWEST + 1, False)])
 async def test_tables_of_the_next_version_are_used_if_they_are_compatible(
     postgres: PostgresServer, prefix: str, compatible_from: int, works: bool
 ) -> None:
     async with opened(postgres, prefix):
         pass
-    postgres.run(f"INSERT INTO {prefix}.migrations VALUES (2, 'later', {compatible_from})")
+    postgres.run(f"INSERT INTO {prefix}.migrations VALUES ({versions.NEWEST + 1}, 'later', {compatible_from})")
     if works:
         async with opened(postgres, prefix) as stores:
             assert await stores.sessions.save(SessionRecord(id="a", revision="a revision"))
@@ -97,6 +104,16 @@ async def test_tables_of_the_next_version_are_used_if_they_are_compatible(
     with pytest.raises(StoreFailed, match="needs a newer mcptrio-store-postgres"):
         async with opened(postgres, prefix):
             raise AssertionError("the tables are too new")
+
+
+async def test_the_version_before_works_with_the_tables_of_this_one(
+    postgres: PostgresServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(postgres, prefix) as new:
+        monkeypatch.setattr(versions, "NEWEST", versions.NEWEST - 1)
+        async with opened(postgres, prefix) as old:
+            assert await old.sessions.save(SessionRecord(id="a", revision="a revision"))
+            assert await new.sessions.load("a") is not None
 
 
 async def test_tables_of_sessions_and_events_become_unlogged_and_back(postgres: PostgresServer, prefix: str) -> None:

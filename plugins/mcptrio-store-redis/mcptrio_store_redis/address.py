@@ -44,6 +44,7 @@ class RedisAddress:
         is_tls: Whether to connect with TLS.
         user: The name for AUTH; empty for the default user.
         password: Never shown.
+        password_file: Has the password now. It is read again for each connection, so the password may be changed.
         has_sentinel_auth: Whether the sentinels want the same name and password.
     """
 
@@ -55,6 +56,7 @@ class RedisAddress:
     is_tls: bool = False
     user: str = ""
     password: str = field(default="", repr=False)
+    password_file: Path | None = None
     has_sentinel_auth: bool = False
 
     @property
@@ -102,6 +104,7 @@ def read_address(url: str, settings: StoreSettings) -> RedisAddress:
         is_tls=scheme in ("rediss", "valkeys") or options.get("tls", "") in ("1", "true"),
         user=unquote(user),
         password=_read_password(settings.password_file) if settings.password_file else unquote(password),
+        password_file=settings.password_file,
         has_sentinel_auth=options.get("sentinel_auth", "") in ("1", "true"),
     )
     if settings.ca_file is not None:

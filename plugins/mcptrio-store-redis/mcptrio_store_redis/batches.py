@@ -6,6 +6,7 @@ that it sent elsewhere.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ import outcome
 from attrs import define
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     MasterDownError,
@@ -33,7 +35,7 @@ from mcptrio.stores import StoreSettings
 from mcptrio_store_redis.commands import RedisCommand, RedisFull, RedisRefused, RedisWork
 from mcptrio_store_redis.links import ERRORS, RedisLink, RedisNode
 
-__all__ = ["RedisBatches", "failure"]
+__all__ = ["RedisBatches", "failure", "is_final"]
 
 # Answers that mean "this connection leads to the wrong server, or to one that is not ready".
 _NOT_CONNECTED: Final = (
@@ -48,6 +50,8 @@ _NOT_CONNECTED: Final = (
 )
 # How a script fails whose user may not run one of its commands.
 _SCRIPT_FORBIDDEN: Final = "user executing the script"
+# How OpenSSL says why it does not trust a certificate; redis-py keeps only its text.
+_UNTRUSTED: Final = re.compile(r"certificate verify failed: (.+?)\.?(?: \(_ssl|$)")
 # The part of the timeout in which replicas of the engine have to confirm a write.
 _CONFIRM_SHARE: Final = 0.5
 
@@ -173,10 +177,27 @@ def failure(place: str, error: Exception, timeout: float) -> StoreFailed:
         failed = StoreFailed(f"{place}: the engine is not ready: {type(error).__name__.removesuffix('Error')}: {error}")
     elif isinstance(error, ResponseError):
         failed = RedisRefused(f"{place}: the engine refuses a command: {error}")
+    elif isinstance(error, AuthenticationError):
+        failed = StoreFailed(f"{place}: the engine refuses the user or the password: {error}")
+    elif untrusted := _UNTRUSTED.search(str(error)):
+        failed = StoreFailed(f"{place}: the engine's certificate is not trusted: {untrusted[1]}{_fix(untrusted[1])}")
     else:
         failed = StoreFailed(f"{place}: not reachable: {error}")
     failed.__cause__ = error
     return failed
+
+
+def _fix(reason: str) -> str:
+    if "mismatch" in reason:
+        return "; use a host name that it contains"
+    if "issuer" in reason or "self-signed" in reason or "self signed" in reason:
+        return "; set stores.ca_file to the authority that has signed it"
+    return ""
+
+
+def is_final(error: Exception) -> bool:
+    """Return whether another attempt to connect would fail in the same way, until an operator changes something."""
+    return isinstance(error, AuthenticationError | NoPermissionError) or _UNTRUSTED.search(str(error)) is not None
 
 
 def _failed(row: Sequence[_Item]) -> Exception | None:

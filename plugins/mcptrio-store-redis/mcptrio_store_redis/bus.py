@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from mcptrio.abc import INBOX_MESSAGE, wake_message
+from mcptrio.abc import INBOX_MESSAGE, TASK_CHANGED, TASK_QUEUED, wake_message
 from mcptrio.stores import Followers
 from mcptrio_store_redis.commands import command
 from mcptrio_store_redis.engine import RedisEngine
@@ -25,6 +25,7 @@ _TOPIC_BYTES: Final = 1024
 # Messages that are delivered in one turn of the event loop.
 _TURN: Final = 500
 _WAKE: Final = wake_message("")
+_SIGNALS: Final = (INBOX_MESSAGE, TASK_CHANGED, TASK_QUEUED)
 
 
 class RedisBus:
@@ -124,4 +125,4 @@ class RedisBus:
 def is_signal(payload: bytes) -> bool:
     """Return whether a message only makes readers look, so that one of two equal ones can be left out."""
     message = payload[16:]
-    return message.startswith(_WAKE) or message == INBOX_MESSAGE
+    return message.startswith(_WAKE) or message in _SIGNALS

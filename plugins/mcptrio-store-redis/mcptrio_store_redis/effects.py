@@ -14,12 +14,14 @@ from mcptrio_store_redis.scripts import CLAIM, FINISH, RELEASE
 
 __all__ = ["RedisEffectStore"]
 
-# Milliseconds for which a result is kept, and a claim after it was last kept.
+# Milliseconds for which a result is usually kept, and a claim after it was last kept.
 _RESULT_LIFETIME_MS: Final = 3_600_000
 # Seconds after which the claim of an effect that still runs is kept for another hour.
 _KEEP_AFTER: Final = 600.0
 # Claims to give back once the engine answers again. Further effects stay claimed until this replica ends.
 _OWED: Final = 10_000
+# Seconds. The engine has no times much later.
+_MAX_KEEP: Final = 1e9
 
 
 class RedisEffectStore:
@@ -57,9 +59,10 @@ class RedisEffectStore:
         is_known = await self._engine.ask(command(replicas, "ZSCORE", replicas, holder)) is not None
         return EffectClaim(EffectState.RUNNING if is_known else EffectState.LOST)
 
-    async def finish(self, call: str, key: str, result: bytes) -> None:
+    async def finish(self, call: str, key: str, result: bytes, keep: float = _RESULT_LIFETIME_MS / 1000) -> None:
         name = self._engine.keys.effect(call, key)
-        await self._engine.change(run(FINISH, name, self._engine.replica, _RESULT_LIFETIME_MS, result))
+        lifetime = max(1, round(min(keep, _MAX_KEEP) * 1000))
+        await self._engine.change(run(FINISH, name, self._engine.replica, lifetime, result))
         self._held.pop(name, None)
 
     async def release(self, call: str, key: str) -> None:

@@ -294,8 +294,10 @@ class RedisEventStore:
     async def _answer(self, session: str, stream: str, position: int, *, known: bool) -> list[Any] | None:
         base = self._keys.base(tag_of(session))
         linger = round(min(_LINGER, self._age) * 1000)
+        # An inbox has no writer that keeps its position, and its reader would miss messages at reused positions.
+        keep = round(self._age * 1000) if stream == INBOX else 0
         found: list[Any] | None = await self._engine.ask(
-            run(READ, base, stream, position, int(known), _PAGE_EVENTS, _PAGE_BYTES, linger)
+            run(READ, base, stream, position, int(known), _PAGE_EVENTS, _PAGE_BYTES, linger, keep)
         )
         return found
 

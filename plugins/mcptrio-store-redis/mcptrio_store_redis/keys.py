@@ -30,6 +30,7 @@ class RedisKeys:
         prefix: The first part of each.
         replicas: A sorted set: the replicas and when their leases expire, in milliseconds.
         sessions: A sorted set: the tags of all sessions and when they may expire, in milliseconds.
+        tasks: What all keys of tasks begin with.
         schema: The version of this layout.
         everyone: The channel of all replicas.
     """
@@ -37,6 +38,7 @@ class RedisKeys:
     prefix: str
     replicas: str = field(init=False)
     sessions: str = field(init=False)
+    tasks: str = field(init=False)
     schema: str = field(init=False)
     everyone: str = field(init=False)
 
@@ -45,6 +47,7 @@ class RedisKeys:
         for name, value in (
             ("replicas", f"{self.prefix}:{{replicas}}"),
             ("sessions", f"{self.prefix}:{{sessions}}"),
+            ("tasks", f"{self.prefix}:{{tasks}}"),
             ("schema", f"{self.prefix}:{{schema}}"),
             ("everyone", f"{self.prefix}:{{replicas}}:news"),
         ):

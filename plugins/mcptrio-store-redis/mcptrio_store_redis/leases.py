@@ -8,6 +8,7 @@ expired, although all replicas run.
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import trio
@@ -15,7 +16,7 @@ import trio
 from mcptrio.abc import wake_message
 from mcptrio.errors import StoreFailed
 from mcptrio_store_redis.bus import RedisBus
-from mcptrio_store_redis.commands import OpenStream, RedisRefused, command, run
+from mcptrio_store_redis.commands import OpenStream, RedisCommand, RedisRefused, command, run
 from mcptrio_store_redis.effects import RedisEffectStore
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.events import RedisEventStore, settle_command
@@ -35,6 +36,7 @@ class RedisLeases:
         engine: The engine.
         events: Has streams that could not be completed.
         effects: Has claims that could not be given back.
+        release: Queues the tasks of replicas that have ended, and takes back unacknowledged changes of tasks.
         bus: Tells readers; None if they find events by another bus.
     """
 
@@ -44,17 +46,19 @@ class RedisLeases:
         events: RedisEventStore,
         effects: RedisEffectStore,
         bus: RedisBus | None,
+        release: Callable[[], Awaitable[None]],
     ) -> None:
         self._engine = engine
         self._events = events
         self._effects = effects
         self._bus = bus
+        self._release = release
         self._lease = engine.settings.lease
         self._renewed = float("-inf")
         # When each replica with an expired lease was first seen so, on this replica's clock.
         self._missing: dict[str, float] = {}
         self.replicas = 1
-        """Replicas with a lease that has not expired."""
+        """Replicas that have not ended. An expired lease is no end: after a failure of the engine all have expired."""
 
     async def run(self) -> None:
         """Renew the lease until cancelled."""
@@ -74,7 +78,7 @@ class RedisLeases:
         events, effects = self._events, self._effects
         for task in (
             *(self.renew, events.keep_positions, effects.keep_claims),
-            *(effects.release_owed, events.settle_owed),
+            *(effects.release_owed, events.settle_owed, self._release),
         ):
             try:
                 await task()
@@ -87,6 +91,12 @@ class RedisLeases:
             self._bus.tell_lost()
         return failed
 
+    def renewals(self) -> Sequence[RedisCommand]:
+        """Return the renewal of the lease, if it is due: a replica that was suspended may not be known any more."""
+        if trio.current_time() - self._renewed <= self._lease * 2 / 3:
+            return ()
+        return (self._renewal(),)
+
     async def renew(self) -> None:
         """Renew the lease of this replica, and take over those that have ended.
 
@@ -94,24 +104,27 @@ class RedisLeases:
             StoreFailed: The engine does not answer.
         """
         engine = self._engine
-        clock, *found = await engine.change(run(BEAT, engine.keys.replicas, engine.replica, round(self._lease * 1000)))
+        clock, *found = await engine.change(self._renewal())
         now = trio.current_time()
         if now - self._renewed > self._lease * 2 / 3:
             # This replica or the engine stood still, so the others could not renew their leases either.
             self._missing.clear()
         self._renewed = now
-        live, ended = 0, []
+        ended = []
         for name, ends in zip(found[::2], found[1::2], strict=True):
             replica = name.decode()
             if float(ends) >= float(clock):
-                live += 1
                 self._missing.pop(replica, None)
             elif now - self._missing.setdefault(replica, now) >= self._lease:
                 ended.append(replica)
-        self.replicas = max(1, live)
+        self.replicas = max(1, len(found) // 2 - len(ended))
         for replica in ended:
             await self._take_over(replica)
             self._missing.pop(replica, None)
+
+    def _renewal(self) -> RedisCommand:
+        engine = self._engine
+        return run(BEAT, engine.keys.replicas, engine.replica, round(self._lease * 1000))
 
     async def _take_over(self, replica: str) -> None:
         """Complete the streams of a replica that has ended, and remove it. Several replicas may do so at once."""

@@ -1,4 +1,4 @@
-"""The end of a replica: it completes its open streams, and takes itself off the list of replicas."""
+"""The end of a replica: it completes its streams, queues its tasks, and takes itself off the list of replicas."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mcptrio.abc import wake_message
+from mcptrio.abc import TASK_CHANGED, TASK_QUEUED, TASKS_TOPIC, task_topic, wake_message
 from mcptrio.errors import StoreFailed
 from mcptrio_store_redis.commands import OpenStream, RedisCommand, RedisWork, command, run
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.events import settle_command
 from mcptrio_store_redis.keys import tag_of
 from mcptrio_store_redis.scripts import FORGET
+from mcptrio_store_redis.task_scripts import HELD_TASKS, RELEASE_TASKS
+from mcptrio_store_redis.tasks import MAX_RELEASED
 
 __all__ = ["leave"]
 
@@ -25,12 +27,16 @@ _GIVE_UP_SECONDS: Final = 5.0
 _log = logging.getLogger("mcptrio.stores")
 
 
-def leave(engine: RedisEngine, streams: Sequence[tuple[str, str]]) -> None:
-    """Complete the open streams of this replica. Blocks; runs in a thread after the last command was sent.
+def leave(engine: RedisEngine, streams: Sequence[tuple[str, str]]) -> list[str]:
+    """Complete the open streams of this replica, and queue its tasks. Blocks; runs in a thread after the last command.
 
     Args:
         streams: Sessions and streams in the order in which they began.
+
+    Returns:
+        The ids of the tasks.
     """
+    released: list[str] = []
     keys = engine.keys
     deadline = time.monotonic() + _GIVE_UP_SECONDS
     key = keys.open_streams(engine.replica)
@@ -39,6 +45,7 @@ def leave(engine: RedisEngine, streams: Sequence[tuple[str, str]]) -> None:
             _send(engine, [_settle(engine, tag_of(session), name) for session, name in streams[at : at + _SETTLED]])
             if time.monotonic() > deadline:
                 break
+        released += _release_tasks(engine, deadline)
         while time.monotonic() < deadline:
             (names,) = _send(engine, [command(key, "SRANDMEMBER", key, _SETTLED)])
             if not names:
@@ -52,7 +59,28 @@ def leave(engine: RedisEngine, streams: Sequence[tuple[str, str]]) -> None:
         wake = keys.wake(engine.replica)
         _send(engine, [command(wake, "PUBLISH", wake, b"")])
     except StoreFailed as error:
-        _log.error("%s; the open streams of this replica are left to the others", error)
+        _log.error("%s; the open streams and tasks of this replica are left to the others", error)
+    return released
+
+
+def _release_tasks(engine: RedisEngine, deadline: float) -> list[str]:
+    key, replica = engine.keys.tasks, engine.replica
+    released: list[str] = []
+    while time.monotonic() < deadline:
+        (held,) = _send(engine, [run(HELD_TASKS, key, replica, MAX_RELEASED)])
+        ids = [id.decode() for id in _send(engine, [run(RELEASE_TASKS, key, replica, *held)])[0]] if held else []
+        if not ids:
+            break
+        released += ids
+        _send(engine, [_publish(engine, task_topic(id), TASK_CHANGED) for id in ids])
+    if released:
+        _send(engine, [_publish(engine, TASKS_TOPIC, TASK_QUEUED)])
+    return released
+
+
+def _publish(engine: RedisEngine, topic: str, message: bytes) -> RedisCommand:
+    channel = engine.keys.channel(topic)
+    return command(channel, "PUBLISH", channel, engine.replica.encode() + message)
 
 
 def _settle(engine: RedisEngine, tag: str, stream: str) -> RedisCommand:

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from redis import Redis, RedisCluster, RedisError
 from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
+from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisClusterException, ResponseError
 from redis.retry import Retry
@@ -23,6 +24,7 @@ from mcptrio.stores import StoreSettings
 from mcptrio_store_redis.address import RedisAddress, Topology, is_local
 from mcptrio_store_redis.commands import Argument
 from mcptrio_store_redis.scripts import ALL
+from mcptrio_store_redis.task_scripts import TASK_SCRIPTS
 
 __all__ = ["ERRORS", "RedisLink", "RedisNode", "open_link"]
 
@@ -72,7 +74,7 @@ class RedisNode:
         Raises:
             RedisError: The connection has failed.
         """
-        for answer in self.send([("SCRIPT LOAD", script.text) for script in ALL]):
+        for answer in self.send([("SCRIPT LOAD", script.text) for script in (*ALL, *TASK_SCRIPTS)]):
             if isinstance(answer, Exception):
                 raise answer
 
@@ -173,7 +175,7 @@ class _Watched(_Single):
         self._is_open = settings.insecure or address.is_tls
         options = dict(self._options)
         if not address.has_sentinel_auth:
-            options["username"] = options["password"] = None
+            options["credential_provider"] = None
         self._sentinel: Any = _SENTINEL(list(address.hosts), sentinel_kwargs=options)
 
     def reset(self) -> None:
@@ -249,8 +251,7 @@ class _Cluster:
 
 def _options(address: RedisAddress, settings: StoreSettings) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "username": address.user or None,
-        "password": address.password or None,
+        "credential_provider": _Login(address) if address.user or address.password else None,
         "socket_timeout": settings.timeout,
         "socket_connect_timeout": settings.timeout,
         # Commands are repeated by the stores, where that is safe.
@@ -264,6 +265,22 @@ def _options(address: RedisAddress, settings: StoreSettings) -> dict[str, Any]:
         if settings.ca_file is not None:
             options["ssl_ca_certs"] = str(Path(settings.ca_file).expanduser())
     return options
+
+
+class _Login(CredentialProvider):
+    """The name and the password for each new connection."""
+
+    def __init__(self, address: RedisAddress) -> None:
+        self._address = address
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        user, password, path = self._address.user, self._address.password, self._address.password_file
+        if path is not None:
+            try:
+                password = path.expanduser().read_text("utf-8").rstrip("\r\n")
+            except (OSError, UnicodeError) as error:
+                raise RedisConnectionError(f"cannot read the password file {path}: {error}") from error
+        return (user, password) if user else (password,)
 
 
 def _check_host(host: str, is_open: bool) -> None:

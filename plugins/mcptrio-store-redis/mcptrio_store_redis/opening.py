@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any, Final
 
 import trio
-from redis.exceptions import AuthenticationError, NoPermissionError
 
 from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.errors import StoreFailed
-from mcptrio.stores import StoreSettings
+from mcptrio.stores import CommonTaskStore, StoreSettings
 from mcptrio_store_redis.address import RedisAddress, read_address
-from mcptrio_store_redis.batches import failure
+from mcptrio_store_redis.batches import failure, is_final
 from mcptrio_store_redis.bus import RedisBus
 from mcptrio_store_redis.commands import RedisRefused
 from mcptrio_store_redis.effects import RedisEffectStore
@@ -25,6 +24,7 @@ from mcptrio_store_redis.leaving import leave
 from mcptrio_store_redis.limits import RedisQuotaStore, RedisReplayStore
 from mcptrio_store_redis.links import ERRORS, RedisLink, open_link
 from mcptrio_store_redis.sessions import RedisSessionStore
+from mcptrio_store_redis.tasks import RedisTasks
 
 __all__ = ["SCHEMA", "open_redis_stores"]
 
@@ -59,7 +59,7 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
     try:
         await _connect(engine, address, limiter, give_up)
         messages = RedisBus(engine) if bus is None else None
-        stores, events, leases = _make_stores(engine, bus, messages)
+        stores, events, leases, tasks = _make_stores(engine, bus, messages)
         async with _open_quiet_nursery() as listening:
             try:
                 if messages is not None:
@@ -79,15 +79,17 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
                     messages.listener.stop()
                 with trio.CancelScope(shield=True):
                     left = events.open_streams()
-                    await trio.to_thread.run_sync(leave, engine, left, limiter=limiter)
+                    released = await trio.to_thread.run_sync(leave, engine, left, limiter=limiter)
                     events.wake_readers(left)
+                    if messages is None:
+                        tasks.announce_released(released)
     finally:
         link.reset()
 
 
 def _make_stores(
     engine: RedisEngine, bus: Bus | None, messages: RedisBus | None
-) -> tuple[Stores, RedisEventStore, RedisLeases]:
+) -> tuple[Stores, RedisEventStore, RedisLeases, CommonTaskStore]:
     publish: Callable[[str, bytes], None] = _ignore
     if messages is not None:
         publish = messages.deliver_here
@@ -95,7 +97,14 @@ def _make_stores(
         publish = bus.publish
     events = RedisEventStore(engine, publish, is_announced=messages is not None)
     effects = RedisEffectStore(engine)
-    leases = RedisLeases(engine, events, effects, messages)
+
+    async def release_tasks() -> None:
+        tasks.announce_released(await steps.release_ended())
+        await tasks.take_back_doubtful()
+
+    leases = RedisLeases(engine, events, effects, messages, release_tasks)
+    steps = RedisTasks(engine, leases.renewals)
+    tasks = CommonTaskStore(steps, engine.settings, bus or messages)
 
     def status() -> StoreStatus:
         since = engine.failing_since
@@ -114,10 +123,11 @@ def _make_stores(
         effects=effects,
         replays=RedisReplayStore(engine),
         quotas=RedisQuotaStore(engine),
+        tasks=tasks,
         is_shared=True,
         status=status,
     )
-    return stores, events, leases
+    return stores, events, leases, tasks
 
 
 async def _register(leases: RedisLeases, give_up: float) -> None:
@@ -155,15 +165,10 @@ async def _connect(engine: RedisEngine, address: RedisAddress, limiter: trio.Cap
         error = await trio.to_thread.run_sync(_try, engine, limiter=limiter)
         if error is None:
             return
-        # Waiting does not change these.
-        is_final = isinstance(error, AuthenticationError | NoPermissionError | StoreFailed)
-        is_final |= "CERTIFICATE_VERIFY_FAILED" in str(error)
-        if is_final or trio.current_time() >= give_up:
-            place = engine.place
-            failed = error if isinstance(error, StoreFailed) else failure(place, error, settings.timeout)
-            if isinstance(error, AuthenticationError):
-                failed = StoreFailed(f"{place}: the engine refuses the user or the password: {error}")
-            raise failed from error
+        if isinstance(error, StoreFailed):
+            raise error
+        if is_final(error) or trio.current_time() >= give_up:
+            raise failure(engine.place, error, settings.timeout) from error
         await trio.sleep(_RETRY)
 
 

@@ -225,13 +225,17 @@ return 1
 READ: Final = LuaScript(
     "read",
     # ARGV: stream, position, whether the position must be known, events and bytes of a page, milliseconds for which a
-    # complete stream is kept after it was read. Returns the position of the first event, whether the last one ends
-    # the stream, and the events; nothing if the stream or the position is unknown.
+    # complete stream is kept after it was read, milliseconds for which the positions are kept after a read. Returns the
+    # position of the first event, whether the last one ends the stream, and the events; nothing if the stream or the
+    # position is unknown.
     """
 local base, name, position = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local h, e = base .. ':h:' .. name, base .. ':e:' .. name
 local state = redis.call('HMGET', h, 'n', 'c', 'r')
 if not state[1] then return false end
+if redis.call('PTTL', h) < tonumber(ARGV[7]) then
+  for _, key in ipairs({h, base .. ':m', base .. ':s', base .. ':x'}) do redis.call('PEXPIRE', key, ARGV[7] * 2) end
+end
 local following = tonumber(state[1])
 local first = following - redis.call('LLEN', e)
 if ARGV[3] == '1' and (position < first or position > following) then return false end

@@ -15,7 +15,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import Check, StoreSettings
 from mcptrio_store_redis.address import RedisAddress, Topology, read_address
-from mcptrio_store_redis.batches import failure
+from mcptrio_store_redis.batches import failure, is_final
 from mcptrio_store_redis.keys import RedisKeys
 from mcptrio_store_redis.links import ERRORS, RedisLink, RedisNode, open_link
 from mcptrio_store_redis.opening import SCHEMA
@@ -99,7 +99,8 @@ def _check(address: RedisAddress, settings: StoreSettings) -> list[Check]:
                 _ask(node, "PING")
         except ERRORS as error:
             found = str(failure(link.place, error, settings.timeout))
-            advice = "start the engine, or correct the URL, the user or the password"
+            wrong = "correct the URL, stores.ca_file or the password"
+            advice = wrong if is_final(error) else f"start the engine, or {wrong}"
             return [Check("reachable", False, found, advice)]
         checks = [Check("reachable", True, f"{link.place}, {len(nodes)} node{'s' * (len(nodes) > 1)}")]
         checks.append(_check_tls(address))

@@ -14,9 +14,8 @@ from attrs import asdict
 
 from mcptrio.abc import Stores
 from mcptrio.stores import StoreBounds, StoreSettings, open_stores
+from tests.engines.redis_server import PROGRAMS, RedisServer
 from tests.stores.contract import Opener, Passing
-
-from .redis_server import RedisServer
 
 __all__: list[str] = []
 
@@ -30,9 +29,9 @@ class RealTime:
         await trio.sleep(seconds)
 
 
-@pytest.fixture(scope="session")
-def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+@pytest.fixture(scope="session", params=PROGRAMS)
+def redis(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis"), program=request.param) as server:
         yield server
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -14,9 +13,9 @@ from mcptrio_store_redis.tools import acl_line, check, migrate
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
 from mcptrio.stores import Check, StoreSettings, open_stores
+from tests.engines.redis_server import RedisServer
 
 from .conftest import opened
-from .redis_server import RedisServer, free_port
 
 __all__: list[str] = []
 
@@ -208,45 +207,6 @@ async def test_no_key_shows_an_id_of_a_session(redis: RedisServer, prefix: str) 
             kind = redis.command("TYPE", key)
             value = redis.command("DUMP", key) if kind != b"none" else b""
             assert b"very-secret" not in value
-
-
-@pytest.fixture
-def certificates(tmp_path: Path) -> Path:
-    """A certificate for localhost that signs itself."""
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"),
-            *("-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "cert.pem"),
-        ],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
-    return tmp_path
-
-
-async def test_tls_checks_the_certificate(certificates: Path, prefix: str) -> None:
-    cert, key = str(certificates / "cert.pem"), str(certificates / "key.pem")
-    port = free_port()
-    tls = RedisServer(
-        certificates / "redis",
-        *("--tls-port", str(port), "--tls-cert-file", cert, "--tls-key-file", key),
-        *("--tls-auth-clients", "no"),
-    )
-    with tls:
-        url = f"rediss://localhost:{port}"
-        async with open_stores(url, StoreSettings(prefix=prefix, ca_file=Path(cert), start_timeout=2)) as stores:
-            await stores.events.append("s", "x", b"1")
-        with pytest.raises(StoreFailed, match="CERTIFICATE_VERIFY_FAILED"):
-            async with open_stores(url, StoreSettings(prefix=prefix, start_timeout=0)):
-                raise AssertionError("nobody has signed it")
-        settings = StoreSettings(prefix=prefix, ca_file=Path(cert), start_timeout=0)
-        with pytest.raises(StoreFailed, match=r"certificate is not valid for '127\.0\.0\.1'"):
-            async with open_stores(f"rediss://127.0.0.1:{port}", settings):
-                raise AssertionError("the certificate is for another name")
-        with pytest.raises(ConfigError, match="ca_file"):
-            async with open_stores(url, StoreSettings(prefix=prefix, ca_file=certificates / "missing.pem")):
-                raise AssertionError("there is no file")
 
 
 def test_the_readme_has_the_line_of_rights() -> None:

@@ -8,11 +8,11 @@ import trio
 from hypothesis import given, settings
 
 from mcptrio.stores import StoreBounds
+from tests.engines.redis_server import RedisServer
 from tests.stores.contract import *  # noqa: F403 - these are the tests
 from tests.stores.model import STEPS, Model, Step, play
 
 from .conftest import opened
-from .redis_server import RedisServer
 
 __all__: list[str] = []
 

@@ -17,11 +17,11 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from mcptrio.abc import EffectState, SessionRecord, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
+from tests.engines.redis_server import RedisServer, until
 from tests.replicas.fault_proxy import fault_proxy
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
-from .redis_server import RedisServer, until
 from .replica_process import ReplicaProcess
 
 __all__: list[str] = []
@@ -73,6 +73,32 @@ async def test_an_engine_that_restarts_loses_nothing_and_followers_look_again(
             assert other.bus is not None
             other.bus.publish("topic", b"1")
             await eventually(lambda: b"1" in heard.messages, "messages arrive again")
+
+
+async def test_replicas_count_each_other_after_a_failure_for_longer_than_a_lease(
+    own_redis: RedisServer, prefix: str
+) -> None:
+    lease = 1.0
+    async with opened(own_redis, prefix, lease=lease) as one, opened(own_redis, prefix, lease=lease) as two:
+        both = (one, two)
+        await eventually(lambda: all(each.status().replicas == 2 for each in both), "they see each other")
+        await in_thread(own_redis.kill)
+        await trio.sleep(1.5 * lease)
+        counted = set[int]()
+
+        async def count() -> None:
+            while True:
+                counted.update(each.status().replicas for each in both)
+                await trio.sleep(0.005)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(count)
+            await in_thread(own_redis.start)
+            await eventually(lambda: all(each.status().is_reachable for each in both), "the engine is reachable again")
+            # Each of them renews its lease in this time.
+            await trio.sleep(lease)
+            nursery.cancel_scope.cancel()
+        assert counted == {2}
 
 
 async def test_a_stalled_engine_ends_no_stream_and_no_event_is_stored_twice(

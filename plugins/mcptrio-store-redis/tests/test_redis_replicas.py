@@ -6,11 +6,11 @@ import pytest
 
 from mcptrio.abc import INBOX_MESSAGE, session_topic, wake_message
 from mcptrio.stores import MemoryBus, StoreSettings, open_stores
+from tests.engines.redis_server import RedisServer
 from tests.stores.shared_contract import *  # noqa: F403 - these are the tests
 from tests.stores.shared_contract import Replica
 
 from .conftest import opened
-from .redis_server import RedisServer
 
 __all__: list[str] = []
 

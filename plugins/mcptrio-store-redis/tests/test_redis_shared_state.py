@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
+from tests.engines.redis_server import RedisServer
 from tests.stores import shared_state_contract as contract
 from tests.stores.shared_state_contract import StoresOpener
 
 from .conftest import opened
-from .redis_server import RedisServer
 
 __all__: list[str] = []
 
@@ -22,6 +22,7 @@ __all__: list[str] = []
         contract.an_effect_is_claimed_once,
         contract.effects_claimed_at_once_have_one_claim,
         contract.a_claim_of_an_ended_process_is_lost,
+        contract.a_result_of_an_engine_is_kept_for_as_long_as_it_is_asked_to,
         contract.a_name_is_used_once,
         contract.a_name_used_at_once_is_used_once,
         contract.a_quota_taken_at_once_has_its_burst,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -14,11 +14,12 @@ from attrs import asdict, frozen
 from mcptrio.abc import SessionRecord, session_topic, wake_message
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreBounds
+from tests.engines.redis_server import RedisServer, free_port, until
+from tests.stores import shared_tasks_contract as tasks
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import RealTime, opened
-from .redis_server import RedisServer, free_port, until
 
 __all__: list[str] = []
 
@@ -73,7 +74,13 @@ async def test_a_replica_of_the_engine_is_not_written(tmp_path: Path, prefix: st
 @contextmanager
 def watched(folder: Path) -> Iterator[tuple[RedisServer, RedisServer, Place]]:
     """A master with a replica, and three sentinels."""
-    with replicated(folder) as (master, replica), ExitStack() as stack:
+    with replicated(folder) as (master, replica), sentinels_of(folder, master, replicas=1) as place:
+        yield master, replica, place
+
+
+@contextmanager
+def sentinels_of(folder: Path, master: RedisServer, *, replicas: int) -> Iterator[Place]:
+    with ExitStack() as stack:
         sentinels = []
         for at in range(3):
             config = folder / f"sentinel{at}.conf"
@@ -84,16 +91,16 @@ def watched(folder: Path) -> Iterator[tuple[RedisServer, RedisServer, Place]]:
             sentinel = RedisServer(folder / f"sentinel{at}", "--sentinel", config=config)
             sentinels.append(stack.enter_context(sentinel))
         for sentinel in sentinels:
-            until(lambda each=sentinel: knows_all(each), "the sentinels know each other and the replica")  # type: ignore[misc]
+            until(lambda each=sentinel: knows_all(each, replicas), "the sentinels know each other and the replicas")  # type: ignore[misc]
         hosts = ",".join(f"127.0.0.1:{each.port}" for each in sentinels)
-        yield master, replica, Place(f"redis+sentinel://{hosts}/main")
+        yield Place(f"redis+sentinel://{hosts}/main")
 
 
-def knows_all(sentinel: RedisServer) -> bool:
+def knows_all(sentinel: RedisServer, replicas: int) -> bool:
     flat = sentinel.command("SENTINEL", "MASTER", "main")
     state = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
     found = {str(name.decode() if isinstance(name, bytes) else name): value for name, value in state.items()}
-    return int(found["num-other-sentinels"]) == 2 and int(found["num-slaves"]) == 1
+    return int(found["num-other-sentinels"]) == 2 and int(found["num-slaves"]) == replicas
 
 
 async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, prefix: str) -> None:
@@ -122,14 +129,16 @@ async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, pr
 
 
 @contextmanager
-def clustered(folder: Path) -> Iterator[tuple[list[RedisServer], Place]]:
-    """Three masters."""
+def clustered(
+    folder: Path, options_of: Callable[[int], Sequence[str]] = lambda at: ()
+) -> Iterator[tuple[list[RedisServer], Place]]:
+    """Three masters, each with further options."""
     with ExitStack() as stack:
         nodes = []
         for at in range(3):
             bus = str(free_port())
             options = "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000"
-            nodes.append(stack.enter_context(RedisServer(folder / f"node{at}", *options)))
+            nodes.append(stack.enter_context(RedisServer(folder / f"node{at}", *options, *options_of(at))))
         hosts = [f"127.0.0.1:{each.port}" for each in nodes]
         subprocess.run(
             ["redis-cli", "--cluster", "create", *hosts, "--cluster-yes"], check=True, capture_output=True, timeout=60
@@ -189,6 +198,26 @@ class TestCluster:
             used = [node for node in nodes if node.command("KEYS", f"{prefix}*:e:x")]
             assert len(used) == 3
             assert await one.sessions.delete("s0")
+
+    @pytest.mark.parametrize(
+        "holds",
+        [
+            tasks.test_any_process_answers_and_only_the_holder_works,
+            tasks.test_claims_of_two_processes_at_once_get_each_task_once,
+            tasks.test_a_process_that_closes_gives_its_tasks_back,
+            tasks.test_tasks_of_a_killed_process_are_claimed_again,
+            tasks.test_tasks_of_a_process_that_is_suspended_are_claimed_again,
+        ],
+    )
+    async def test_tasks(
+        self,
+        holds: Callable[[tasks.SharedTasks], Awaitable[None]],
+        cluster: tuple[list[RedisServer], Place],
+        prefix: str,
+    ) -> None:
+        lease = 2.0
+        own = {"prefix": prefix, "lease": lease, "start_timeout": 10.0}
+        await holds(tasks.SharedTasks(cluster[1].url, own, takeover=lease * 8 / 3 + 1))
 
     async def test_a_slot_that_moves_takes_its_sessions_along(
         self, opener: Opener, cluster: tuple[list[RedisServer], Place]

@@ -30,7 +30,7 @@ _EXPIRY_INTERVAL: Final = 60.0
 
 _MAX_THOUGHT_NUMBER: Final = 9_999_999
 
-# Models write numbers and truth values as strings time and again, so both forms are in the schema.
+# Models often write numbers and booleans as strings, so the schema has both forms.
 _Number = Annotated[int, Meta(ge=1, le=_MAX_THOUGHT_NUMBER)] | Annotated[str, Meta(pattern="^0{0,9}[1-9][0-9]{0,6}$")]
 _Flag = bool | Literal["true", "false", "True", "False"]
 _Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$")]
@@ -75,7 +75,7 @@ class Cleared:
 
 @frozen
 class Thinking:
-    """The tools and the resource over everything that is kept."""
+    """The tools and the resource for all stored sequences."""
 
     config: Config
     sequences: Sequences = field(init=False)
@@ -197,24 +197,24 @@ class Thinking:
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        """Drop expired sequences also without calls."""
-        server.add_background(self.sweep)
+        """Add the task that deletes expired sequences while no call does."""
+        server.add_background(self.expire)
 
-    async def sweep(self) -> None:
+    async def expire(self) -> None:
         """Delete expired sequences until cancelled."""
         while True:
             await trio.sleep(min(_EXPIRY_INTERVAL, self.config.ttl))
             self.sequences.expire()
 
     def _going_on(self, caller: SequenceOwner, begins: bool) -> str:
-        """The sequence of a thought that does not say which."""
+        """Return the sequence of a thought without a sequence_id."""
         if begins:
             return self.sequences.begin()
         id = self.sequences.latest(caller)
         if id is not None:
             return id
         if caller.conversation is not None:
-            return self.sequences.begin()  # as the reference server does, which lets a history begin anywhere
+            return self.sequences.begin()  # as in the reference server, in which a history may begin with any thought
         raise ToolError(
             "expected sequence_id, as the answer to thought 1 gave it, or a name of your own: on this connection the "
             "server cannot tell which sequence goes on"
@@ -223,7 +223,7 @@ class Thinking:
     def _sequence(self, caller: SequenceOwner, id: str | None) -> Sequence:
         id = id or self.sequences.latest(caller)
         if id is None:
-            raise ToolError("expected sequence_id, as the answer to a thought gave it")
+            raise ToolError("expected sequence_id, as the answer to a thought gave it, got none")
         found = self.sequences.find(caller, id)
         if found is None:
             raise ToolError(

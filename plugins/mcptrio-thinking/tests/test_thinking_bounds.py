@@ -1,4 +1,4 @@
-"""The stored sequences stay within the bounds."""
+"""The stored sequences stay within the limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Clock:
         return self.now
 
 
-def test_the_sequence_unused_for_longest_goes_first() -> None:
+def test_least_recently_used_sequence_is_evicted_first() -> None:
     sequences = Sequences(Config(max_sequences=2), Clock())
     for id in ("a", "b"):
         sequences.add(ADA, id, thought())
@@ -35,7 +35,7 @@ def test_the_sequence_unused_for_longest_goes_first() -> None:
     assert sequences.ids(ADA) == ["c", "a"]
 
 
-def test_a_caller_pays_for_its_own_thoughts() -> None:
+def test_caller_over_its_limit_evicts_its_own_sequences() -> None:
     sequences = Sequences(Config(max_bytes=10_000), Clock())
     sequences.add(BOB, "b", thought())
     for id in "pqrstuvw":
@@ -51,7 +51,7 @@ def test_a_caller_pays_for_its_own_thoughts() -> None:
     assert len(sequences.find(ADA, "w").thoughts) == 4  # type: ignore[union-attr]
 
 
-def test_there_are_not_too_many_callers() -> None:
+def test_number_of_callers_is_limited() -> None:
     sequences = Sequences(Config(max_callers=3), Clock())
     for number in range(10):
         sequences.add(SequenceOwner(f"session:{number}", f"session:{number}"), "s", thought())
@@ -59,7 +59,7 @@ def test_there_are_not_too_many_callers() -> None:
     assert len(sequences) == 3
 
 
-def test_a_principal_has_its_sequences_in_every_session() -> None:
+def test_sequences_of_a_principal_are_available_in_every_session() -> None:
     sequences = Sequences(Config(), Clock())
     elsewhere = SequenceOwner(ADA.owner, "2")
     sequences.add(ADA, "a", thought())
@@ -71,7 +71,7 @@ def test_a_principal_has_its_sequences_in_every_session() -> None:
     assert sequences.latest(BOB) is None
 
 
-def test_what_expires_is_gone() -> None:
+def test_expired_sequence_is_removed() -> None:
     clock = Clock()
     sequences = Sequences(Config(ttl=10), clock)
     sequences.add(ADA, "a", thought())
@@ -89,7 +89,7 @@ def test_what_expires_is_gone() -> None:
 @pytest.mark.parametrize(
     "settings", [{"ttl": 0.0}, {"max_thoughts": 0}, {"max_bytes": 10}, {"max_thought_bytes": 2**40}]
 )
-def test_settings_that_do_not_fit(settings: dict[str, float]) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, float]) -> None:
     [name] = settings
     with pytest.raises(ValueError, match=name):
         Config(**settings)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from mcptrio.testing import Case, ServerSpec, open_served
 
 
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
-async def test_the_plugin_is_found_and_configured(transport: str) -> None:
+async def test_plugin_is_found_and_configured(transport: str) -> None:
     parts = ServerSpec(plugins=["thinking"], config={"thinking": {"max_thoughts": 1}})
     thought = {"thought": "x", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1, "sequence_id": "s"}
     with trio.fail_after(60):

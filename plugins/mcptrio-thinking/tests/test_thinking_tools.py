@@ -50,7 +50,7 @@ async def refusal(client: Client, tool: str, /, **arguments: Any) -> str:
     return block.text
 
 
-async def test_the_tools_say_what_they_do() -> None:
+async def test_tools_have_descriptions_and_hints() -> None:
     async with connected() as client:
         tools = {tool.name: tool async for tool in client.tools()}
 
@@ -89,7 +89,7 @@ async def test_the_tools_say_what_they_do() -> None:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
-async def test_a_sequence_continues(revision: str) -> None:
+async def test_sequence_continues_with_its_id(revision: str) -> None:
     async with connected(revision) as client:
         first = await think(client, FIRST)
         id = first.pop("sequence_id")
@@ -140,7 +140,7 @@ async def test_strings_are_accepted_for_numbers_and_booleans() -> None:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
-async def test_without_an_id_a_session_continues_its_last_sequence(revision: str) -> None:
+async def test_session_continues_its_last_sequence_without_an_id(revision: str) -> None:
     async with connected(revision) as client:
         one = await think(client, FIRST)
         two = await think(client, SECOND)
@@ -153,7 +153,7 @@ async def test_without_an_id_a_session_continues_its_last_sequence(revision: str
         assert (await call(client, "get_sequence"))["total"] == 4
 
 
-async def test_indistinguishable_callers_need_the_id() -> None:
+async def test_callers_without_identity_need_the_id() -> None:
     parts = ServerSpec(plugins=[Thinking(Config())])
     async with open_served(parts, Case(transport="http", revision=STATELESS)) as served, served.connect() as client:
         one = await think(client, FIRST)
@@ -165,7 +165,7 @@ async def test_indistinguishable_callers_need_the_id() -> None:
         assert (await client.complete("resource", "thinking://{sequence_id}", "sequence_id", "")).values == ()
 
 
-async def test_a_principal_finds_its_sequences_in_every_session() -> None:
+async def test_principal_continues_its_sequences_in_every_session() -> None:
     server = Server(plugins=[Thinking(Config())])
     ann, also_ann = Principal(subject="ann", client_id="a"), Principal(subject="ann", client_id="b")
     with trio.fail_after(60):
@@ -188,7 +188,7 @@ async def test_a_principal_finds_its_sequences_in_every_session() -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_branches_are_bounded() -> None:
+async def test_number_of_branches_is_limited() -> None:
     async with connected(max_branches=2) as client:
         await think(client, FIRST, sequence_id="s")
         for name in ("a", "b", "a"):
@@ -200,14 +200,14 @@ async def test_branches_are_bounded() -> None:
         await think(client, more, sequence_id="t")
 
 
-async def test_line_end_is_no_part_of_a_name() -> None:
+async def test_branch_name_with_a_line_end_is_refused() -> None:
     async with connected() as client:
         for name in ("mine\n", "mi\nne"):
             assert "sequence_id" in await refusal(client, "clear_sequence", sequence_id=name)
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
-async def test_conversations_do_not_share_a_history(revision: str) -> None:
+async def test_sessions_do_not_share_a_history(revision: str) -> None:
     parts = ServerSpec(plugins=[Thinking(Config())])
     async with open_served(parts, Case(revision=revision)) as served:
         async with served.connect() as one, served.connect() as other:
@@ -241,7 +241,7 @@ async def test_branches_and_revisions_are_kept() -> None:
         ]
 
 
-async def test_thoughts_are_read_in_pages() -> None:
+async def test_thoughts_are_paginated() -> None:
     async with connected(max_answer_bytes=1000, max_answer_thoughts=50) as client:
         for number in range(1, 8):
             await think(client, {**FIRST, "thoughtNumber": number, "thought": "x" * 100}, sequence_id="s")
@@ -262,7 +262,7 @@ async def test_thoughts_are_read_in_pages() -> None:
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, STATELESS])
-async def test_the_transcript_is_a_resource_with_updates(revision: str) -> None:
+async def test_transcript_is_a_subscribable_resource(revision: str) -> None:
     async with connected(revision) as client:
         uri = "thinking://s"
         async with client.subscribe([uri]) as changes:
@@ -282,7 +282,7 @@ async def test_the_transcript_is_a_resource_with_updates(revision: str) -> None:
             await client.read_resource(uri)
 
 
-async def test_a_long_transcript_is_its_end() -> None:
+async def test_long_transcript_is_truncated_to_its_end() -> None:
     async with connected(max_answer_bytes=1000) as client:
         for number in range(1, 8):
             await think(client, {**FIRST, "thoughtNumber": number, "thought": "x" * 300}, sequence_id="s")
@@ -292,7 +292,7 @@ async def test_a_long_transcript_is_its_end() -> None:
     assert len(contents.text) < 1200
 
 
-async def test_what_is_too_much_is_refused() -> None:
+async def test_arguments_over_a_limit_are_refused() -> None:
     async with connected(max_thought_bytes=100, max_thoughts=2) as client:
         assert "at most 100 bytes, got 102" in await refusal(
             client, "sequentialthinking", **{**FIRST, "thought": "é" * 51}
@@ -304,7 +304,7 @@ async def test_what_is_too_much_is_refused() -> None:
         assert "invalid arguments" in await refusal(client, "sequentialthinking", **FIRST, sequence_id="a/b")
 
 
-async def test_an_unused_sequence_is_forgotten(autojump_clock: trio.testing.MockClock) -> None:
+async def test_unused_sequence_expires(autojump_clock: trio.testing.MockClock) -> None:
     thinking = Thinking(Config(ttl=1000))
     async with connect(Server(plugins=[thinking]), revision=HANDSHAKE) as client:
         await think(client, FIRST, sequence_id="s")

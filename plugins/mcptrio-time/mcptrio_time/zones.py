@@ -40,7 +40,7 @@ _FAMILIAR: Final = (
     "Asia/Tokyo",
     "Australia/Sydney",
 )
-"""Suggested before others with the same clock."""
+"""Zones that are suggested before others with the same clock."""
 
 
 @frozen
@@ -53,7 +53,7 @@ class Zone:
 
 @define(slots=False)
 class Zones:
-    """All zones. Each part is read when it is first needed, and kept."""
+    """All zones. Each table is read when it is first needed, and cached."""
 
     def find(self, text: str, where: str) -> Zone:
         """The zone that a text names. Args:
@@ -85,7 +85,7 @@ class Zones:
 
     def info(self, name: str) -> tzinfo:
         """The clock of a zone that is in :attr:`names`."""
-        from zoneinfo import ZoneInfo  # 5 ms, of no use before the first question
+        from zoneinfo import ZoneInfo  # takes 5 ms, so it is not imported before the first use
 
         return ZoneInfo(name)
 
@@ -107,7 +107,7 @@ class Zones:
 
     @cached_property
     def abbreviations(self) -> Mapping[str, tuple[str, ...]]:
-        """IANA names by what a clock there is called in winter or summer, casefolded: ``ist``."""
+        """IANA names by the abbreviation of their winter or summer time, casefolded: ``ist``."""
         year = datetime.now(UTC).year
         found: dict[str, list[str]] = {}
         for name in sorted(self.countries, key=lambda name: (name not in _FAMILIAR, name)):
@@ -121,12 +121,12 @@ class Zones:
         return {short: tuple(names) for short, names in found.items()}
 
     def windows_names(self, name: str) -> tuple[str, ...]:
-        """What Windows calls a zone."""
+        """Return the Windows names of a zone."""
         return self._windows_by_name.get(name, ())
 
     @property
     def all_windows_names(self) -> tuple[str, ...]:
-        """What Windows calls its zones."""
+        """The Windows names of all zones."""
         return tuple(sorted(name for names in self._windows_by_name.values() for name in names))
 
     def advice(self, text: str) -> str:
@@ -154,7 +154,7 @@ class Zones:
 
     @cached_property
     def _newest(self) -> dict[str, str]:
-        """The names that took the place of older ones."""
+        """The current names of renamed zones."""
         from importlib.resources import files
 
         lines = files("tzdata").joinpath("zoneinfo", "tzdata.zi").read_text("utf-8").splitlines()
@@ -195,7 +195,7 @@ class Zones:
         return self._distinct(near)[:_MAX_SUGGESTIONS]
 
     def _distinct(self, names: Iterable[str]) -> list[str]:
-        """One name for each clock first, then the others."""
+        """Order the names: first one for each clock, then the others."""
         now = datetime.now(UTC)
         first: dict[timedelta | None, str] = {}
         rest: list[str] = []
@@ -207,7 +207,7 @@ class Zones:
 
 
 def fixed_zone(offset: timedelta) -> Zone:
-    """A zone whose clocks are never changed: ``UTC+05:30``."""
+    """Return a zone with a fixed offset: ``UTC+05:30``."""
     if not offset:
         return Zone("UTC", UTC)
     minutes = abs(offset) // timedelta(minutes=1)

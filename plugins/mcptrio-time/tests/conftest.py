@@ -1,4 +1,4 @@
-"""The plugin in Berlin, at a time that the test sets, served to a client over memory."""
+"""The plugin in Berlin, at a time set by the test, served to a client over memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Call = Callable[..., Awaitable[Any]]
 
 @define
 class Installed:
-    """The plugin as the loader would register it, with a clock of the test's."""
+    """The plugin as the loader would register it, with the test's clock."""
 
     seconds: float = datetime.fromisoformat("2026-07-15T10:20:30Z").timestamp()
 
@@ -43,7 +43,7 @@ async def client(installed: Installed) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def call(client: Client) -> Call:
-    """The structured content of a tool's result."""
+    """Return the structured content of a tool's result."""
 
     async def called(name: str, **arguments: Any) -> Any:
         result = await client.call_tool(name, arguments)

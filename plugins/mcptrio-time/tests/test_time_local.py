@@ -1,4 +1,4 @@
-"""The local zone: as configured, else as the machine has it, and never a crash at the start."""
+"""The local zone: the configured one, otherwise that of the machine; the start never fails."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ for zone in json.loads(sys.argv[1]):
     offset = clock.now().astimezone(clock.local.info).strftime("%z")
     print(json.dumps([clock.local.name, offset, time.strftime("%z"), list(warned)]))
 """
-"""A process of its own, for TZ is the whole process's."""
+"""A separate process, because TZ applies to the whole process."""
 
 ZONES = {
     "Asia/Tokyo": ("Asia/Tokyo", False),
@@ -52,11 +52,11 @@ ZONES = {
     "": (None, False),
     None: (None, False),
 }
-"""TZ to the name of the zone, ``None`` for that of the C library; and whether the log says that it is not one."""
+"""TZ, the expected name of the zone (``None`` for that of the C library), and whether the log reports TZ as invalid."""
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no TZ")
-async def test_whatever_tz_says_the_plugin_starts() -> None:
+async def test_plugin_starts_with_any_tz_variable() -> None:
     with trio.fail_after(60):
         done = await trio.run_process(
             [sys.executable, "-W", "error", "-c", START, json.dumps(list(ZONES))], capture_stdout=True
@@ -72,14 +72,14 @@ async def test_whatever_tz_says_the_plugin_starts() -> None:
 
 
 @pytest.mark.parametrize("name", ["Europe/Berlin", "W. Europe Standard Time", "europe/berlin"])
-def test_the_operators_zone_wins(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configured_zone_takes_precedence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     assert Clock(Config(local_timezone=name)).local.name == "Europe/Berlin"
     assert Clock(Config()).local.name == "Asia/Tokyo"
 
 
 @pytest.mark.parametrize(
-    ("settings", "fault"),
+    ("settings", "failure"),
     [
         ({"local_timezone": "EDT"}, "unknown time zone 'EDT' @ local_timezone; it is an abbreviation"),
         ({"local_timezone": "Europe/Berln"}, "did you mean Europe/Berlin"),
@@ -88,12 +88,12 @@ def test_the_operators_zone_wins(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         ({"limit": 700}, "expected a limit of at most max_limit, 600, got 700"),
     ],
 )
-def test_a_setting_that_does_not_fit_is_a_fault(settings: dict[str, Any], fault: str) -> None:
-    with pytest.raises(PluginError, match=fault):
+def test_invalid_setting_is_an_error(settings: dict[str, Any], failure: str) -> None:
+    with pytest.raises(PluginError, match=failure):
         Server(plugins=[mcptrio_time], config={"mcptrio_time": settings}, settings=ServerSettings(strict=True))
 
 
-async def test_a_table_becomes_the_settings() -> None:
+async def test_table_is_converted_to_the_settings() -> None:
     server = Server(
         plugins=[mcptrio_time],
         config={"mcptrio_time": {"local_timezone": "Asia/Tokyo"}},
@@ -104,7 +104,7 @@ async def test_a_table_becomes_the_settings() -> None:
     assert result.structured_content["timezone"] == "Asia/Tokyo"
 
 
-def test_every_zone_and_every_windows_name_can_be_found() -> None:
+def test_every_zone_and_windows_name_is_found() -> None:
     zones = Zones()
     for name in (*zones.names, *zones.all_windows_names):
         found = zones.get(name)

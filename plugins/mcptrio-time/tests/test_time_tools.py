@@ -1,4 +1,4 @@
-"""The tools, as a client calls them."""
+"""The tools, called by a client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def four(result: dict[str, Any]) -> dict[str, Any]:
     return {name: result[name] for name in ("timezone", "datetime", "day_of_week", "is_dst")}
 
 
-async def test_offers_the_tools_of_the_reference_and_names_the_local_zone(client) -> None:
+async def test_tools_of_the_reference_are_listed_with_the_local_zone(client) -> None:
     tools = {tool.name: tool async for tool in client.tools()}
 
     assert set(tools) == {
@@ -46,7 +46,7 @@ async def test_offers_the_tools_of_the_reference_and_names_the_local_zone(client
         ("Etc/GMT+5", ("Etc/GMT+5", "2026-07-15T05:20:30-05:00", "Wednesday", False)),
     ],
 )
-async def test_current_time(call, timezone: str | None, expected: tuple[Any, ...]) -> None:
+async def test_current_time_is_returned_for_a_zone(call, timezone: str | None, expected: tuple[Any, ...]) -> None:
     result = await call("get_current_time", **({"timezone": timezone} if timezone else {}))
 
     assert tuple(four(result).values()) == expected
@@ -108,7 +108,7 @@ async def test_unknown_timezone_error_suggests_alternatives(refusal, timezone: s
         ),
     ],
 )
-async def test_convert_time_as_the_reference_does(call, arguments, source, target, difference: str) -> None:
+async def test_convert_time_matches_the_reference(call, arguments, source, target, difference: str) -> None:
     names = ("source_timezone", "time", "target_timezone")
     result = await call("convert_time", **dict(zip(names, arguments, strict=True)))
 
@@ -118,7 +118,7 @@ async def test_convert_time_as_the_reference_does(call, arguments, source, targe
     assert (result["ambiguous"], result["note"]) == (False, None)
 
 
-async def test_convert_time_on_another_day(call) -> None:
+async def test_convert_time_accepts_another_day(call) -> None:
     winter = await call(
         "convert_time", source_timezone="Europe/Berlin", time="12:00", target_timezone="UTC", date="2026-12-24"
     )
@@ -140,7 +140,7 @@ async def test_convert_time_on_another_day(call) -> None:
         ("Pacific/Apia", "2011-12-30", "12:00", "12:00"),
     ],
 )
-async def test_a_time_that_clocks_skip_is_refused(refusal, zone: str, date: str, time: str, instead: str) -> None:
+async def test_skipped_local_time_is_refused(refusal, zone: str, date: str, time: str, instead: str) -> None:
     message = await refusal("convert_time", source_timezone=zone, time=time, target_timezone="UTC", date=date)
     assert message == (
         f"Invalid time: {time} does not exist in {zone} on {date} (skipped by a clock change) @ time; "
@@ -189,7 +189,7 @@ async def test_convert_time_error_names_the_invalid_argument(refusal, arguments:
         ("europe/ber", "Europe/Berlin", "Europe/Berlin"),
     ],
 )
-async def test_list_timezones_finds_by_all_a_zone_is_known_by(call, query: str, first: str, also: str) -> None:
+async def test_list_timezones_searches_all_names_of_a_zone(call, query: str, first: str, also: str) -> None:
     result = await call("list_timezones", query=query, limit=600)
     names = [zone["name"] for zone in result["timezones"]]
 
@@ -199,7 +199,7 @@ async def test_list_timezones_finds_by_all_a_zone_is_known_by(call, query: str, 
     assert result["local_timezone"] == "Europe/Berlin"
 
 
-async def test_list_timezones_in_pages(call, refusal) -> None:
+async def test_list_timezones_is_paginated(call, refusal) -> None:
     names: list[str] = []
     arguments: dict[str, Any] = {}
     while True:
@@ -249,12 +249,12 @@ async def test_listed_timezone_shows_its_aliases(call) -> None:
         ("now", "2026-07-15T12:20:30+02:00", "now"),
     ],
 )
-async def test_parse_date(call, text: str, datetime: str, read_as: str) -> None:
+async def test_date_formats_are_parsed(call, text: str, datetime: str, read_as: str) -> None:
     result = await call("parse_date", text=text)
     assert (result["time"]["datetime"], result["read_as"]) == (datetime, read_as)
 
 
-async def test_parse_date_on_another_clock(call) -> None:
+async def test_relative_date_is_parsed_with_another_clock(call) -> None:
     result = await call("parse_date", text="2026-01-01T03:00:00Z", timezone="America/New_York")
     naive = await call("parse_date", text="2026-01-01 03:00", timezone="America/New_York")
 
@@ -280,7 +280,7 @@ async def test_parse_date_error_names_the_problem(refusal, text: str, told: str)
     assert told in await refusal("parse_date", text=text)
 
 
-async def test_time_difference_over_a_clock_change(call) -> None:
+async def test_time_difference_accounts_for_clock_changes(call) -> None:
     result = await call("time_difference", start="2026-03-28 12:00", end="2026-03-29 12:00")
     back = await call("time_difference", start="2026-03-29T12:00:00Z", end="2026-03-28T10:59:58.5Z")
     since = await call("time_difference", start="2026-07-15T10:20:00Z", timezone="Asia/Tokyo")
@@ -310,7 +310,7 @@ async def test_time_difference_over_a_clock_change(call) -> None:
         ("P2W", "2026-07-15T00:00:00Z", "2026-07-29T00:00:00+00:00", None),
     ],
 )
-async def test_add_duration(call, duration: str, start: str, result: str, note: str | None) -> None:
+async def test_duration_is_added(call, duration: str, start: str, result: str, note: str | None) -> None:
     answer = await call("add_duration", duration=duration, start=start)
     assert answer["result"]["datetime"] == result
     assert (note is None and answer["note"] is None) or note in answer["note"]
@@ -335,18 +335,18 @@ async def test_add_duration_error_names_the_problem(refusal, duration: str, told
     assert told in await refusal("add_duration", duration=duration)
 
 
-async def test_the_clock_is_read_at_each_call(call, installed) -> None:
+async def test_clock_is_read_at_each_call(call, installed) -> None:
     installed.seconds = datetime.fromisoformat("2027-01-01T00:00:00Z").timestamp()
     assert (await call("get_current_time"))["datetime"] == "2027-01-01T01:00:00+01:00"
 
 
 @pytest.mark.parametrize("timezone", ["A05", "x05:30", "505", "UTC505", "UTC,05"])
-async def test_an_offset_has_a_sign(client, timezone: str) -> None:
+async def test_invalid_offset_is_refused(client, timezone: str) -> None:
     result = await client.call_tool("get_current_time", {"timezone": timezone})
 
     assert result.is_error
     assert "unknown time zone" in result.content[0].text
 
 
-async def test_a_sign_may_be_a_typographic_minus(call) -> None:
+async def test_typographic_minus_is_accepted_as_a_sign(call) -> None:
     assert (await call("get_current_time", timezone="UTC\u221205"))["utc_offset"] == "-05:00"

@@ -1,7 +1,4 @@
-"""An application that is served by the engine, and a client with one connection to it.
-
-Used by the tests of the engine.
-"""
+"""An application that the engine serves, and a client with one connection to it."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ POST = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%b"
 
 @asynccontextmanager
 async def serving(app: App, *, access_log: bool = False, limits: ConnectionLimits | None = None) -> AsyncIterator[int]:
-    """The port; requests only, the lifespan is refused."""
+    """Yield the port. The application receives requests only; the lifespan is refused."""
 
     async def requests(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -50,7 +47,7 @@ async def serving(app: App, *, access_log: bool = False, limits: ConnectionLimit
 
 
 class Client:
-    """One connection that answers are read off one by one."""
+    """One connection, from which the responses are read sequentially."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -92,7 +89,7 @@ async def connected(port: int) -> AsyncIterator[Client]:
 
 
 def answering(*events: dict[str, Any]) -> App:
-    """An application that sends these, whatever is asked."""
+    """Return an application that sends these events for every request."""
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         for event in events:

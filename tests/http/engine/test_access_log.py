@@ -17,7 +17,7 @@ from tests.http.engine.served import UPGRADE, Receive, Send, answering, connecte
 __all__: list[str] = []
 
 
-async def test_faults_of_the_application_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_repeated_application_errors_are_logged_only_a_few_times(caplog: pytest.LogCaptureFixture) -> None:
     async with serving(answering()) as port:
         for _ in range(30):
             async with connected(port) as client:
@@ -40,7 +40,7 @@ async def test_access_log_has_a_line_for_each_request(caplog: pytest.LogCaptureF
 
 
 async def test_access_log_has_a_line_for_each_end(caplog: pytest.LogCaptureFixture) -> None:
-    """A client that leaves before its answer, and WebSockets that are accepted or refused."""
+    """A client that disconnects before its response, and WebSockets that are accepted or refused."""
     caplog.set_level(logging.INFO)
     asked = trio.Event()
 
@@ -89,7 +89,7 @@ async def test_access_log_records_client_end_and_application_note(
     assert first.created <= ended <= second.created
 
 
-async def test_there_is_no_access_log_unless_it_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+async def test_access_log_is_off_by_default(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "mcptrio.http.access")
     async with serving(answering({"status": 200}, {})) as port, connected(port) as client:
         await client.ask()

@@ -24,7 +24,7 @@ from tests.http.engine.served import POST, UPGRADE, Receive, Send, answering, co
 __all__: list[str] = []
 
 
-async def test_scope_contains_the_request() -> None:
+async def test_asgi_scope_contains_the_request() -> None:
     scopes: list[MutableMapping[str, Any]] = []
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -44,7 +44,7 @@ async def test_scope_contains_the_request() -> None:
     assert scope["root_path"] == ""
 
 
-async def test_whole_response_has_its_length_and_a_date() -> None:
+async def test_complete_response_has_content_length_and_date() -> None:
     async with serving(answering({"status": 201}, {"body": b"hello"})) as port, connected(port) as client:
         status, headers, body = await client.ask()
 
@@ -75,7 +75,7 @@ async def test_streamed_response_to_http10_ends_with_the_connection() -> None:
     assert body == b"ab"
 
 
-async def test_http10_is_kept_open_only_when_asked() -> None:
+async def test_http10_connection_stays_open_only_with_keep_alive() -> None:
     async with serving(answering({"status": 200}, {"body": b"ok"})) as port:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             for _ in range(2):
@@ -89,7 +89,7 @@ async def test_http10_is_kept_open_only_when_asked() -> None:
 
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
-async def test_response_without_a_body(method: str, status: int) -> None:
+async def test_body_of_a_bodiless_response_is_not_sent(method: str, status: int) -> None:
     """A body that the application sends must not be read as the next response."""
     app = answering({"status": status, "headers": [(b"content-length", b"5")]}, {"body": b"hello"})
     async with serving(app) as port, connected(port) as client:
@@ -121,8 +121,8 @@ async def test_asgi_body_arrives_in_parts_before_the_disconnect() -> None:
     assert [each.get("more_body") for each in events] == [True, False, None]
 
 
-async def test_large_body_waits_for_an_application_that_is_slow() -> None:
-    """Unread data stays in the sockets, which 20 MB exceed, so the client has to wait."""
+async def test_large_body_waits_for_a_slow_application() -> None:
+    """Unread data stays in the socket buffers, which 20 MB exceed, so the client has to wait."""
     go = trio.Event()
     sizes: list[int] = []
 
@@ -154,7 +154,7 @@ async def test_large_body_waits_for_an_application_that_is_slow() -> None:
     assert max(sizes) < 1_000_000
 
 
-async def test_continue_is_sent_when_the_body_is_read() -> None:
+async def test_100_continue_is_sent_when_the_body_is_read() -> None:
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["path"] == "/take":
             await receive()
@@ -210,7 +210,7 @@ async def test_pipelined_requests_let_other_tasks_run_between_them() -> None:
             assert len(served) - before <= 2
 
 
-async def test_half_closed_client_still_gets_its_answer() -> None:
+async def test_half_closed_client_still_receives_its_response() -> None:
     async with serving(answering({"status": 200}, {"body": b"ok"})) as port:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 3)
@@ -232,7 +232,7 @@ async def test_half_closed_client_still_gets_its_answer() -> None:
         ([{"status": 200, "headers": [(b"content-length", b"3")]}, {"body": b"abcde"}], 500),
     ],
 )
-async def test_application_that_breaks_the_rules_is_an_error(
+async def test_asgi_violation_of_an_application_is_answered_with_500(
     events: list[dict[str, Any]], said: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(answering(*events)) as port, connected(port) as client:
@@ -244,7 +244,7 @@ async def test_application_that_breaks_the_rules_is_an_error(
 
 
 @pytest.mark.parametrize("body", [b"ab", b"abcde"])
-async def test_response_of_another_length_than_promised_ends_the_connection(body: bytes) -> None:
+async def test_response_that_contradicts_its_content_length_closes_the_connection(body: bytes) -> None:
     app = answering({"status": 200, "headers": [(b"content-length", b"3")]}, {"body": body})
     async with serving(app) as port:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
@@ -258,7 +258,7 @@ async def test_response_of_another_length_than_promised_ends_the_connection(body
     assert b"abcd" not in said
 
 
-async def test_application_that_fails_in_the_middle_cuts_its_response_and_no_other(
+async def test_application_error_within_a_response_ends_that_response_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -275,8 +275,8 @@ async def test_application_that_fails_in_the_middle_cuts_its_response_and_no_oth
     assert "the application failed" in caplog.text
 
 
-async def test_state_of_a_request_does_not_reach_the_next() -> None:
-    """One worker serves both."""
+async def test_state_of_a_request_is_not_visible_to_the_next() -> None:
+    """One worker serves both requests."""
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="nothing")
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -290,7 +290,7 @@ async def test_state_of_a_request_does_not_reach_the_next() -> None:
         assert [(await client.ask())[2] for _ in range(3)] == [b"nothing"] * 3
 
 
-async def test_application_that_knows_us_needs_no_task_to_notice_that_the_client_leaves() -> None:
+async def test_disconnect_callback_needs_no_task() -> None:
     bodies: list[bytes | None] = []
     left = trio.Event()
     began = trio.Event()
@@ -314,7 +314,7 @@ async def test_application_that_knows_us_needs_no_task_to_notice_that_the_client
     assert bodies == [b"abc", None]
 
 
-async def test_body_that_is_not_here_yet_is_received() -> None:
+async def test_body_that_arrives_after_its_head_is_received() -> None:
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         assert scope["extensions"][EXTENSION].body_now() is None
         body = b""
@@ -332,8 +332,8 @@ async def test_body_that_is_not_here_yet_is_received() -> None:
             assert (await stream.receive_some()).endswith(b"abcdef")
 
 
-async def test_continue_is_not_sent_within_a_response() -> None:
-    """An application that waits for the client to leave while it streams, as many frameworks do."""
+async def test_100_continue_is_not_sent_within_a_response() -> None:
+    """Many frameworks wait for the disconnect while they stream."""
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["path"] == "/read":
@@ -357,7 +357,7 @@ async def test_continue_is_not_sent_within_a_response() -> None:
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["silent", "answering"])
-async def test_stalled_body_times_out(answers: bool) -> None:
+async def test_stalled_request_body_times_out(answers: bool) -> None:
     told = trio.Event()
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -376,8 +376,8 @@ async def test_stalled_body_times_out(answers: bool) -> None:
     assert said.startswith(b"HTTP/1.1 418 " if answers else b"HTTP/1.1 408 ")
 
 
-async def test_slow_application_and_unasked_body_are_no_stall() -> None:
-    """Time in which the server does not read, or the application has not asked, is not the client's silence."""
+async def test_body_that_is_not_requested_does_not_time_out() -> None:
+    """Time in which the server does not read, or the application does not receive, is no stall of the client."""
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         await trio.sleep(0.5)
@@ -397,8 +397,8 @@ async def test_slow_application_and_unasked_body_are_no_stall() -> None:
             assert (await stream.receive_some()).endswith(b"\r\n\r\n3")
 
 
-async def test_client_that_half_closes_during_a_call_gets_no_false_message() -> None:
-    """It counts as one that has left: neither a status nor a close code blames the server."""
+async def test_client_that_half_closes_during_a_call_gets_no_error_status() -> None:
+    """It counts as disconnected: neither a status nor a close code blames the server."""
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -417,7 +417,7 @@ async def test_client_that_half_closes_during_a_call_gets_no_false_message() -> 
                 assert b"".join([chunk async for chunk in stream]) == b""
 
 
-async def test_one_connection_too_many_closes_the_longest_idle() -> None:
+async def test_connection_over_the_limit_closes_the_longest_idle_one() -> None:
     limits = ConnectionLimits(connections=3, address_share=1.0)
     async with serving(answering({"status": 200}, {"body": b"ok"}), limits=limits) as port, AsyncExitStack() as stack:
         old, silent, young = [await stack.enter_async_context(connected(port)) for _ in range(3)]
@@ -434,7 +434,7 @@ async def test_one_connection_too_many_closes_the_longest_idle() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address")
 @pytest.mark.parametrize("trusted", [(), ("127.0.0.1",)], ids=["client", "proxy"])
-async def test_one_address_takes_no_more_than_its_share(trusted: tuple[str, ...]) -> None:
+async def test_connections_of_one_address_are_limited(trusted: tuple[str, ...]) -> None:
     shutdown = trio.Event()
     asked = trio.Semaphore(0)
 
@@ -484,7 +484,7 @@ async def test_unread_stream_does_not_delay_others(caplog: pytest.LogCaptureFixt
                 assert (await other.ask())[2] == b"ok"
 
 
-async def test_lifespan_is_begun_and_ended_and_its_state_is_in_each_scope() -> None:
+async def test_lifespan_starts_and_stops_and_its_state_is_in_each_scope() -> None:
     said: list[str] = []
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -544,7 +544,7 @@ async def test_a_response_continues_without_its_application_and_the_next_follows
         exchange.close()
         while b"whole" not in got:
             got += await client.stream.receive_some()
-        # And one that comes when nothing is known of requests any more.
+        # The second one connects when the server no longer knows any request.
         await client.stream.send_all(b"GET /whole HTTP/1.1\r\nhost: a\r\n\r\n")
         while got.count(b"whole") < 2:
             got += await client.stream.receive_some()
@@ -573,6 +573,6 @@ async def test_disconnect_from_a_kept_open_response_calls_back_and_closes_the_co
             await client.stream.send_eof()
             await left.wait()
             exchanges[0].close()
-            # It was not complete, so it ends with the connection.
+            # The response was not complete, so the connection is closed at its end.
             while await client.stream.receive_some():
                 pass

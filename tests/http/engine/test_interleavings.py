@@ -1,5 +1,4 @@
-"""Any order of bytes, application events, pauses and disconnects leaves one answer to each request, or a closed
-connection."""
+"""Orders of bytes, application events, pauses and disconnects: each request is answered, or its connection closes."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ ACTS = ("receive", "start", "start sized", "more", "last", "fail", "return")
 """The next actions of the application."""
 
 Step = int | str
-"""A number of bytes to send, or something that happens."""
+"""A number of bytes to send, or another event."""
 
 STEPS = st.lists(
     st.one_of(st.integers(1, 90), st.sampled_from(ACTS), st.sampled_from(("pause", "half-close", "settle"))),
@@ -125,7 +124,7 @@ class Play:
             pass
 
     async def pause(self, seconds: int) -> None:
-        """Let time pass, a second at a time, as the server looks at its deadlines."""
+        """Let time pass in steps of a second, because the server checks its deadlines each second."""
         await settle()
         for _ in range(seconds):
             self.clock.jump(1)
@@ -144,7 +143,7 @@ class Play:
 
 
 async def settle() -> None:
-    """Wait until both sides have taken what the other has sent."""
+    """Wait until both sides have processed what the other has sent."""
     await trio.testing.wait_all_tasks_blocked(0.002)
 
 
@@ -164,9 +163,9 @@ async def play(clock: trio.testing.MockClock, requests: list[str], steps: list[S
                 await here.step(step)
             await settle()
             for act in ("last", "return"):
-                # Whatever is still running ends, and so does what was waiting behind it.
+                # End everything that still runs, and the requests that wait behind it.
                 for _ in requests:
-                    await here.pause(2)  # it may be waiting for the client
+                    await here.pause(2)  # the application may be waiting for the client
                     await here.step(act)
                     await settle()
             open_before = not here.is_closed
@@ -175,10 +174,10 @@ async def play(clock: trio.testing.MockClock, requests: list[str], steps: list[S
             await here.pause(60)
             assert here.is_closed, "the connection is open, and nothing ends it"
         shutdown.set()
-    judge(here, requests, answered if open_before else None)
+    check(here, requests, answered if open_before else None)
 
 
-def judge(here: Play, requests: list[str], answered: int | None) -> None:
+def check(here: Play, requests: list[str], answered: int | None) -> None:
     calls, found = here.app.calls, here.answers.complete
     assert all(call.has_ended for call in calls)
     assert len(found) <= len(requests)
@@ -196,6 +195,6 @@ def judge(here: Play, requests: list[str], answered: int | None) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.sampled_from(sorted(REQUESTS)), min_size=1, max_size=4), STEPS)
-def test_each_request_is_answered_once_or_the_connection_closed(requests: list[str], steps: list[Step]) -> None:
+def test_each_request_is_answered_once_or_the_connection_is_closed(requests: list[str], steps: list[Step]) -> None:
     clock = trio.testing.MockClock()
     trio.run(play, clock, requests, steps, clock=clock)

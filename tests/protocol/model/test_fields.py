@@ -27,7 +27,7 @@ class Derived(Base):
     third: dict[str, int] = field(factory=dict)
 
 
-def test_a_value_is_frozen_and_slotted() -> None:
+def test_model_is_frozen_and_slotted() -> None:
     value = Base(first=1)
 
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
@@ -35,7 +35,7 @@ def test_a_value_is_frozen_and_slotted() -> None:
     assert not hasattr(value, "__dict__")
 
 
-def test_fields_are_given_by_name() -> None:
+def test_model_fields_are_keyword_only() -> None:
     with pytest.raises(TypeError):
         Base(1)  # type: ignore[misc]
     with pytest.raises(TypeError, match="first"):
@@ -44,7 +44,7 @@ def test_fields_are_given_by_name() -> None:
         Base(first=1, fourth=2)  # type: ignore[call-arg]
 
 
-def test_values_are_equal_by_their_fields_and_class() -> None:
+def test_models_are_equal_by_class_and_fields() -> None:
     assert Base(first=1) == Base(first=1, second="x")
     assert Base(first=1) != Base(first=2)
     assert Base(first=1) != Derived(first=1)
@@ -52,7 +52,7 @@ def test_values_are_equal_by_their_fields_and_class() -> None:
     assert Base(first=1) != 1
 
 
-def test_values_hash_by_their_fields() -> None:
+def test_models_hash_by_their_fields() -> None:
     assert len({TextContent(text="a"), TextContent(text="a"), TextContent(text="b")}) == 2
     with pytest.raises(TypeError, match="unhashable"):
         hash(CallToolParams(name="x"))
@@ -63,18 +63,18 @@ def test_repr_omits_default_values() -> None:
     assert repr(CallToolResult(is_error=True)) == "CallToolResult(is_error=True)"
 
 
-def test_defaults_are_not_shared() -> None:
+def test_default_values_are_not_shared() -> None:
     assert Derived(first=1).third is not Derived(first=1).third
 
 
-def test_evolve_changes_a_copy() -> None:
+def test_evolve_returns_a_changed_copy() -> None:
     value = Derived(first=1, third={"a": 1})
 
     assert evolve(value, first=2) == Derived(first=2, third={"a": 1})
     assert value.first == 1
 
 
-def test_a_class_states_its_history() -> None:
+def test_model_class_contains_its_history() -> None:
     second = field_history(attrs.fields(Base).second)
 
     assert (second.since, second.until, second.name, second.always) == ("2025-06-18", "2026-07-28", "_second", False)
@@ -100,10 +100,10 @@ def test_since_is_inclusive_and_until_is_not(since: str | None, until: str | Non
     assert exists_in("2025-06-18", since=since, until=until) is expected
 
 
-def test_absent_is_false_and_shows_itself() -> None:
+def test_absent_is_false_and_has_a_repr() -> None:
     assert not ABSENT
     assert repr(ABSENT) == "ABSENT"
 
 
-def test_levels_rise() -> None:
+def test_log_levels_are_ordered() -> None:
     assert (LEVELS[0], LEVELS[-1], len(LEVELS)) == ("debug", "emergency", 8)

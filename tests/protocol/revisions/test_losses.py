@@ -1,4 +1,4 @@
-"""What each revision lacks, as a table: a change to a history is a change here."""
+"""The fields and types that each revision lacks, as a table: a change to a history is a change here."""
 
 from __future__ import annotations
 

@@ -57,11 +57,11 @@ def test_a_resource_link_becomes_a_text_with_its_uri(revision: Any) -> None:
     assert wire["content"] == {"type": "text", "text": "The A: file:///a", "annotations": {"priority": 0.5}}
 
 
-def test_a_resource_link_is_kept_where_it_is_spoken() -> None:
+def test_resource_link_is_kept_in_revisions_with_links() -> None:
     assert V3.unstructure(LINK)["type"] == "resource_link"
 
 
-def test_an_unknown_block_is_written_as_it_came() -> None:
+def test_unknown_block_is_written_unchanged() -> None:
     raw = {"type": "hologram", "depth": 3}
     result = LATEST.structure({"content": [raw]}, CallToolResult)
 
@@ -69,7 +69,7 @@ def test_an_unknown_block_is_written_as_it_came() -> None:
     assert LATEST.unstructure(result)["content"] == [raw]
 
 
-def test_a_block_the_revision_lacks_is_read_as_unknown() -> None:
+def test_block_of_a_later_revision_is_read_as_unknown() -> None:
     result = V1.structure({"content": [{"type": "audio", "data": "", "mimeType": "audio/wav"}]}, CallToolResult)
 
     assert isinstance(result.content[0], UnknownContent)
@@ -86,19 +86,19 @@ def test_a_block_the_revision_lacks_is_read_as_unknown() -> None:
     ],
     ids=lambda value: str(value) if value in REVISIONS.values() else "",
 )
-def test_the_title_of_a_tool(revision: Any, expected: dict[str, Any]) -> None:
+def test_title_of_a_tool_is_written_in_the_form_of_each_revision(revision: Any, expected: dict[str, Any]) -> None:
     wire = revision.unstructure(tool(title="T"))
 
     assert wire == {"name": "t", "inputSchema": {"type": "object"}, **expected}
 
 
-def test_the_title_in_the_annotations_wins() -> None:
+def test_title_in_the_annotations_takes_precedence() -> None:
     wire = V2.unstructure(tool(title="T", annotations=ToolAnnotations(title="A", read_only_hint=False)))
 
     assert wire["annotations"] == {"title": "A", "readOnlyHint": False}
 
 
-def test_execution_is_sent_in_one_revision() -> None:
+def test_execution_is_sent_in_one_revision_only() -> None:
     said = [r.version for r in REVISIONS.values() if "execution" in r.unstructure(tool(execution=ToolExecution()))]
 
     assert said == [V4.version]
@@ -106,7 +106,7 @@ def test_execution_is_sent_in_one_revision() -> None:
 
 @pytest.mark.parametrize("revision", [V3, V4], ids=str)
 @pytest.mark.parametrize("value", [[1, 2], "x", 0, None, False], ids=repr)
-def test_structured_content_that_is_no_object_is_wrapped(revision: Any, value: Any) -> None:
+def test_structured_content_that_is_not_an_object_is_wrapped(revision: Any, value: Any) -> None:
     result = CallToolResult(structured_content=value)
 
     assert revision.unstructure(result)["structuredContent"] == {"result": value}
@@ -114,7 +114,7 @@ def test_structured_content_that_is_no_object_is_wrapped(revision: Any, value: A
     assert "structuredContent" not in V2.unstructure(result)
 
 
-def test_structured_content_that_is_an_object_is_left() -> None:
+def test_structured_content_that_is_an_object_is_unchanged() -> None:
     assert V3.unstructure(CallToolResult(structured_content={"a": 1}))["structuredContent"] == {"a": 1}
 
 
@@ -131,7 +131,7 @@ def test_structured_content_of_a_tool_result_is_wrapped() -> None:
 
 
 @pytest.mark.parametrize("revision", [V3, V4], ids=str)
-def test_forms_and_their_schemas(revision: Any) -> None:
+def test_form_is_written_without_a_mode_and_with_a_dialect_since_2025_11_25(revision: Any) -> None:
     wire = revision.unstructure(form(type="boolean", default=True))
 
     assert wire["requestedSchema"]["properties"] == {"x": {"type": "boolean", "default": True}}
@@ -151,14 +151,14 @@ def test_forms_and_their_schemas(revision: Any) -> None:
         ),
     ],
 )
-def test_forms_of_2025_06_18(primitive: dict[str, Any], lowered: dict[str, Any]) -> None:
+def test_form_fields_are_reduced_for_2025_06_18(primitive: dict[str, Any], lowered: dict[str, Any]) -> None:
     params = form(**primitive)
 
     assert V3.unstructure(params)["requestedSchema"]["properties"]["x"] == lowered
     assert V4.unstructure(params)["requestedSchema"]["properties"]["x"] == primitive
 
 
-def test_a_choice_of_several_values_cannot_be_asked_in_2025_06_18() -> None:
+def test_multi_select_field_is_refused_in_2025_06_18() -> None:
     params = form(type="array", items={"type": "string", "enum": ["a"]})
 
     with pytest.raises(LocalProtocolError, match=r"several values @ \$\.requestedSchema\.properties\.x"):
@@ -166,7 +166,7 @@ def test_a_choice_of_several_values_cannot_be_asked_in_2025_06_18() -> None:
     assert V4.unstructure(params)["requestedSchema"] == params.requested_schema
 
 
-def test_a_page_needs_an_id_in_one_revision() -> None:
+def test_url_elicitation_needs_an_id_in_one_revision() -> None:
     params = ElicitURLParams(message="?", url="https://example.org/", elicitation_id="1")
 
     assert V4.unstructure(params)["elicitationId"] == "1"
@@ -235,13 +235,13 @@ def test_a_tool_use_needs_2025_11_25() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_members_come_with_their_revision(value: Any, member: str, since: Any) -> None:
+def test_members_are_written_since_their_revision(value: Any, member: str, since: Any) -> None:
     says = [member in revision.unstructure(value) for revision in REVISIONS.values()]
 
     first = list(REVISIONS.values()).index(since)
     assert says == [index >= first for index in range(len(REVISIONS))]
 
 
-def test_answers_to_questions_have_no_result_type() -> None:
+def test_responses_of_clients_have_no_result_type() -> None:
     assert V5.unstructure(ElicitResult(action="decline", meta={"a": 1})) == {"action": "decline"}
     assert V4.unstructure(ElicitResult(action="decline", meta={"a": 1})) == {"action": "decline", "_meta": {"a": 1}}

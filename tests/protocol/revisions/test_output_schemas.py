@@ -1,4 +1,4 @@
-"""Output schemas and structured content: lowered apart, they still agree."""
+"""Output schemas and structured content: lowered separately, they still agree."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VALUES = st.sampled_from(
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
-def test_the_root_is_an_object(schema: dict[str, Any]) -> None:
+def test_root_of_a_lowered_output_schema_is_an_object(schema: dict[str, Any]) -> None:
     lowered = lower_output_schema(schema)
 
     assert lowered is None or lowered["type"] == "object"
@@ -69,11 +69,11 @@ def test_an_object_schema_is_unchanged() -> None:
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": ["object", "null"]}, {"$ref": "#"}, {"$ref": "#/$defs/gone"}], ids=str)
-def test_a_schema_that_admits_objects_and_others_is_left_out(schema: dict[str, Any]) -> None:
+def test_output_schema_of_objects_and_other_values_is_omitted(schema: dict[str, Any]) -> None:
     assert lower_output_schema(schema) is None
 
 
-def test_references_move_with_the_schema() -> None:
+def test_references_are_moved_with_a_wrapped_schema() -> None:
     lowered = lower_output_schema({**TREE, "default": {"$ref": "#"}})
 
     assert lowered is not None
@@ -82,7 +82,7 @@ def test_references_move_with_the_schema() -> None:
     assert inner["default"] == {"$ref": "#"}
 
 
-def test_the_dialect_stays_at_the_root() -> None:
+def test_dialect_stays_at_the_root_of_a_wrapped_schema() -> None:
     lowered = lower_output_schema({"$schema": "d", "type": "string"})
 
     assert lowered == {
@@ -93,7 +93,7 @@ def test_the_dialect_stays_at_the_root() -> None:
     }
 
 
-def test_a_property_may_be_called_like_a_keyword() -> None:
+def test_property_named_like_a_keyword_is_kept() -> None:
     items = {"type": "object", "properties": {"default": {"$ref": "#/items"}, "$id": {"type": "string"}}}
 
     lowered = lower_output_schema({"type": "array", "items": items})
@@ -103,15 +103,15 @@ def test_a_property_may_be_called_like_a_keyword() -> None:
     assert moved == {"default": {"$ref": "#/properties/result/items"}, "$id": {"type": "string"}}
 
 
-def test_a_recursive_union_ends() -> None:
-    """Followed branch by branch this one has 3**90 ways through it."""
+def test_recursive_union_is_lowered_in_bounded_time() -> None:
+    """Following each branch of this union would take 3**90 steps."""
     branches = {str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 3} for n in range(90)}
     schema = {"$ref": "#/$defs/0", "$defs": {**branches, "90": {"$ref": "#/$defs/0"}}}
 
     assert lower_output_schema(schema) is None
 
 
-def test_a_deep_schema_is_left_out() -> None:
+def test_deeply_nested_output_schema_is_omitted() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(5_000):
         schema = {"type": "array", "items": schema}

@@ -1,4 +1,4 @@
-"""A value of the wrong type is refused with the expected type, the actual value and the place."""
+"""A value of the wrong type is refused with the expected type, the actual value and the path."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_members_of_a_later_revision_are_ignored() -> None:
         LATEST.structure(value, CallToolParams)
 
 
-def test_there_is_no_mode_before_there_are_pages() -> None:
+def test_elicitation_mode_is_ignored_before_url_elicitation() -> None:
     value = {"mode": "url", "message": "m", "requestedSchema": {"type": "object"}}
 
     params = REVISIONS["2025-06-18"].structure(value, ElicitParams)
@@ -159,12 +159,12 @@ def test_an_optional_null_reads_as_absent() -> None:
     assert LATEST.structure({"cursor": None}, ListToolsParams) == ListToolsParams()
 
 
-def test_an_empty_cursor_is_a_cursor() -> None:
+def test_empty_cursor_is_kept() -> None:
     assert LATEST.structure({"cursor": ""}, ListToolsParams).cursor == ""
     assert LATEST.unstructure(ListToolsParams(cursor="")) == {"cursor": ""}
 
 
-def test_open_objects_are_kept() -> None:
+def test_additional_members_of_open_objects_are_kept() -> None:
     schema = {"type": "object", "$defs": {"a": {"x-own": [None, 1.5]}}, "$anchor": "a"}
 
     tool = LATEST.structure({"name": "x", "inputSchema": schema, "_meta": {"a/b": None}}, Tool)
@@ -173,7 +173,7 @@ def test_open_objects_are_kept() -> None:
     assert tool.meta == {"a/b": None}
 
 
-def test_a_deep_value_is_no_danger() -> None:
+def test_deeply_nested_value_is_read_or_refused() -> None:
     deep: Any = 1
     for _ in range(5_000):
         deep = [deep]
@@ -200,8 +200,8 @@ JSON = st.recursive(
 )
 @settings(max_examples=60, deadline=None)
 @given(value=JSON)
-def test_any_json_is_read_or_refused(cls: Any, value: Any) -> None:
-    """Nothing but InvalidParams comes out of a hostile value."""
+def test_any_json_value_is_read_or_refused(cls: Any, value: Any) -> None:
+    """A hostile value raises InvalidParams only."""
     for revision in REVISIONS.values():
         with suppress(InvalidParams):
             assert revision.structure(value, cls) is not None

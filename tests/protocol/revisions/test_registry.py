@@ -33,7 +33,7 @@ def test_revisions_are_sorted() -> None:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
-def test_a_known_version_is_agreed_on(version: str) -> None:
+def test_known_version_is_negotiated(version: str) -> None:
     assert negotiate(version).version == version
 
 
@@ -42,8 +42,8 @@ def test_any_other_version_is_answered_with_the_newest_handshake(version: str) -
     assert negotiate(version) is LATEST_HANDSHAKE
 
 
-def test_traits() -> None:
-    """One line a revision, so that a change is seen."""
+def test_features_of_each_revision() -> None:
+    """One line for each revision, so that a change is visible."""
     table = {
         r.version: (
             r.batches,
@@ -67,7 +67,7 @@ def test_traits() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=str)
-def test_the_two_eras(revision: Revision) -> None:
+def test_revisions_belong_to_two_eras(revision: Revision) -> None:
     features = (revision.lifecycle, revision.inputs, revision.log_level, revision.changes)
 
     assert features in [
@@ -76,7 +76,7 @@ def test_the_two_eras(revision: Revision) -> None:
     ]
 
 
-def test_a_missing_resource_has_two_numbers() -> None:
+def test_error_code_of_a_missing_resource_depends_on_the_revision() -> None:
     numbers = {
         r.codes.get(Code.RESOURCE_NOT_FOUND, Code.RESOURCE_NOT_FOUND)
         for v, r in REVISIONS.items()
@@ -95,14 +95,14 @@ def test_a_method_is_found_by_name_and_receiver() -> None:
     assert LATEST_HANDSHAKE.server_methods.get("server/discover") is None
 
 
-def test_completion_came_before_its_capability() -> None:
+def test_completion_exists_before_its_capability() -> None:
     rows = [revision.server_methods.get("completion/complete") for revision in REVISIONS.values()]
     gates = [row and row.capability for row in rows]
 
     assert gates == [None, "completions", "completions", "completions", "completions"]
 
 
-def test_a_method_has_one_row_a_revision() -> None:
+def test_method_has_one_row_per_revision() -> None:
     for revision in REVISIONS.values():
         spoken = [
             row

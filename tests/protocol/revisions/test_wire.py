@@ -119,24 +119,24 @@ def values(cls: Any) -> st.SearchStrategy[Any]:
     return st.deferred(lambda: models(cls))
 
 
-def as_spoken(value: Any, version: str) -> Any:
+def as_represented(value: Any, version: str) -> Any:
     """A model without the fields that a revision does not have."""
     if isinstance(value, tuple):
-        return tuple(as_spoken(item, version) for item in value)
+        return tuple(as_represented(item, version) for item in value)
     if isinstance(value, dict):
-        return {name: as_spoken(member, version) for name, member in value.items()}
+        return {name: as_represented(member, version) for name, member in value.items()}
     if not attrs.has(type(value)):
         return value
     kept = {}
     for attribute in attrs.fields(type(value)):
         history = field_history(attribute)
         if exists_in(version, since=history.since, until=history.until):
-            kept[attribute.name] = as_spoken(getattr(value, attribute.name), version)
+            kept[attribute.name] = as_represented(getattr(value, attribute.name), version)
     return type(value)(**kept)
 
 
 def written(revision: Revision, value: Any) -> Any:
-    """The wire form; None where the revision has no words for the value."""
+    """Return the wire form; None if the revision cannot represent the value."""
     try:
         return revision.unstructure(value)
     except LocalProtocolError:
@@ -149,7 +149,7 @@ def written(revision: Revision, value: Any) -> Any:
 def test_latest_revision_round_trips_values(cls: type, data: st.DataObject) -> None:
     value = data.draw(models(cls))
 
-    assert LATEST.structure(LATEST.unstructure(value), cls) == as_spoken(value, LATEST.version)
+    assert LATEST.structure(LATEST.unstructure(value), cls) == as_represented(value, LATEST.version)
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
@@ -168,7 +168,7 @@ def test_lowered_value_is_written_unchanged_after_reading(cls: type, data: st.Da
 
 
 def envelope(revision: Revision, method: Method, wire: dict[str, Any]) -> dict[str, Any]:
-    """Parameters with what the connection adds to them, and with a ``_meta`` that has only that."""
+    """Return parameters with the members that the connection adds, and with a ``_meta`` of only those."""
     params = {name: member for name, member in wire.items() if name != "_meta"}
     if revision.lifecycle is NegotiationStyle.PER_REQUEST and method.result is not None:
         params["_meta"] = {
@@ -187,12 +187,12 @@ def rows(rows: tuple[Method, ...]) -> list[Any]:
     ]
 
 
-def says_only_what_it_knows(wire: dict[str, Any]) -> bool:
+def has_known_members_only(wire: dict[str, Any]) -> bool:
     return "hologram" not in str(wire)
 
 
 def check_params(revision: Revision, method: Method, params: dict[str, Any]) -> None:
-    """Ask the official Python SDK's wire types."""
+    """Validate with the wire types of the official Python SDK."""
     parsers: list[Any] = []
     if method.to is not Side.CLIENT:
         parsers.append(peer.parse_client_request if method.result is not None else peer.parse_client_notification)
@@ -214,7 +214,7 @@ def check_result(revision: Revision, method: Method, result: dict[str, Any]) -> 
 @given(data=st.data())
 def test_params_match_the_reference_peers(revision: Revision, method: Method, data: st.DataObject) -> None:
     wire = written(revision, data.draw(values(method.params)))
-    if wire is not None and says_only_what_it_knows(wire):
+    if wire is not None and has_known_members_only(wire):
         check_params(revision, method, envelope(revision, method, wire))
 
 
@@ -224,7 +224,7 @@ def test_params_match_the_reference_peers(revision: Revision, method: Method, da
 def test_results_match_the_reference_peers(revision: Revision, method: Method, data: st.DataObject) -> None:
     assert method.result is not None
     wire = written(revision, data.draw(models(method.result)))
-    if wire is not None and says_only_what_it_knows(wire):
+    if wire is not None and has_known_members_only(wire):
         wire.pop("_meta", None)
         if method.name == "subscriptions/listen":
             wire["_meta"] = {"io.modelcontextprotocol/subscriptionId": 1}
@@ -235,14 +235,14 @@ def test_results_match_the_reference_peers(revision: Revision, method: Method, d
 @given(result=models(InputRequiredResult))
 def test_input_required_results_match_the_reference_peer(result: InputRequiredResult) -> None:
     wire = LATEST.unstructure(result)
-    if says_only_what_it_knows(wire) and (result.input_requests or result.request_state):
+    if has_known_members_only(wire) and (result.input_requests or result.request_state):
         wire.pop("_meta", None)
 
         assert type(peer.parse_server_result("tools/call", LATEST.version, wire)).__name__ == "InputRequiredResult"
 
 
-def test_the_methods_are_the_peers() -> None:
-    """No row too many and none missing, but for the experimental tasks."""
+def test_methods_match_the_reference_peers() -> None:
+    """The tables have the same rows, except for the experimental tasks."""
     ours = {
         (name, revision.version, side)
         for revision in REVISIONS.values()
@@ -255,7 +255,7 @@ def test_the_methods_are_the_peers() -> None:
     assert ours == {row for row in theirs if "task" not in row[0]}
 
 
-def test_every_question_has_a_row() -> None:
+def test_every_server_request_has_a_row() -> None:
     assert {question.method for question in get_args(types.InputRequest)} == {row.name for row in INPUT_REQUESTS}
     assert all(LATEST.client_methods.get(row.name) is None for row in INPUT_REQUESTS)
 

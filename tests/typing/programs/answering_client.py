@@ -1,4 +1,4 @@
-"""A client with handlers for what servers ask."""
+"""A client with handlers for server requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way in which a handler asks, with the type that each one returns."""
+"""Every request of a handler to the client, with the type that each one returns."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["Config", "Counter", "main"]
 
 @frozen(kw_only=True)
 class Config:
-    """What ``[plugins.Counter]`` may say."""
+    """The settings of ``[plugins.Counter]``."""
 
     start: int = 0
     key: Secret | None = None

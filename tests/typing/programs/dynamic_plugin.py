@@ -13,7 +13,7 @@ __all__ = ["Config", "Greetings", "main"]
 
 @frozen(kw_only=True)
 class Config:
-    """What ``[plugins.Greetings]`` may say."""
+    """The settings of ``[plugins.Greetings]``."""
 
     words: tuple[str, ...] = ("hello",)
 

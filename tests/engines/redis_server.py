@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +16,12 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-__all__ = ["WAIT_TIMEOUT", "RedisServer", "free_port", "until"]
+from tests.engines.programs import program_path
+
+__all__ = ["PROGRAMS", "WAIT_TIMEOUT", "RedisServer", "free_port", "until"]
+
+PROGRAMS = [name for name in ("redis-server", "valkey-server") if shutil.which(name)] or ["redis-server"]
+"""The servers of this machine. The tests of the shared server run with each."""
 
 WAIT_TIMEOUT = 20.0
 """Seconds; only a test that fails waits so long."""
@@ -40,13 +47,13 @@ class RedisServer:
     Args:
         folder: Keeps the files of the server.
         options: Further lines of its configuration, as arguments.
-        mode: Further arguments, such as ``--sentinel``.
+        program: ``redis-server`` or ``valkey-server``; the first that is installed if there is none.
     """
 
-    def __init__(self, folder: Path, *options: str, port: int | None = None, config: Path | None = None) -> None:
-        found = shutil.which("redis-server") or shutil.which("valkey-server")
-        assert found is not None, "redis-server is missing: apt-get install redis-server (or valkey-server)"
-        self._program = found
+    def __init__(
+        self, folder: Path, *options: str, port: int | None = None, config: Path | None = None, program: str = ""
+    ) -> None:
+        self._program = program_path(program or PROGRAMS[0])
         self._folder = folder
         self._options = options
         self._config = config
@@ -64,6 +71,7 @@ class RedisServer:
         return self._process
 
     def start(self, *, is_ready: bool = True) -> None:
+        """Start the server; wait until it answers, unless ``is_ready`` is false."""
         self._folder.mkdir(exist_ok=True, parents=True)
         arguments = [self._program, *([str(self._config)] if self._config else [])]
         arguments += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", ""]
@@ -90,6 +98,15 @@ class RedisServer:
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
 
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        """Stop the server for the block."""
+        self.stall()
+        try:
+            yield
+        finally:
+            self.resume()
+
     def command(self, *words: Any) -> Any:
         """Send a command over a connection of its own."""
         retry = Retry(NoBackoff(), 0)
@@ -99,11 +116,15 @@ class RedisServer:
         finally:
             client.close()
 
+    def stop(self) -> None:
+        """End the server, whatever its state."""
+        if self._process is not None and self._process.poll() is None:
+            self.resume()
+            self.kill()
+
     def __enter__(self) -> Self:
         self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self.resume()
-            self.kill()
+        self.stop()

@@ -10,25 +10,17 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from tests.engines.programs import program_path
+
 __all__ = ["PostgresServer", "data_folder", "server_at"]
 
-INSTALL = "install PostgreSQL 14 or later, for example with: apt-get install postgresql"
 WAIT_TIMEOUT = 30.0
-
-
-def _binary(name: str) -> str:
-    found = shutil.which(name)
-    if found is not None:
-        return found
-    versions = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
-    assert versions, f"{name} is missing: {INSTALL}"
-    return str(versions[-1])
 
 
 def _other_user() -> dict[str, Any]:
@@ -52,7 +44,7 @@ def data_folder(template: Path | None = None) -> Iterator[Path]:
         if template is not None:
             subprocess.run(["cp", "-r", str(template / "data"), str(data)], check=True, cwd=folder, **_other_user())
         else:
-            command = [_binary("initdb"), "-D", str(data), "-U", "mcptrio", "-A", "trust", "-E", "UTF8"]
+            command = [program_path("initdb"), "-D", str(data), "-U", "mcptrio", "-A", "trust", "-E", "UTF8"]
             options = ["--locale=C", "--no-sync"]
             subprocess.run([*command, *options], check=True, cwd=folder, stdout=subprocess.DEVNULL, **_other_user())
         yield folder
@@ -61,14 +53,22 @@ def data_folder(template: Path | None = None) -> Iterator[Path]:
 
 
 class PostgresServer:
-    """A server that can be stopped, killed, stalled and started again on the same port."""
+    """A server that can be stopped, killed, stalled and started again on the same port.
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    Args:
+        folder: Made by :func:`data_folder`.
+        options: Further arguments.
+        port: By default a free one.
+    """
+
+    def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
         self.folder = folder
         self.options = options
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = port
+        if not port:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                self.port = free.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -92,7 +92,7 @@ class PostgresServer:
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [_binary("postgres"), "-D", str(self.folder / "data"), *options, *self.options],
+                [program_path("postgres"), "-D", str(self.folder / "data"), *options, *self.options],
                 cwd=self.folder,
                 stderr=log,
                 **_other_user(),
@@ -108,11 +108,15 @@ class PostgresServer:
                 time.sleep(0.02)
 
     def stop(self, signal_number: int = signal.SIGINT) -> None:
-        """End the server: SIGINT ends connections, SIGQUIT ends it without a checkpoint, like a crash."""
+        """End the server: SIGINT ends connections, SIGQUIT ends it without a checkpoint, like a crash. Idempotent."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(signal_number)
             process.wait(WAIT_TIMEOUT)
+
+    def kill(self) -> None:
+        """End the server like a crash. SIGKILL would leave its children, which share its memory."""
+        self.stop(signal.SIGQUIT)
 
     @contextmanager
     def stalled(self) -> Iterator[None]:
@@ -122,12 +126,12 @@ class PostgresServer:
         children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
         pids = [main, *map(int, children)]
         for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+            _signal(pid, signal.SIGSTOP)
         try:
             yield
         finally:
             for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+                _signal(pid, signal.SIGCONT)
 
     def run(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement of the test's own."""
@@ -144,3 +148,9 @@ def server_at(folder: Path, *options: str) -> Iterator[PostgresServer]:
         yield server
     finally:
         server.stop()
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    # A child of the server may have ended.
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)

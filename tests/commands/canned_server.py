@@ -1,7 +1,7 @@
-"""A server with the responses of a file, however odd: ``python odd_server.py answers.json``.
+"""A server with the responses of a file, valid or not: ``python canned_server.py answers.json``.
 
 The file maps methods to results. ``initialize`` is always answered, for 2025-11-25, with the file's additions; methods
-that the file does not have are refused.
+that the file does not contain are refused.
 """
 
 from __future__ import annotations

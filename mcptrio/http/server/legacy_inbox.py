@@ -1,0 +1,182 @@
+"""The inbox of a stream of HTTP with SSE: the messages whose POST has reached another replica than the stream.
+
+:mod:`mcptrio.http.server.legacy_sse` uses it if there are other replicas. The session store has a record of each
+stream, with its principal. The replica that gets a POST puts the message into the inbox of that record, and the replica
+with the stream takes it from there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from mcptrio.abc import Principal, SessionRecord
+from mcptrio.errors import ConnectionClosed, StoreFailed
+from mcptrio.http.server.decoder import MessageDecoder
+from mcptrio.http.server.legacy_channel import LegacyChannel
+from mcptrio.http.server.replicas import Notice
+from mcptrio.http.server.session import Shared
+from mcptrio.protocol.messages import Incoming
+
+__all__ = ["LegacyInbox", "belongs_to", "put_message"]
+
+_POLL_INTERVAL: Final = 5.0
+"""Seconds after which the inbox is read although nothing was announced: the bus may lose messages."""
+_TOUCH_INTERVAL: Final = 60.0
+"""Seconds between two reports to the store that the stream is open. Stores expire sessions after much longer."""
+_CLOSE_TIMEOUT: Final = 1.0
+"""Seconds for deleting the record. If it stays, it expires."""
+
+_log = logging.getLogger("mcptrio.http.sessions")
+
+
+class LegacyInbox:
+    """The inbox of one stream of this process.
+
+    All messages of the session go through it, one after the other: those that it contains precede one that has reached
+    this process. So the session gets a message after every one that was acknowledged before it was sent.
+
+    Args:
+        id: of the session.
+        channel: takes the messages.
+    """
+
+    def __init__(self, id: str, channel: LegacyChannel, shared: Shared, decoder: MessageDecoder) -> None:
+        self._key = _key(id)
+        self._channel = channel
+        self._shared = shared
+        self._decoder = decoder
+        self._position = 0
+        """Messages that the session has taken."""
+        self._delivering = trio.Lock()
+        self._news = trio.Event()
+        self._next_touch = 0.0
+        self._unfollow: Callable[[], None] | None = None
+
+    async def open(self) -> None:
+        """Let other replicas find the stream.
+
+        Raises:
+            StoreFailed: the record could not be stored.
+            Overloaded: the store has too many.
+        """
+        self._next_touch = trio.current_time() + _TOUCH_INTERVAL
+        self._unfollow = self._shared.replicas.follow(self._key, self._hear)
+        # No revision: the record is no session that a request of another transport could continue.
+        await self._shared.store.save(SessionRecord(id=self._key, revision="", principal=self._channel.principal))
+
+    async def run(self) -> None:
+        """Pass messages of other replicas to the session until it ends. Breaks the channel if the record is gone."""
+        failed = False
+        while True:
+            # Taken before the look: a message that is announced during it leads to another look.
+            news = self._news = trio.Event()
+            try:
+                async with self._delivering:
+                    await self._deliver_stored()
+                await self._touch()
+                failed = False
+            except StoreFailed as error:
+                if not failed:
+                    _log.error("the inbox of an SSE session could not be read: %s", error)
+                failed = True
+            except ConnectionClosed:
+                return
+            with trio.move_on_after(_POLL_INTERVAL):
+                await news.wait()
+
+    async def deliver(self, incoming: Incoming) -> None:
+        """Hand over the message of a POST that has reached this process; see :meth:`LegacyChannel.deliver`.
+
+        Raises:
+            ConnectionClosed: the session has ended.
+            StoreFailed: the inbox, whose messages come first, could not be read. The session has not got the message.
+        """
+        async with self._delivering:
+            await self._deliver_stored()
+            await self._channel.deliver(incoming)
+
+    async def close(self) -> None:
+        """Let no replica accept messages any more. Takes at most a second, also when it is cancelled."""
+        if self._unfollow is not None:
+            self._unfollow()
+        with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+            try:
+                # The record first: a message that is put before its end is dropped with the others.
+                await self._shared.store.delete(self._key)
+                await self._shared.events.drop(self._key)
+            except StoreFailed as error:
+                _log.error("an SSE session could not be deleted: %s", error)
+
+    def _hear(self, notice: Notice, what: str) -> None:
+        if notice is Notice.END:
+            self._next_touch = 0.0
+        if notice in (Notice.INBOX, Notice.LOST, Notice.END):
+            self._news.set()
+
+    async def _deliver_stored(self) -> None:
+        """Pass the messages of the inbox to the session.
+
+        Raises:
+            StoreFailed: the inbox could not be read.
+            ConnectionClosed: the session has ended.
+        """
+        while True:
+            messages, following = await self._shared.events.inbox(self._key, self._position)
+            if following - len(messages) > self._position:
+                # The client got a 202 for each, and the end of its stream is the only way to tell it.
+                self._channel.end("the inbox was full: the client sends more than it reads")
+                raise ConnectionClosed("messages of the inbox were dropped")
+            if not messages:
+                return
+            for message in messages:
+                await self._channel.deliver(self._decoder.decode_now(message, self._channel.owner))
+                self._position += 1
+
+    async def _touch(self) -> None:
+        now = trio.current_time()
+        if now < self._next_touch:
+            return
+        # Loading counts as use.
+        if await self._shared.store.load(self._key) is None:
+            self._channel.end("the session has expired")
+            raise ConnectionClosed("the session has expired")
+        self._next_touch = now + _TOUCH_INTERVAL
+
+
+async def belongs_to(shared: Shared, id: str, principal: Principal | None) -> bool:
+    """Return whether a replica has a stream with this id, opened by this principal with the same scopes.
+
+    Raises:
+        StoreFailed: the record cannot be read.
+    """
+    record = await shared.store.load(_key(id))
+    return record is not None and record.principal == principal
+
+
+async def put_message(shared: Shared, id: str, message: bytes) -> None:
+    """Store a message for the replica with the stream.
+
+    Raises:
+        StoreFailed: the store has failed. Whether it has stored the message is not known.
+        ConnectionClosed: the session has ended.
+    """
+    key = _key(id)
+    await shared.events.put(key, message)
+    try:
+        is_open = await shared.store.load(key) is not None
+    except StoreFailed:
+        # The message is stored, so a refusal would be wrong.
+        is_open = True
+    if not is_open:
+        # The session has ended in between, and its replica has dropped the inbox before the message came.
+        await shared.events.drop(key)
+        raise ConnectionClosed("the session has ended")
+
+
+def _key(id: str) -> str:
+    """Return the id of the record, which is not that of a session of Streamable HTTP."""
+    return f"sse:{id}"

@@ -1,0 +1,228 @@
+"""The part of a task store that all engines have in common: checks, messages, and taking back unacknowledged changes.
+
+Each engine implements :class:`TaskEngine`, whose methods are single atomic steps.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from attrs import evolve, frozen
+
+from mcptrio.abc import (
+    TASK_CHANGED,
+    TASK_QUEUED,
+    TASKS_TOPIC,
+    Bus,
+    TaskQueue,
+    TaskRecord,
+    TaskState,
+    task_topic,
+)
+from mcptrio.errors import Overloaded, StoreFailed
+from mcptrio.stores.settings import StoreBounds
+
+__all__ = [
+    "MAX_TASK_PAGE",
+    "MAX_TASK_PAGE_BYTES",
+    "CommonTaskStore",
+    "TaskChange",
+    "TaskEngine",
+    "check_task_state",
+]
+
+MAX_TASK_PAGE: Final = 100
+"""Tasks of one page of a list."""
+MAX_TASK_PAGE_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of the data of one page, but always at least one task."""
+# Unacknowledged changes. Further tasks stay until this process has ended or they expire.
+_MAX_DOUBTFUL: Final = 10_000
+
+
+@frozen(kw_only=True)
+class TaskChange:
+    """What a step has changed.
+
+    Args:
+        record: The task; ``None`` if the step was refused.
+        has_freed: Whether another task of the tool may be claimed now.
+        others: The ids of other tasks that have been deleted, or queued again.
+    """
+
+    record: TaskRecord | None = None
+    has_freed: bool = False
+    others: Sequence[str] = ()
+
+
+class TaskEngine(Protocol):
+    """The steps of an engine, as :class:`mcptrio.abc.TaskStore` describes them. Each is atomic over all processes.
+
+    The tokens name attempts to create or claim a task. A method that fails may have had its effect.
+    """
+
+    async def create(self, record: TaskRecord, token: str) -> TaskChange: ...
+    async def load(self, id: str) -> TaskRecord | None: ...
+    async def list(self, owner: str, after: str) -> list[TaskRecord]: ...
+
+    async def save(self, record: TaskRecord, *, held: bool) -> TaskChange:
+        """As the port. Calls :func:`check_task_state` or does the same."""
+        ...
+
+    async def claim(self, tools: Mapping[str, int], token: str) -> TaskChange: ...
+
+    async def take_back(self, id: str, token: str) -> TaskChange:
+        """Delete a task that was created with this token, or queue the one that was claimed with it.
+
+        Args:
+            id: The task that was to be created; empty after a claim.
+            token: The token.
+        """
+        ...
+
+    async def queues(self) -> Sequence[TaskQueue]: ...
+
+    async def expire(self) -> TaskChange:
+        """Delete some expired tasks; none is the end."""
+        ...
+
+
+class CommonTaskStore:
+    """The port :class:`mcptrio.abc.TaskStore` over the steps of an engine.
+
+    Args:
+        engine: The steps.
+        bounds: The limits.
+        bus: Announces changes; ``None`` if there is one process without a bus.
+    """
+
+    def __init__(self, engine: TaskEngine, bounds: StoreBounds, bus: Bus | None) -> None:
+        self._engine = engine
+        self._bounds = bounds
+        self._bus = bus
+        # Tokens of creations and claims that may have had an effect of which no caller knows, with the created task.
+        self._doubtful: dict[str, str] = {}
+
+    async def create(self, record: TaskRecord) -> TaskRecord:
+        if record.state is TaskState.ENDED:
+            raise ValueError("state: expected QUEUED or RUNNING for a new task, got ENDED")
+        self._check_size(record)
+        fence = int(record.state is TaskState.RUNNING)
+        token = secrets.token_hex(8)
+        is_known = False
+        try:
+            change = await self._engine.create(evolve(record, fence=fence, generation=1), token)
+            is_known = True
+        except Overloaded:
+            is_known = True
+            raise
+        finally:
+            if not is_known:
+                self._doubt(token, record.id)
+        self._announce(change)
+        if change.record is None:
+            raise StoreFailed(f"task {record.id[:6]}…: expected a new id, got one that is in use")
+        if record.state is TaskState.QUEUED:
+            self.announce_queued()
+        return change.record
+
+    async def load(self, id: str) -> TaskRecord | None:
+        return await self._engine.load(id)
+
+    async def list(self, owner: str, after: str = "") -> list[TaskRecord]:
+        return await self._engine.list(owner, after)
+
+    async def save(self, record: TaskRecord, *, held: bool = False) -> TaskRecord | None:
+        self._check_size(record)
+        is_known = False
+        try:
+            change = await self._engine.save(record, held=held)
+            is_known = True
+        except ValueError:
+            is_known = True
+            raise
+        finally:
+            if not is_known:
+                # It may have been saved. Followers read the store.
+                self._publish(task_topic(record.id), TASK_CHANGED)
+                self.announce_queued()
+        self._announce(change)
+        return change.record
+
+    async def claim(self, tools: Mapping[str, int]) -> TaskRecord | None:
+        token = secrets.token_hex(8)
+        is_known = False
+        try:
+            change = await self._engine.claim(tools, token)
+            is_known = True
+        finally:
+            if not is_known:
+                self._doubt(token, "")
+        self._announce(change)
+        return change.record
+
+    async def queues(self) -> Sequence[TaskQueue]:
+        return await self._engine.queues()
+
+    async def expire(self) -> int:
+        count = 0
+        while (change := await self._engine.expire()).others:
+            self._announce(change)
+            count += len(change.others)
+        return count
+
+    # For the engine
+
+    def announce_queued(self) -> None:
+        """Tell all processes that there may be a task to claim."""
+        self._publish(TASKS_TOPIC, TASK_QUEUED)
+
+    def announce_released(self, ids: Sequence[str]) -> None:
+        """Tell all processes about tasks that have been queued because their holder has ended."""
+        for id in ids:
+            self._publish(task_topic(id), TASK_CHANGED)
+        if ids:
+            self.announce_queued()
+
+    async def take_back_doubtful(self) -> None:
+        """Take back creations and claims whose callers were cancelled or got an error. Call it from time to time.
+
+        Raises:
+            StoreFailed: The engine failed; the rest is taken back later.
+        """
+        for token, id in list(self._doubtful.items()):
+            self._announce(await self._engine.take_back(id, token))
+            self._doubtful.pop(token, None)
+
+    def _check_size(self, record: TaskRecord) -> None:
+        if len(record.data) > self._bounds.task_bytes:
+            raise Overloaded(
+                f"the data of a task are too large: at most {self._bounds.task_bytes} bytes, got {len(record.data)}"
+            )
+
+    def _doubt(self, token: str, id: str) -> None:
+        if len(self._doubtful) < _MAX_DOUBTFUL:
+            self._doubtful[token] = id
+
+    def _announce(self, change: TaskChange) -> None:
+        changed = [*change.others, *([change.record.id] if change.record is not None else [])]
+        for id in changed:
+            self._publish(task_topic(id), TASK_CHANGED)
+        if change.has_freed:
+            self.announce_queued()
+
+    def _publish(self, topic: str, message: bytes) -> None:
+        if self._bus is not None:
+            self._bus.publish(topic, message)
+
+
+def check_task_state(stored: TaskState, wanted: TaskState) -> None:
+    """Check a change by a process that does not hold the task.
+
+    Raises:
+        ValueError: Such a process may not change the state so.
+    """
+    if wanted is not stored and (stored, wanted) != (TaskState.QUEUED, TaskState.ENDED):
+        expected = "QUEUED or ENDED" if stored is TaskState.QUEUED else "RUNNING"
+        raise ValueError(f"state: expected {expected} from a process that does not hold the task, got {wanted.name}")

@@ -1,0 +1,49 @@
+"""Tasks in PostgreSQL against the contracts that they have in every store, and against the model."""
+
+from __future__ import annotations
+
+import secrets
+from functools import partial
+
+import pytest
+import trio
+from hypothesis import HealthCheck, given, settings
+from mcptrio_store_postgres import tools
+
+from mcptrio.stores import StoreSettings
+from tests.engines.postgres_server import PostgresServer
+from tests.stores.shared_tasks_contract import *  # noqa: F403 - these are the tests
+from tests.stores.shared_tasks_contract import SharedTasks
+from tests.stores.tasks_contract import *  # noqa: F403 - these are the tests
+from tests.stores.tasks_contract import TasksOpener
+from tests.stores.tasks_model import TASK_BOUNDS, TASK_STEPS, TasksModel, TaskStep, play_tasks
+
+from .conftest import opened
+
+__all__: list[str] = []
+
+LEASE = 2.0
+
+
+@pytest.fixture
+def tasks_opener(postgres: PostgresServer, prefix: str) -> TasksOpener:
+    return partial(opened, postgres, prefix)
+
+
+@pytest.fixture
+async def shared(postgres: PostgresServer, prefix: str) -> SharedTasks:
+    own = {"prefix": prefix, "lease": LEASE, "start_timeout": 10.0}
+    await tools.migrate(postgres.url, StoreSettings(**own))
+    # A lease may be new when its replica ends, and another one notices between two of its own renewals.
+    return SharedTasks(postgres.url, own, takeover=LEASE * 8 / 3 + 1)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=TASK_STEPS)
+def test_tasks_match_the_model(postgres: PostgresServer, steps: list[TaskStep]) -> None:
+    prefix = f"m{secrets.token_hex(4)}"
+    open_stores = partial(opened, postgres, prefix, **TASK_BOUNDS)
+    try:
+        trio.run(partial(play_tasks, steps, TasksModel(expires=False), open_stores, can_reopen=True))
+    finally:
+        postgres.run(f"DROP SCHEMA IF EXISTS {prefix} CASCADE")

@@ -1,0 +1,208 @@
+"""Tasks append all the time while the engine fails, is full, forgets or moves: acknowledged events stay, each once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import outcome
+import pytest
+import trio
+from mcptrio_store_redis.keys import RedisKeys
+
+from mcptrio.abc import SessionRecord, Stores
+from mcptrio.errors import ConnectionClosed, StoreFailed
+from tests.engines.redis_server import RedisServer, until
+
+from .conftest import opened
+from .test_redis_faults import EAGER, is_loading
+from .test_redis_topologies import clustered, is_linked, replicated, sentinels_of
+
+__all__: list[str] = []
+
+RECORD = SessionRecord(id="s", revision="a revision")
+SESSIONS = 12
+WAIT_TIMEOUT = 60.0
+
+
+class Writers:
+    """Append numbers to one stream of each of some sessions, each after the previous one was acknowledged."""
+
+    def __init__(self, stores: Stores, size: int = 1) -> None:
+        self.stores = stores
+        self.acknowledged = dict.fromkeys((f"s{at}" for at in range(SESSIONS)), 0)
+        self.is_stopping = False
+        self._padding = b" " * size
+
+    @property
+    def total(self) -> int:
+        return sum(self.acknowledged.values())
+
+    async def write(self, session: str) -> None:
+        while not self.is_stopping:
+            await self.stores.events.append(session, "x", b"%d" % self.acknowledged[session] + self._padding)
+            self.acknowledged[session] += 1
+            # All events stay below the bound of a stream.
+            await trio.sleep(0.005)
+
+    async def until_more(self, count: int = 5 * SESSIONS) -> None:
+        """Wait until further appends were acknowledged."""
+        wanted = self.total + count
+        with trio.fail_after(WAIT_TIMEOUT):
+            while self.total < wanted:  # noqa: ASYNC110 - any of the tasks may be the one
+                await trio.sleep(0.02)
+
+    async def check(self) -> None:
+        """Read all streams, and compare them with what was acknowledged."""
+        assert self.total
+        for session, count in self.acknowledged.items():
+            found: list[int] = []
+            while True:
+                events, _ = await self.stores.events.read(session, "x", len(found))
+                if not events:
+                    break
+                found += [int(event.data) for event in events]
+            # An append without an answer may have happened.
+            assert found in (list(range(count)), list(range(count + 1))), session
+
+
+@asynccontextmanager
+async def writing(stores: Stores) -> AsyncIterator[Writers]:
+    """Append during the block, and check at its end."""
+    writers = Writers(stores)
+    async with trio.open_nursery() as nursery:
+        for session in writers.acknowledged:
+            nursery.start_soon(writers.write, session)
+        await writers.until_more()
+        yield writers
+        await writers.until_more()
+        writers.is_stopping = True
+    await writers.check()
+
+
+async def test_a_failover_loses_no_acknowledged_event(tmp_path: Path, prefix: str) -> None:
+    with replicated(tmp_path) as (master, replica):
+        options = "--replicaof", "127.0.0.1", str(master.port)
+        with RedisServer(tmp_path / "second", *options) as second:
+            until(lambda: is_linked(second), "the second replica follows its master")
+            with sentinels_of(tmp_path, master, replicas=2) as place:
+                async with opened(place, prefix, confirm=1) as stores, writing(stores):  # type: ignore[arg-type]
+                    await trio.to_thread.run_sync(master.kill)
+                assert b"master" in {each.command("ROLE")[0] for each in (replica, second)}
+
+
+def move_slot(nodes: list[RedisServer], key: str) -> None:
+    """Move the slot of a key to another node, one key after the other, as redis-cli does for whole ranges."""
+    slot = nodes[0].command("CLUSTER", "KEYSLOT", key)
+    source = next(node for node in nodes if node.command("CLUSTER", "GETKEYSINSLOT", slot, 1))
+    target = next(node for node in nodes if node is not source)
+    from_id, to_id = (node.command("CLUSTER", "MYID") for node in (source, target))
+    target.command("CLUSTER", "SETSLOT", slot, "IMPORTING", from_id)
+    source.command("CLUSTER", "SETSLOT", slot, "MIGRATING", to_id)
+    # Commands of the session arrive while some of its keys are here and some are there.
+    while keys := source.command("CLUSTER", "GETKEYSINSLOT", slot, 1):
+        source.command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
+        time.sleep(0.05)
+    for node in (target, source, *nodes):
+        node.command("CLUSTER", "SETSLOT", slot, "NODE", to_id)
+
+
+async def test_slots_that_move_lose_no_acknowledged_event(tmp_path: Path, prefix: str) -> None:
+    with clustered(tmp_path) as (nodes, place):
+        async with opened(place, prefix) as stores, writing(stores) as writers:  # type: ignore[arg-type]
+            for session in list(writers.acknowledged)[:6]:
+                # Twice: the second time from a node that the stores know from a redirection.
+                for _ in range(2):
+                    await trio.to_thread.run_sync(move_slot, nodes, RedisKeys(prefix).record(session))
+
+
+async def test_an_engine_that_is_killed_loses_no_acknowledged_event(own_redis: RedisServer, prefix: str) -> None:
+    """With an append-only file that is flushed before each answer."""
+    async with opened(own_redis, prefix) as stores, writing(stores) as writers:
+        for _ in range(3):
+            await trio.to_thread.run_sync(own_redis.kill)
+            await trio.to_thread.run_sync(own_redis.start)
+            await writers.until_more(SESSIONS)
+
+
+async def test_an_engine_that_forgets_its_scripts_disturbs_no_append(redis: RedisServer, prefix: str) -> None:
+    async with opened(redis, prefix) as stores, writing(stores) as writers:
+        for _ in range(20):
+            redis.command("SCRIPT", "FLUSH")
+            await writers.until_more(SESSIONS)
+        assert stores.status().is_reachable
+
+
+async def test_an_engine_that_loads_is_not_ready_and_appends_wait(prefix: str, tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "redis", "--enable-debug-command", "yes") as server:
+        async with opened(server, prefix) as stores:
+            async with writing(stores):
+                # Long enough to be seen, at half a millisecond for each key.
+                server.command("DEBUG", "POPULATE", "4000", "other", "10")
+            server.command("SAVE")
+            await trio.to_thread.run_sync(server.kill)
+            slow = RedisServer(tmp_path / "redis", "--key-load-delay", "500", *EAGER, port=server.port)
+            slow.start(is_ready=False)
+            try:
+                await trio.to_thread.run_sync(until, partial(is_loading, slow), "the engine is loading")
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(stores.events.append, "s0", "y", b"1")
+                    with pytest.raises(StoreFailed, match="the engine is not ready: BusyLoading"):
+                        await stores.sessions.load("s")
+                assert len((await stores.events.read("s0", "y", 0))[0]) == 1
+                assert stores.status().is_reachable
+            finally:
+                slow.kill()
+
+
+async def test_an_engine_without_a_file_loses_sessions_and_streams_and_serves_new_ones(
+    tmp_path: Path, prefix: str
+) -> None:
+    with RedisServer(tmp_path / "redis") as server:
+        async with opened(server, prefix, lease=1.0) as stores:
+            await stores.sessions.save(RECORD)
+            event = await stores.events.append("s", "x", b"1", will=b"gone")
+            await trio.to_thread.run_sync(server.kill)
+            await trio.to_thread.run_sync(server.start)
+
+            # Without an answer of the engine, it would fail instead.
+            assert await stores.sessions.load("s") is None
+            assert await stores.events.after("s", event.id) is None
+            with pytest.raises(ConnectionClosed, match="its events were dropped"):
+                await stores.events.append("s", "x", b"2")
+            assert await stores.sessions.save(RECORD) is not None
+            async with writing(stores):
+                pass
+
+
+async def test_a_full_engine_refuses_and_loses_no_acknowledged_event(own_redis: RedisServer, prefix: str) -> None:
+    own_redis.command("CONFIG", "SET", "maxmemory", "4mb", "maxmemory-policy", "noeviction")
+    async with opened(own_redis, prefix) as stores:
+        writers = Writers(stores, size=4000)
+        ends: list[Exception] = []
+
+        async def write(session: str) -> None:
+            done = await outcome.acapture(writers.write, session)
+            assert isinstance(done, outcome.Error)
+            assert isinstance(done.error, Exception)
+            ends.append(done.error)
+
+        with trio.fail_after(WAIT_TIMEOUT):
+            async with trio.open_nursery() as nursery:
+                for session in writers.acknowledged:
+                    nursery.start_soon(write, session)
+
+        assert [str(each) for each in ends if "maxmemory" not in str(each)] == []
+        # It answers, so servers stay ready, and respond with 503 to what needs memory.
+        assert stores.status().is_reachable
+        await writers.check()
+        own_redis.command("CONFIG", "SET", "maxmemory", "0")
+        async with trio.open_nursery() as nursery:
+            for session in writers.acknowledged:
+                nursery.start_soon(writers.write, session)
+            await writers.until_more()
+            writers.is_stopping = True
+        await writers.check()
