@@ -347,7 +347,7 @@ async def test_shutdown_is_reported_to_connected_and_reconnecting_clients(home: 
 async def test_client_continues_after_a_killed_server(home: Home) -> None:
     ticks: list[dict[str, Any]] = []
     steps: list[float] = []
-    changes: list[str] = []
+    reported: list[str] = []
     handlers = Handlers(notification=lambda method, params: ticks.append(params))
 
     with trio.fail_after(240):
@@ -363,7 +363,7 @@ async def test_client_continues_after_a_killed_server(home: Home) -> None:
                 async with client.subscribe(["thing://a"]) as changes:
                     listening.set()
                     async for change in changes:
-                        changes.append(type(change).__name__)
+                        reported.append(type(change).__name__)
 
             async def count() -> None:
                 arguments = {"steps": 1000, "pause": 0.1}
@@ -380,9 +380,9 @@ async def test_client_continues_after_a_killed_server(home: Home) -> None:
             await until(lambda: bool(failure) and any(tick["life"] == second.process.pid for tick in ticks))
             # The stream after the kill also begins with a report that everything may have changed.
             for _ in range(2):
-                before = len(changes)
+                before = len(reported)
                 await client.call_tool("touch", {})
-                await until(lambda before=before: len(changes) > before)
+                await until(lambda before=before: len(reported) > before)
             nursery.cancel_scope.cancel()
     lives = [tick["life"] for tick in ticks]
 

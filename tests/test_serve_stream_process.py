@@ -162,7 +162,7 @@ def test_transport_of_a_plugin_is_served(folder: Path) -> None:
     [
         (["--transport=pidgin"], 2, "expected one of stdio, http, stream, pigeon, owl, got 'pidgin'"),
         (["--transport=raven", "--plugin=broken.py", "--strict"], 2, "plugin broken: transports failed"),
-        (["--transport=stream"], 2, "expected an address: --listen, or stream.listen"),
+        (["--transport=stream"], 2, "expected an address in --listen or in stream.listen"),
         (["--stdio", "--listen=unix:x"], 2, "--listen does not go with stdio"),
         (["--transport=pigeon", "--listen=0"], 2, "--listen does not go with pigeon"),
         (["--listen=unix:own.py"], 1, r"cannot listen on unix:own.py: the path exists and is not a socket"),

@@ -102,7 +102,7 @@ class Socket:
     pings: list[bytes] = field(factory=list)
     masked: bool = True
     answers_pings: bool = True
-    patience: float = WAIT_TIMEOUT
+    timeout: float = WAIT_TIMEOUT
     """Timeout of a read, in seconds."""
     _text: str = ""
 

@@ -75,7 +75,7 @@ class Client:
         assert isinstance(answer, ErrorResponse), answer
         return answer
 
-    async def silence(self, seconds: float = 1.0) -> None:
+    async def expect_nothing(self, seconds: float = 1.0) -> None:
         """Check that no message arrives for this time."""
         assert self._unread == []
         with trio.move_on_after(seconds):
