@@ -128,7 +128,9 @@ class BatchWriter(Generic[W]):
     async def _run_thread(self, token: trio.lowlevel.TrioToken) -> None:
         def run() -> None:
             while (batch := self._handed_over.get()) is not None:
-                token.run_sync_soon(self._finish, self._do([each.work for each in batch]))
+                done = self._do([each.work for each in batch])
+                # Paired here: an exception in a function that the token runs would end the whole event loop.
+                token.run_sync_soon(self._finish, list(zip(batch, done, strict=True)))
 
         # Not abandoned on cancellation: until the thread returns, the outcome of the batch is unknown.
         await trio.to_thread.run_sync(run, limiter=self._limiter)
@@ -139,9 +141,9 @@ class BatchWriter(Generic[W]):
         if self._batch:
             self._handed_over.put(self._batch)
 
-    def _finish(self, done: Sequence[outcome.Value[Any] | outcome.Error]) -> None:
-        batch, self._batch = self._batch, []
-        for each, result in zip(batch, done, strict=True):
+    def _finish(self, done: Sequence[tuple[_Waiting[W], outcome.Value[Any] | outcome.Error]]) -> None:
+        self._batch = []
+        for each, result in done:
             each.waiter.settle(result)
         if self._waiting:
             # Not from here: if run() has been cancelled, the rest must not be done.

@@ -56,7 +56,7 @@ async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] 
         if check is not None:
             check(descriptor)
         with trio.move_on_after(timeout) as scope:
-            while not try_lock(descriptor):  # noqa: ASYNC110 - the process that holds it sends no news
+            while not try_lock(descriptor):  # noqa: ASYNC110 - the process that holds it does not announce its end
                 await trio.sleep(_POLL)
         if scope.cancelled_caught:
             raise StoreFailed(f"{path}: another process has held the lock for {timeout:g} seconds")

@@ -139,23 +139,7 @@ class HandshakeClient:
             await self._trial.pause(self._random, 0.5 if self._listens else 0.15)
 
     async def _do(self, session: Session, tool: str) -> None:
-        token = self._trial.token(self._name)
-        arguments: dict[str, Any] = {"token": token}
-        call = Call(self._name, session.id, self._id(), tool, token, self._trial.now())
-        match tool:
-            case "echo":
-                arguments = {"text": token}
-                call.expected = token
-            case "slow":
-                call.all_marks = self._random.randint(2, 6)
-                call.expected = token
-                arguments |= {"count": call.all_marks, "pause": round(self._random.uniform(0.05, 0.4), 2)}
-            case "charge":
-                call.expected = token
-                arguments |= {"asks": False}
-            case "touch":
-                call.token = self._random.choice(DOCUMENTS)
-                arguments = {"name": call.token}
+        call, arguments = self._trial.new_call(self._name, self._id(), tool, self._random, session=session.id)
         await self._call(session, call, arguments)
         if tool == "touch":
             self._trial.changed(call)
@@ -284,23 +268,13 @@ class HandshakeClient:
                 async with self._request(session, "POST", self._headers(session), message) as reply:
                     if reply.status == 200:
                         with trio.fail_after(REPLY_SECONDS):
-                            answer = await self._answer_of(reply)
+                            answer = await reply.message()
                         if answer is not None and "result" in answer:
                             return answer
                     self._trial.counts[f"{method}: {reply.status}"] += 1
             except (Broken, trio.TooSlowError) as error:
                 self._trial.failed(method, error)
             await self._trial.before_retry()
-
-    async def _answer_of(self, reply: Reply) -> dict[str, Any] | None:
-        if not reply.is_stream:
-            answer: dict[str, Any] = await reply.json()
-            return answer
-        while (event := await reply.event()) is not None:
-            if event.data:
-                message: dict[str, Any] = json.loads(event.data)
-                return message
-        return None
 
     async def _read(self, session: Session, listener: Listener) -> None:
         answer = await self._ask(session, "resources/read", {"uri": listener.uri})

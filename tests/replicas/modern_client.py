@@ -73,22 +73,7 @@ class ModernClient:
                 await self._trial.pause(self._random, 0.5 if self._listens else 0.15)
 
     async def _do(self, tool: str) -> None:
-        token = self._trial.token(self._name)
-        arguments: dict[str, Any] = {"token": token}
-        call = Call(self._name, "", self._id(), tool, token, self._trial.now())
-        match tool:
-            case "echo":
-                arguments = {"text": token}
-                call.expected = token
-            case "slow":
-                call.all_marks = self._random.randint(2, 6)
-                call.expected = token
-                arguments |= {"count": call.all_marks, "pause": round(self._random.uniform(0.05, 0.4), 2)}
-            case "charge":
-                arguments |= {"asks": True}
-            case "touch":
-                call.token = self._random.choice(DOCUMENTS)
-                arguments = {"name": call.token}
+        call, arguments = self._trial.new_call(self._name, self._id(), tool, self._random, asks=True)
         self._trial.history.calls.append(call)
         try:
             await self._rounds(call, {"name": tool, "arguments": arguments})

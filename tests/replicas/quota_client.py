@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import trio
 
 from tests.replicas.history import LimitedRequest, LocalQuota
 from tests.replicas.modern_client import modern_headers, modern_message
-from tests.replicas.raw_http import Broken, Reply, request
+from tests.replicas.raw_http import Broken, request
 from tests.replicas.trial import REPLY_SECONDS, ROUTER_STATUSES, Trial
 
 __all__ = ["QUOTA_CLIENTS", "QuotaClient", "read_limited", "read_local_quotas"]
@@ -60,7 +59,7 @@ class QuotaClient:
                     if reply.status in ROUTER_STATUSES:
                         self._trial.counts[f"limited: {reply.status}"] += 1
                         return
-                    answer = await _answer(reply)
+                    answer = await reply.message()
         except (Broken, trio.TooSlowError) as error:
             self._trial.failed("limited", error)
             return
@@ -71,19 +70,6 @@ class QuotaClient:
             self._trial.counts["limited: refused"] += 1
         else:
             self._trial.counts["limited: " + ("error" if "error" in answer else "allowed")] += 1
-
-
-async def _answer(reply: Reply) -> dict[str, Any] | None:
-    """Return the response; ``None`` if a stream has ended without one."""
-    if not reply.is_stream:
-        answer: dict[str, Any] = await reply.json()
-        return answer
-    # The replica has waited long for its store.
-    while (event := await reply.event()) is not None:
-        if event.data:
-            message: dict[str, Any] = json.loads(event.data)
-            return message
-    return None
 
 
 def read_limited(folder: Path, trial: Trial) -> None:

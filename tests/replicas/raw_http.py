@@ -68,6 +68,21 @@ class Reply:
     async def json(self) -> Any:
         return json.loads(await self.read())
 
+    async def message(self) -> dict[str, Any] | None:
+        """Return the body, or the first message of a stream; ``None`` if the stream has none.
+
+        Raises:
+            Broken: it is incomplete.
+        """
+        if not self.is_stream:
+            body: dict[str, Any] = await self.json()
+            return body
+        while (event := await self.event()) is not None:
+            if event.data:
+                message: dict[str, Any] = json.loads(event.data)
+                return message
+        return None
+
     async def event(self) -> Event | None:
         """Return the next event; ``None`` at the end of a complete body.
 

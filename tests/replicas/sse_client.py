@@ -50,11 +50,16 @@ class _Stream:
     answers: dict[Any, dict[str, Any]] = field(factory=dict)
     logging: Call | None = None
     ended: bool = False
-    _news: trio.Event = field(factory=trio.Event)
+    _changed: trio.Event = field(factory=trio.Event)
 
     def tell(self) -> None:
-        self._news.set()
-        self._news = trio.Event()
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def lose(self) -> StreamLost:
+        """Use the stream no longer, and return the exception to raise."""
+        self.ended = True
+        return StreamLost()
 
     async def wait(self) -> None:
         """Wait for the next message.
@@ -64,7 +69,7 @@ class _Stream:
         """
         if self.ended:
             raise StreamLost
-        await self._news.wait()
+        await self._changed.wait()
 
 
 class SSEClient:
@@ -181,24 +186,8 @@ class SSEClient:
             await self._trial.pause(self._random, 0.5 if self._listens else 0.15)
 
     async def _do(self, stream: _Stream, tool: str) -> None:
-        token = self._trial.token(self._name)
-        arguments: dict[str, Any] = {"token": token}
-        call = Call(self._name, "", self._id(), tool, token, self._trial.now())
+        call, arguments = self._trial.new_call(self._name, self._id(), tool, self._random)
         stream.logging = call if tool in ("slow", "hold") else None
-        match tool:
-            case "echo":
-                arguments = {"text": token}
-                call.expected = token
-            case "slow":
-                call.all_marks = self._random.randint(2, 6)
-                call.expected = token
-                arguments |= {"count": call.all_marks, "pause": round(self._random.uniform(0.05, 0.4), 2)}
-            case "charge":
-                call.expected = token
-                arguments |= {"asks": False}
-            case "touch":
-                call.token = self._random.choice(DOCUMENTS)
-                arguments = {"name": call.token}
         await self._call(stream, call, arguments)
         if tool == "touch":
             self._trial.changed(call)
@@ -209,11 +198,11 @@ class SSEClient:
         params = {"name": call.tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": call.id, "method": "tools/call", "params": params}
         try:
-            with trio.move_on_after(CALL_SECONDS) as deadline:
-                await self._exchange(stream, call, message)
+            await self._exchange(stream, call, message)
         finally:
-            # The stream is lost, perhaps for another call at the same time.
-            if call.ending is Ending.OPEN and not deadline.cancelled_caught:
+            # The stream is lost, perhaps for another call at the same time. If it is not, the trial has ended, and the
+            # judge reports the open call.
+            if call.ending is Ending.OPEN and stream.ended:
                 call.ending = Ending.ANSWERED if call.answers else Ending.UNCERTAIN
             self._trial.ended(call)
 
@@ -222,7 +211,7 @@ class SSEClient:
             status = await self._post(stream, message, call)
         except (Broken, trio.TooSlowError) as error:
             self._trial.failed(call.tool, error)
-            raise StreamLost from error
+            raise stream.lose() from error
         if status == 503:
             call.ending = Ending.REFUSED
             return
@@ -262,7 +251,7 @@ class SSEClient:
                     await stream.wait()
             if deadline.cancelled_caught:
                 self._complain(message, None, "acknowledged, and no response on an open stream")
-                raise StreamLost
+                raise stream.lose()
             answer = stream.answers.pop(id)
             if "result" in answer:
                 return answer
@@ -297,7 +286,7 @@ class SSEClient:
             call.refused.append(said)
         if status in ROUTER_STATUSES and call is None:
             return 503
-        raise StreamLost
+        raise stream.lose()
 
     async def _expect_end(self, stream: _Stream, message: Mapping[str, Any], call: Call | None) -> None:
         """Report a 404 as a violation, unless the stream ends."""

@@ -56,6 +56,34 @@ class Trial:
         self._tokens += 1
         return f"{client}-{self._tokens}"
 
+    def new_call(
+        self, client: str, id: Any, tool: str, random: Random, *, session: str = "", asks: bool = False
+    ) -> tuple[Call, dict[str, Any]]:
+        """Return a call of a tool of the trial, and its arguments.
+
+        Args:
+            asks: whether ``charge`` asks questions.
+        """
+        token = self.token(client)
+        arguments: dict[str, Any] = {"token": token}
+        call = Call(client, session, id, tool, token, self.now())
+        match tool:
+            case "echo":
+                arguments = {"text": token}
+                call.expected = token
+            case "slow":
+                call.all_marks = random.randint(2, 6)
+                call.expected = token
+                arguments |= {"count": call.all_marks, "pause": round(random.uniform(0.05, 0.4), 2)}
+            case "charge":
+                # With questions, their answers follow the token.
+                call.expected = None if asks else token
+                arguments |= {"asks": asks}
+            case "touch":
+                call.token = random.choice(DOCUMENTS)
+                arguments = {"name": call.token}
+        return call, arguments
+
     async def pause(self, random: Random, seconds: float) -> None:
         """Think, like a client between two calls."""
         with trio.move_on_after(random.uniform(0.2, 1.8) * seconds):

@@ -137,3 +137,17 @@ async def test_close_completes_the_batch_and_fails_queued_writes() -> None:
 
     assert ends == {1: 2, 2: "the store: the store is closed", 3: "the store: the store is closed"}
     assert not writer.post(4)
+
+
+async def test_wrong_number_of_results_ends_run_and_fails_the_callers() -> None:
+    writer: BatchWriter[int] = BatchWriter("the store", lambda works: [])
+
+    async def write() -> None:
+        with pytest.raises(StoreFailed, match="the store is closed"):
+            await writer.write(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        # Not TrioInternalError, which would end the program.
+        with pytest.RaisesGroup(ValueError):
+            await writer.run()

@@ -52,7 +52,7 @@ class LegacyInbox:
         self._position = 0
         """Messages that the session has taken."""
         self._delivering = trio.Lock()
-        self._news = trio.Event()
+        self._announced = trio.Event()
         self._next_touch = 0.0
         self._unfollow: Callable[[], None] | None = None
 
@@ -73,7 +73,7 @@ class LegacyInbox:
         failed = False
         while True:
             # Taken before the look: a message that is announced during it leads to another look.
-            news = self._news = trio.Event()
+            announced = self._announced = trio.Event()
             try:
                 async with self._delivering:
                     await self._deliver_stored()
@@ -86,7 +86,7 @@ class LegacyInbox:
             except ConnectionClosed:
                 return
             with trio.move_on_after(_POLL_INTERVAL):
-                await news.wait()
+                await announced.wait()
 
     async def deliver(self, incoming: Incoming) -> None:
         """Hand over the message of a POST that has reached this process; see :meth:`LegacyChannel.deliver`.
@@ -115,7 +115,7 @@ class LegacyInbox:
         if notice is Notice.END:
             self._next_touch = 0.0
         if notice in (Notice.INBOX, Notice.LOST, Notice.END):
-            self._news.set()
+            self._announced.set()
 
     async def _deliver_stored(self) -> None:
         """Pass the messages of the inbox to the session.

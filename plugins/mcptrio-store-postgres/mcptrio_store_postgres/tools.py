@@ -25,8 +25,8 @@ T = TypeVar("T")
 _LATENCY_SAMPLES: Final = 20
 _MAX_LATENCY: Final = 0.005
 _MAX_SKEW: Final = 1.0
-# Connections of one replica: the writer, three readers, the listener, and one while it starts.
-_CONNECTIONS: Final = 6
+# Connections of one replica: the writer, two readers, the listener, and one while it starts.
+_CONNECTIONS: Final = 5
 _TABLES: Final = ("sessions", "streams", "events", "leases", "effects", "replays", "quotas", "tasks")
 _RIGHTS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE")
 # Seconds for all checks, and for all migrations.

@@ -70,18 +70,18 @@ class RedisBatches:
     Args:
         link: The connections; used by the thread of the batch writer only.
         settings: Timeouts, and how many replicas of the engine have to confirm a write.
-        on_lost_news: Called in the thread when a message could not be published.
+        on_lost_message: Called in the thread when a message could not be published.
     """
 
     def __init__(
-        self, link: RedisLink, settings: StoreSettings, on_lost_news: Callable[[], None] = lambda: None
+        self, link: RedisLink, settings: StoreSettings, on_lost_message: Callable[[], None] = lambda: None
     ) -> None:
         self.link = link
         self.failing_since: float | None = None
         """The monotonic time at which the engine became unreachable; None while it answers."""
         self._timeout = settings.timeout
         self._confirm = settings.confirm
-        self._on_lost_news = on_lost_news
+        self._on_lost_message = on_lost_message
 
     def __call__(self, works: Sequence[RedisWork]) -> list[outcome.Value[Any] | outcome.Error]:
         """Send works. The result of each is the list of its answers, or StoreFailed."""
@@ -160,8 +160,8 @@ class RedisBatches:
         failed = _failed(row)
         if failed is None:
             return outcome.Value([item.answer for item in row])
-        if work.is_news:
-            self._on_lost_news()
+        if work.is_message:
+            self._on_lost_message()
         return outcome.Error(failed)
 
 

@@ -49,7 +49,7 @@ class RedisBus:
         self._followers.deliver(topic, message)
         self.tell_lost()
         channel = self._engine.keys.channel(topic)
-        self._engine.post(command(channel, "PUBLISH", channel, self._sender + message), is_news=True)
+        self._engine.post(command(channel, "PUBLISH", channel, self._sender + message), is_message=True)
 
     def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
         if len(topic.encode()) > _TOPIC_BYTES:
@@ -69,16 +69,16 @@ class RedisBus:
     def report_lost(self) -> None:
         """Make all replicas look for themselves."""
         self._followers.lost()
-        self._engine.has_lost_news = True
+        self._engine.has_lost_messages = True
         self.tell_lost()
 
     def tell_lost(self) -> None:
         """Make all replicas look for themselves if messages of this one were not published."""
-        if not self._engine.has_lost_news:
+        if not self._engine.has_lost_messages:
             return
-        self._engine.has_lost_news = False
+        self._engine.has_lost_messages = False
         everyone = self._engine.keys.everyone
-        self._engine.post(command(everyone, "PUBLISH", everyone, self._sender + LOST), is_news=True)
+        self._engine.post(command(everyone, "PUBLISH", everyone, self._sender + LOST), is_message=True)
 
     def _on_first(self, topic: str) -> None:
         channel = self._engine.keys.channel(topic)

@@ -67,12 +67,12 @@ class RedisWork:
     Args:
         commands: The commands.
         is_write: Whether replicas of the engine have to confirm it.
-        is_news: Whether it is a message whose loss other replicas should know of.
+        is_message: Whether it is a message whose loss other replicas should know of.
     """
 
     commands: tuple[RedisCommand, ...]
     is_write: bool = False
-    is_news: bool = False
+    is_message: bool = False
 
     @property
     def size(self) -> int:

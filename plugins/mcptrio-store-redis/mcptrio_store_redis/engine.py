@@ -27,16 +27,16 @@ class RedisEngine:
 
     Attributes:
         replica: The id of this opening among those that use the engine.
-        has_lost_news: Whether a message could not be published, so the other replicas have to look for themselves.
+        has_lost_messages: Whether a message could not be published, so the other replicas have to look for themselves.
     """
 
     def __init__(self, link: RedisLink, settings: StoreSettings) -> None:
         self.keys = RedisKeys(settings.prefix)
         self.settings = settings
         self.replica = secrets.token_hex(8)
-        self.has_lost_news = False
+        self.has_lost_messages = False
         self.is_closed = False
-        self.batches = RedisBatches(link, settings, self.lose_news)
+        self.batches = RedisBatches(link, settings, self.lose_messages)
         self.writer: BatchWriter[RedisWork] = BatchWriter(link.place, self.batches, timeout=settings.timeout)
 
     @property
@@ -94,15 +94,15 @@ class RedisEngine:
             raise failed
         return answers
 
-    def post(self, command: RedisCommand, *, is_news: bool = False) -> None:
+    def post(self, command: RedisCommand, *, is_message: bool = False) -> None:
         """Send a command without waiting. It is dropped if too many wait."""
-        work = RedisWork((command,), is_news=is_news)
-        if not self.writer.post(work, work.size) and is_news:
-            self.lose_news()
+        work = RedisWork((command,), is_message=is_message)
+        if not self.writer.post(work, work.size) and is_message:
+            self.lose_messages()
 
-    def lose_news(self) -> None:
+    def lose_messages(self) -> None:
         """Note that a message was not published. Called in any thread."""
-        self.has_lost_news = True
+        self.has_lost_messages = True
 
     async def _send(self, work: RedisWork) -> Any:
         answers = await self.writer.write(work, work.size)
