@@ -20,8 +20,9 @@ from mcptrio.stores.file_lock import try_lock
 __all__ = ["ProcessRegistry"]
 
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
-# Attempts at making a lock file; one fails only if another process takes the new file for an abandoned one.
-_ATTEMPTS: Final = 10
+# Attempts at making a lock file. One fails only if another process looks at the file before it is locked, and takes it
+# for an abandoned one; processes that look all the time meet several files in a row.
+_ATTEMPTS: Final = 100
 _UNLINKS_OPEN_FILES: Final = sys.platform != "win32"
 
 
