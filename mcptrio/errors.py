@@ -42,6 +42,7 @@ __all__ = [
     "ResourceNotFound",
     "SessionLost",
     "StoreFailed",
+    "TaskCancelled",
     "ToolError",
     "URLElicitationRequired",
     "UnsupportedProtocolVersion",
@@ -305,6 +306,10 @@ class RequestTimeout(MCPTrioError, TimeoutError):
     def __init__(self, message: str, *, seconds: float) -> None:
         super().__init__(message)
         self.seconds = seconds
+
+
+class TaskCancelled(MCPTrioError):
+    """The task of a call was cancelled, by this client or by another program of its user."""
 
 
 class PluginError(MCPTrioError):

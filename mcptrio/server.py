@@ -138,6 +138,7 @@ class Server(CatalogRegistrar):
                         try:
                             await nursery.start(self.catalog.state.run)
                             nursery.start_soon(self.catalog.subscriptions.run)
+                            await nursery.start(self.catalog.tools.tasks.run)
                             # Lets the subscriptions task start before the first session.
                             await trio.lowlevel.checkpoint()
                             self.is_open = True
@@ -265,6 +266,7 @@ class Server(CatalogRegistrar):
             plugins=tuple(plugin.status for plugin in self.plugins.plugins.values()),
             sessions=tuple(session.status for session in supervisor.sessions),
             parked=self.catalog.state.parking.status,
+            tasks=self.catalog.tools.tasks.status,
             stores=self._store_status(),
         )
 

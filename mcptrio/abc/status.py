@@ -166,6 +166,7 @@ class ServerStatus:
         in_flight: the number of requests.
         working: the number of calls of plugins' functions whose code has not ended, even if their request has.
         parked: handlers that wait for a client's answer between two requests.
+        tasks: calls that go on after their request was answered with a task.
         stores: the state of the stores; ``None`` if there are none outside the process.
     """
 
@@ -179,6 +180,7 @@ class ServerStatus:
     plugins: tuple[PluginStatus, ...]
     sessions: tuple[SessionStatus, ...]
     parked: tuple[ParkedStatus, ...]
+    tasks: tuple[RequestStatus, ...]
     stores: StoreStatus | None
 
 

@@ -25,6 +25,7 @@ from mcptrio.runtime.round_trips import RoundTrips
 from mcptrio.runtime.runs import Runs
 from mcptrio.runtime.state import RuntimeState
 from mcptrio.runtime.work import Work
+from mcptrio.tasks.channel import TaskChannel
 
 __all__ = ["FunctionCaller"]
 
@@ -89,7 +90,8 @@ class FunctionCaller:
             # A call that was cancelled or timed out while it waited must not begin.
             await trio.lowlevel.checkpoint_if_cancelled()
             # Most functions have no context. They need no channel, which saves about a tenth of a short call.
-            if function.context is None:
+            # A call that may become a task needs one too.
+            if function.context is None and scope.plan is None:
                 if function.direct is not None:
                     return await function.direct(**values)
                 return await function(values, None, work)
@@ -104,6 +106,8 @@ class FunctionCaller:
 
 
 def _channel(scope: RequestScope, work: Work, runs: Runs) -> InputChannel:
+    if scope.task is not None:
+        return TaskChannel(scope, work, runs)
     inputs = scope.request.peer.revision.inputs
     # Handshake revisions send questions as requests while the handler waits.
     if inputs is Inputs.BACK_CHANNEL:

@@ -32,9 +32,11 @@ from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
+from mcptrio.capabilities.tasks import TaskMethods
 from mcptrio.capabilities.tools import ToolEntry, Tools
 from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.model.lifecycle import Implementation
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION
 from mcptrio.runtime.request import Handler
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
@@ -73,11 +75,12 @@ class Catalog:
         self.authorizers = Authorizers(list_all=settings.list_all)
         self.access = access = Access(self.authorizers, tools, resources, prompts)
         calls = FunctionCaller(state, self.logging)
-        self.tools = Tools(tools, access, calls, settings)
+        self.tools = Tools(tools, access, calls, settings, state, self._add_tasks)
         self.prompts = Prompts(prompts, access, calls, settings)
         self.completions = Completions(completions, prompts, resources, access, calls)
         # A function, because the advertised capabilities change with the entries.
-        self.subscriptions = Subscriptions(state, access, lambda: self.lifecycle.capabilities)
+        tasks = TaskMethods(self.tools.tasks)
+        self.subscriptions = Subscriptions(state, access, tasks, lambda: self.lifecycle.capabilities)
         for kind, registry in self.registries.items():
             # Clients are not notified of completions: they have no list.
             if kind != "completions":
@@ -96,6 +99,7 @@ class Catalog:
             self.completions,
             self.logging,
             self.subscriptions,
+            tasks,
         ):
             self.handlers.update(capability.handlers)
         # Last, because it checks names against the handlers above.
@@ -107,6 +111,11 @@ class Catalog:
             CompletionMark: self.completions.register,
             MethodMark: self.methods.register,
         }
+
+    def _add_tasks(self) -> None:
+        if TASKS_EXTENSION not in self.lifecycle.extensions:
+            self.lifecycle.add_extension(TASKS_EXTENSION)
+        self.state.loop.hand_over(self.tools.tasks.wake)
 
     def register(self, function: Any, mark: Mark, owner: Owner) -> str:
         """Add a marked function for an owner. Returns its name or URI."""

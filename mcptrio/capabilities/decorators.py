@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from inspect import getattr_static, getdoc, isclass, ismodule
-from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from math import inf
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
 
 from attrs import evolve, field, fields, frozen
 from attrs.converters import optional as optional_converter
-from attrs.validators import and_, gt, in_, instance_of, optional
+from attrs.validators import and_, gt, in_, instance_of, lt, optional
 
 from mcptrio.ground.expected import expect
 from mcptrio.protocol.model.base import CacheScope
@@ -78,6 +79,9 @@ class Header:
 
 _SECONDS: Final = optional(and_(instance_of(int | float), gt(0)))
 """``math.inf`` is allowed."""
+_FINITE_SECONDS: Final = and_(instance_of(int | float), gt(0), lt(inf))
+TaskSupport: TypeAlias = Literal["never", "optional", "required"]
+"""Whether calls of a tool may outlive their requests."""
 
 
 @frozen(kw_only=True)
@@ -108,6 +112,10 @@ class ToolMark(_EntryMark):
     idempotent: bool | None = None
     open_world: bool | None = None
     concurrency: int | None = None
+    task: TaskSupport = field(default="never", validator=in_(get_args(TaskSupport)))
+    ttl: float | None = field(default=None, validator=optional(_FINITE_SECONDS))
+    poll_interval: float = field(default=2.0, validator=_FINITE_SECONDS)
+    resumable: bool = False
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     listed: Tool | None = None
@@ -172,6 +180,10 @@ class ToolOptions(_EntryOptions, total=False):
     idempotent: bool | None
     open_world: bool | None
     concurrency: int | None
+    task: TaskSupport
+    ttl: float | None
+    poll_interval: float
+    resumable: bool
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
     listed: Tool | None
@@ -208,6 +220,13 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
         read_only, destructive, idempotent, open_world: hints; ``None`` sends none.
         timeout: seconds from the start of the call, with or without progress; ``math.inf`` for no limit.
         concurrency: calls that may run at the same time; further calls wait. A call counts until its code has ended.
+        task: whether a call may outlive its request as a task, for clients of 2026-07-28 that support tasks.
+            ``optional``: it becomes a task if it has not ended after ``timeouts.task_after``. ``required``: always, and
+            other clients get an error.
+        ttl: seconds for which a task may run and is kept; by default ``timeouts.request``.
+        poll_interval: seconds that clients should wait before they ask for the state of a task again.
+        resumable: whether the function may run again from the start, in another process, if its process ends. Answers
+            of the user and results of ``ctx.once`` are kept.
         scopes: scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,
             and over HTTP the response to a call names them. They do not apply to servers without authorization.
         input_schema: replaces the schema of the signature; the function then takes one ``dict`` or keyword arguments.

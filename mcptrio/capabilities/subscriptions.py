@@ -22,6 +22,7 @@ from attrs import define
 from mcptrio.abc import Bus
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.resource_index import MAX_URI_CHARS
+from mcptrio.capabilities.tasks import TaskMethods
 from mcptrio.errors import InvalidParams, Overloaded, ResourceNotFound
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.model.base import EmptyParams, EmptyResult
@@ -51,6 +52,8 @@ class _Listen:
     scope: RequestScope
     wanted: SubscriptionFilter
     uris: frozenset[str]
+    unfollow: Callable[[], None]
+    """Ends the notifications of its tasks."""
 
     def result(self) -> ListenResult:
         return ListenResult(meta={SUBSCRIPTION_ID: self.scope.request.id})
@@ -62,12 +65,20 @@ class _Listen:
 class Subscriptions:
     """
     Args:
+        tasks: sends the changes of tasks.
         advertised: returns the advertised capabilities.
     """
 
-    def __init__(self, state: RuntimeState, access: Access, advertised: Callable[[], ServerCapabilities]) -> None:
+    def __init__(
+        self,
+        state: RuntimeState,
+        access: Access,
+        tasks: TaskMethods,
+        advertised: Callable[[], ServerCapabilities],
+    ) -> None:
         self._state = state
         self._access = access
+        self._tasks = tasks
         self._advertised = advertised
         state.on_subscriptions = self.touched
         state.on_missed_changes = self._changed_for
@@ -127,6 +138,7 @@ class Subscriptions:
         unfollow = self._bus.follow(TOPIC, self._receive) if self._bus is not None else None
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            nursery.start_soon(self._tasks.run)
             try:
                 await trio.sleep_forever()
             finally:
@@ -239,7 +251,11 @@ class Subscriptions:
                 f"expected at most {limits.subscriptions} URIs @ $.notifications.resourceSubscriptions, "
                 f"got {len(wanted.resource_subscriptions)}"
             )
-        honoured = self._honoured(wanted, scope)
+        if len(wanted.task_ids) > limits.subscriptions:
+            raise InvalidParams(
+                f"expected at most {limits.subscriptions} ids @ $.notifications.taskIds, got {len(wanted.task_ids)}"
+            )
+        honoured = await self._honoured(wanted, scope)
         meta = {SUBSCRIPTION_ID: scope.request.id}
         scope.remove_deadline()
         acknowledged = AcknowledgedParams(notifications=honoured, meta=meta)
@@ -249,7 +265,8 @@ class Subscriptions:
         assert notification is not None, "the revision that has the request has its acknowledgement"
         # send waits while the outbox is full. send_latest might drop the acknowledgement, which must come first.
         await scope.send(notification)
-        listen = _Listen(self, scope, honoured, frozenset(honoured.resource_subscriptions))
+        unfollow = self._tasks.follow(scope, honoured.task_ids)
+        listen = _Listen(self, scope, honoured, frozenset(honoured.resource_subscriptions), unfollow)
         self._listens.add(listen)
         self.touched()
         if scope.can_stay_open:
@@ -265,9 +282,10 @@ class Subscriptions:
     def end(self, listen: _Listen) -> None:
         """Send no more changes to this stream."""
         self._listens.discard(listen)
+        listen.unfollow()
         self.touched()
 
-    def _honoured(self, wanted: SubscriptionFilter, scope: RequestScope) -> SubscriptionFilter:
+    async def _honoured(self, wanted: SubscriptionFilter, scope: RequestScope) -> SubscriptionFilter:
         """What of it this server will tell; the rest is left out, which is no error."""
         can = self._advertised()
         watched = tuple(uri for uri in wanted.resource_subscriptions if self._access.may_watch(uri, scope.principal))
@@ -277,6 +295,7 @@ class Subscriptions:
             prompts_list_changed=wanted.prompts_list_changed and can.prompts is not None,
             resources_list_changed=wanted.resources_list_changed and can.resources is not None,
             resource_subscriptions=watched if can.resources is not None else (),
+            task_ids=await self._tasks.known(scope, wanted.task_ids) if wanted.task_ids else (),
         )
 
 

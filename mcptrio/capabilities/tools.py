@@ -28,13 +28,14 @@ from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.page_cache import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.tool_names import with_names
-from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
-from mcptrio.ground.guarded import Done, run_guarded
+from mcptrio.errors import InvalidParams, MCPError, MissingClientCapability, ToolError, URLElicitationRequired
+from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, TextResourceContents
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION, CreateTaskResult
 from mcptrio.protocol.model.tools import (
     CallToolParams,
     CallToolResult,
@@ -47,16 +48,22 @@ from mcptrio.protocol.revisions.revision import BadArguments
 from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
+from mcptrio.runtime.state import RuntimeState
 from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.signatures import OutputSchema
 from mcptrio.schema.validation import Validator, check_header_annotations
+from mcptrio.tasks.call import supports_tasks
+from mcptrio.tasks.plan import AdoptionPlan
+from mcptrio.tasks.tasks import TaskPolicy, Tasks
 
 __all__ = ["ToolEntry", "Tools"]
 
 _log = logging.getLogger("mcptrio.tools")
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_RESULTS = (CallToolResult, InputRequiredResult)
+_RESULTS = (CallToolResult, InputRequiredResult, CreateTaskResult)
+_MAX_DEFAULT_TTL = 86_400.0
+"""Seconds of the longest life of a task whose tool does not say how long."""
 _CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
 
 
@@ -106,14 +113,28 @@ class ToolEntry:
 
 
 class Tools:
+    """
+    Args:
+        state: runs the calls that become tasks.
+        on_task_tool: called when a tool is added whose calls may become tasks.
+    """
+
     def __init__(
-        self, registry: Registry[ToolEntry], access: Access, calls: FunctionCaller, settings: ServerSettings
+        self,
+        registry: Registry[ToolEntry],
+        access: Access,
+        calls: FunctionCaller,
+        settings: ServerSettings,
+        state: RuntimeState,
+        on_task_tool: Callable[[], None],
     ) -> None:
         self.registry = registry
         self._access = access
         self._calls = calls
-        self._ttl_ms = settings.list_ttl_ms
+        self._settings = settings
+        self._on_task_tool = on_task_tool
         self._pages = Pages(registry, "tools", self._listed, size=settings.page_size)
+        self.tasks = Tasks(state, settings, execute=self._call_for_task, concurrency=self._concurrency)
         self.handlers: dict[str, Handler] = {"tools/list": self._list, "tools/call": self._call}
 
     def register(self, function: Callable[..., Any], mark: ToolMark, owner: Owner) -> str:
@@ -125,6 +146,8 @@ class Tools:
         """
         entry = _entry(function, mark, owner)
         self.registry.add(entry)
+        if mark.task != "never":
+            self._on_task_tool()
         return entry.key
 
     def owner_of(self, name: str) -> str | None:
@@ -152,11 +175,13 @@ class Tools:
         return ListToolsResult(
             tools=tuple(entry.tool for entry in entries),
             next_cursor=cursor,
-            ttl_ms=self._ttl_ms,
+            ttl_ms=self._settings.list_ttl_ms,
             cache_scope="private",
         )
 
-    async def _call(self, scope: RequestScope, params: CallToolParams) -> CallToolResult | InputRequiredResult:
+    async def _call(
+        self, scope: RequestScope, params: CallToolParams
+    ) -> CallToolResult | InputRequiredResult | CreateTaskResult:
         entry = self._find(params.name)
         # Nearly always there is nothing to refuse, and then no component is made.
         if entry is None or (
@@ -170,6 +195,8 @@ class Tools:
             if scope.request.peer.revision.bad_arguments is BadArguments.TOOL_ERROR:
                 return _failed(f"invalid arguments: {error.message}")
             raise
+        if entry.mark.task != "never" and scope.task is None and (task := await self._as_task(scope, entry)):
+            return task
         work = partial(
             self._calls.run,
             scope,
@@ -180,13 +207,68 @@ class Tools:
             timeout=entry.mark.timeout,
             limiter=entry.limiter,
         )
-        outcome = await run_guarded(work)
-        if isinstance(outcome, Done):
-            return _result(entry, outcome.value)
-        return _failure(scope, entry, outcome.error)
+        return _concluded(scope, entry, await run_guarded(work))
+
+    # Calls that are tasks
+
+    async def _as_task(self, scope: RequestScope, entry: ToolEntry) -> CreateTaskResult | None:
+        """Make a task of a call, or let it become one later; ``None``: run it now.
+
+        Raises:
+            MissingClientCapability: the tool is for clients with tasks only, and this one has none.
+        """
+        has_tasks = supports_tasks(scope.request.peer)
+        mark, limits, timeouts = entry.mark, entry.owner.limits, self._settings.timeouts
+        policy = TaskPolicy(
+            ttl=mark.ttl if mark.ttl is not None else min(timeouts.request, _MAX_DEFAULT_TTL),
+            poll_interval=mark.poll_interval,
+            resumable=mark.resumable,
+            timeout=mark.timeout if mark.timeout is not None or limits is None else limits.timeout,
+            is_queued=mark.concurrency is not None,
+        )
+        if mark.task == "required":
+            if not has_tasks:
+                raise MissingClientCapability(
+                    f"{entry.key} takes long: it needs a client of 2026-07-28 with the extension {TASKS_EXTENSION}",
+                    required={"extensions": {TASKS_EXTENSION: {}}},
+                )
+            return await self.tasks.submit(scope, policy)
+        if has_tasks:
+
+            def convert(outcome: Done[Any] | Failure) -> CallToolResult:
+                return _final(entry.key, _concluded(scope, entry, outcome))
+
+            scope.plan = AdoptionPlan(self.tasks, scope, policy, after=timeouts.task_after, convert=convert)
+        return None
+
+    async def _call_for_task(self, scope: RequestScope, params: CallToolParams) -> CallToolResult:
+        return _final(params.name, await self._call(scope, params))
+
+    def _concurrency(self) -> dict[str, int]:
+        """Return the tools whose tasks this process may claim, with the number that may run; 0 for any number."""
+        entries = self.registry.entries.items()
+        return {
+            key: entry.mark.concurrency or 0
+            for key, entry in entries
+            if entry.mark.task != "never" and not entry.owner.is_kept_back
+        }
 
 
-def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResult:
+def _concluded(
+    scope: RequestScope, entry: ToolEntry, outcome: Done[Any] | Failure
+) -> CallToolResult | InputRequiredResult | CreateTaskResult:
+    if isinstance(outcome, Done):
+        return _result(entry, outcome.value)
+    return _failure(scope, entry, outcome.error)
+
+
+def _final(name: str, result: CallToolResult | InputRequiredResult | CreateTaskResult) -> CallToolResult:
+    if isinstance(result, CallToolResult):
+        return result
+    raise MCPError(f"expected a result of {name}, got {result.result_type}: a task cannot begin its call again")
+
+
+def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResult | CreateTaskResult:
     if isinstance(value, _RESULTS):
         if isinstance(value, CallToolResult) and entry.output_validator is not None and not value.is_error:
             _check(entry, value.structured_content)
@@ -246,6 +328,10 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         raise ValueError(f"expected a tool name of 1 to 128 characters A-Za-z0-9_.-, got {name!r}")
     if mark.concurrency is not None and mark.concurrency < 1:
         raise ValueError(f"tool {name}: expected a concurrency of at least 1, got {mark.concurrency}")
+    if mark.task == "never" and (mark.ttl is not None or mark.resumable):
+        raise ValueError(
+            f'tool {name}: ttl and resumable are for tasks: expected task="optional" or "required" with them'
+        )
     if mark.listed is not None:
         return _relayed(function, mark, evolve(mark.listed, name=name), owner)
     called = Function(function, raw=mark.input_schema is not None)

@@ -26,6 +26,7 @@ from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
+from mcptrio.client.tasks import ClientTask
 from mcptrio.client.tool_calls import ToolCall, followed
 from mcptrio.client.tool_requests import ToolRequests
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
@@ -54,6 +55,7 @@ from mcptrio.protocol.model.resources import (
     ResourceTemplate,
 )
 from mcptrio.protocol.model.subscriptions import SubscriptionFilter
+from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult, ListToolsParams, Tool
 from mcptrio.protocol.revisions.revision import LogLevel
 
@@ -169,7 +171,23 @@ class Client:
             self._requests.send_with_input, "tools/call", params, timeout=timeout, progress=progress, meta=meta
         )
         seconds = self._options.timeouts.idle if timeout is None else timeout
-        return await self._tools.call(name, lambda param_headers: send(param_headers=param_headers), seconds)
+
+        async def call(param_headers: Mapping[str, tuple[str, ...]]) -> CallToolResult:
+            result: CallToolResult | CreateTaskResult = await send(param_headers=param_headers)
+            if isinstance(result, CreateTaskResult):
+                return await self.task(result.task_id, timeout=timeout).finish(result, progress)
+            return result
+
+        return await self._tools.call(name, call, seconds)
+
+    def task(self, id: str, *, timeout: float | None = None) -> ClientTask:
+        """Return a task of the server, for example one that an earlier process has begun (2026-07-28).
+
+        Args:
+            id: The id of the task; nothing is sent yet.
+            timeout: Seconds without a change of the task after which waiting for its result ends with an error.
+        """
+        return ClientTask(self._requests, self._supervisor, id, timeout=timeout)
 
     @asynccontextmanager
     async def start_tool(

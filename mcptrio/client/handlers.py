@@ -35,6 +35,7 @@ from mcptrio.protocol.model.lifecycle import (
 from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.roots import ListRootsParams, ListRootsResult, Root
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION
 from mcptrio.protocol.revisions.revision import Revision
 
 __all__ = ["Handlers", "Roots"]
@@ -117,7 +118,8 @@ class Handlers:
             sampling=sampling,
             elicitation=elicitation,
             experimental=self.experimental or None,
-            extensions=self.extensions or None,
+            # The client follows tasks by itself.
+            extensions={TASKS_EXTENSION: {}, **self.extensions},
         )
 
     async def _answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:

@@ -36,7 +36,7 @@ from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.revisions.revision import Inputs
 
-__all__ = ["ClientRequests"]
+__all__ = ["ClientRequests", "answer_all"]
 
 # Requests without side effects, which are repeated if the connection breaks before the answer.
 _REPEATABLE_METHODS = frozenset(
@@ -50,6 +50,10 @@ _REPEATABLE_METHODS = frozenset(
         "resources/templates/list",
         "resources/read",
         "completion/complete",
+        "tasks/get",
+        # Both may arrive twice: answers to answered questions are ignored, and so is a second cancellation.
+        "tasks/update",
+        "tasks/cancel",
     }
 )
 MAX_REPEATS = 2
@@ -172,7 +176,7 @@ class ClientRequests:
                 pause *= 2
             if len(questions) > MAX_QUESTIONS:
                 raise RemoteProtocolError(f"expected at most {MAX_QUESTIONS} questions at once, got {len(questions)}")
-            answers = await _answer_all(session, questions)
+            answers = await answer_all(session, questions)
             # requestState is opaque to the client: returned unchanged, and only with the request that it came from.
             result = await send(evolve(params, input_responses=answers or None, request_state=result.request_state))
             if not isinstance(result, InputRequiredResult):
@@ -240,7 +244,12 @@ def _pages(session: ClientSession, required: URLElicitationRequired) -> list[Eli
         raise required from error
 
 
-async def _answer_all(session: ClientSession, questions: dict[str, InputRequest]) -> dict[str, Any]:
+async def answer_all(session: ClientSession, questions: Mapping[str, InputRequest]) -> dict[str, Any]:
+    """Return the answers of the handlers in wire form, by the keys of the questions.
+
+    Raises:
+        MCPError: A question could not be answered.
+    """
     answers: dict[str, Any] = {}
     failed: list[MCPError] = []
 

@@ -340,6 +340,9 @@ class ClientSession:
             return
         assert self.server is not None
         declared: Any = self.server.capabilities
+        # An identifier of an extension, or a path of members.
+        if row.capability in (self.server.capabilities.extensions or {}):
+            return
         for name in row.capability.split("."):
             declared = getattr(declared, name, None)
             if declared is None or declared is False:

@@ -42,6 +42,7 @@ from mcptrio.protocol.model.lifecycle import (
     ServerCapabilities,
 )
 from mcptrio.protocol.model.methods import Method, Side
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION, CreateTaskResult
 from mcptrio.protocol.remote_errors import server_error
 from mcptrio.protocol.revisions.revision import Inputs, NegotiationStyle, Revision
 
@@ -53,6 +54,7 @@ _ASKING: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods whose result may be an InputRequiredResult (basic/patterns/mrtr, "Supported Requests")."""
 _COMPLETE: Final = "complete"
 _INPUT_REQUIRED: Final = "input_required"
+_TASK: Final = "task"
 
 
 @frozen(kw_only=True)
@@ -101,6 +103,10 @@ class ClientConnection:
         if elicitation is not None and elicitation.form is None and "url" not in revision.elicitation_modes:
             # This revision has no modes, so the bare capability would promise forms.
             capabilities = evolve(capabilities, elicitation=None)
+        if self._has_tasks:
+            # The extension begins with 2026-07-28.
+            others = {name: each for name, each in (capabilities.extensions or {}).items() if name != TASKS_EXTENSION}
+            capabilities = evolve(capabilities, extensions=others or None)
         params = InitializeParams(protocol_version=revision.version, capabilities=capabilities, client_info=self.info)
         return self.request(_INITIALIZE, params, revision=revision)
 
@@ -141,7 +147,8 @@ class ClientConnection:
         return self._last_id + 1
 
     def result(self, sent: RequestSent, answer: Response | ErrorResponse) -> Any:
-        """Decode a response: an instance of the method's result, an InputRequiredResult, or an object.
+        """Decode a response: an instance of the method's result, an InputRequiredResult, a CreateTaskResult, or an
+        object.
 
         Raises:
             MCPError: the server responded with an error.
@@ -160,12 +167,18 @@ class ClientConnection:
             cls = method.result
         elif kind == _INPUT_REQUIRED and sent.message.method in _ASKING:
             cls = InputRequiredResult
+        elif kind == _TASK and sent.message.method == "tools/call" and self._has_tasks:
+            cls = CreateTaskResult
         else:
             raise RemoteProtocolError(f"{sent.message.method}: a result of type {kind!r} has no meaning here")
         try:
             return sent.revision.structure(raw, cls)
         except InvalidParams as error:
             raise RemoteProtocolError(f"the server's result of {sent.message.method}: {error.message}") from error
+
+    @property
+    def _has_tasks(self) -> bool:
+        return TASKS_EXTENSION in (self.capabilities.extensions or {})
 
     def cancelled(self, id: RequestId, reason: str) -> Notification:
         """Make the notification that cancels a request."""

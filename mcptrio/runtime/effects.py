@@ -38,7 +38,9 @@ class Effects:
         """Expiry and result as JSON, in the order of expiry."""
         self._bytes = 0
 
-    async def once(self, call: str, key: str, effect: Callable[[], Awaitable[Any]]) -> Any:
+    async def once(
+        self, call: str, key: str, effect: Callable[[], Awaitable[Any]], *, keep: float | None = None
+    ) -> Any:
         """Return the result of an effect, and run it unless another delivery of the call has run it or is running it.
 
         An effect that fails or is cancelled leaves no result, so the next delivery runs it.
@@ -46,6 +48,7 @@ class Effects:
         Args:
             call: names the call over all its rounds.
             effect: its result is a JSON value.
+            keep: seconds for which the shared store keeps the result; by default its own.
 
         Raises:
             Overloaded: the shared store failed before the effect was run.
@@ -55,11 +58,11 @@ class Effects:
         while name not in self._results:
             running = self._running.get(name)
             if running is None:
-                return await self._run(name, effect)
+                return await self._run(name, effect, keep)
             await running.wait()
         return orjson.loads(self._results[name][1])
 
-    async def _run(self, name: tuple[str, str], effect: Callable[[], Awaitable[Any]]) -> Any:
+    async def _run(self, name: tuple[str, str], effect: Callable[[], Awaitable[Any]], keep: float | None) -> Any:
         ended = self._running[name] = trio.Event()
         shared = self.shared
         try:
@@ -79,7 +82,7 @@ class Effects:
             self._keep(name, result)
             if shared is not None:
                 with trio.move_on_after(REPORT_SECONDS, shield=True):
-                    await shared.finish(*name, result)
+                    await shared.finish(*name, result, keep)
             return value
         finally:
             del self._running[name]

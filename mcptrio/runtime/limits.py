@@ -30,6 +30,7 @@ class ServerLimits:
             may use as much as is free, so at most half.
         listen_streams: open ``subscriptions/listen`` requests.
         subscriptions: URIs one session or one listen request may subscribe to.
+        tasks: tasks that run on this process; further ones are queued in the store.
         parked: handlers that wait for a client's answer between two requests. Beyond it, the oldest one of the caller
             with the most is dropped, and its retry replays. 0 makes every retry replay.
         state_bytes: length of a sealed ``requestState``.
@@ -46,6 +47,7 @@ class ServerLimits:
     held_bytes: int = field(default=256 * 1024 * 1024, validator=_COUNT)
     listen_streams: int = field(default=10_000, validator=_COUNT, metadata=PROGRAM_ONLY)
     subscriptions: int = field(default=1_000, validator=_COUNT)
+    tasks: int = field(default=1_000, validator=_COUNT)
     parked: int = field(default=1_000, validator=integer(0))
     state_bytes: int = field(default=64 * 1024, validator=_COUNT, metadata=PROGRAM_ONLY)
     outbox: int = field(default=1_000, validator=_COUNT, metadata=PROGRAM_ONLY)

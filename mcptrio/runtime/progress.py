@@ -6,13 +6,15 @@ Source: MCP 2026-07-28, basic/patterns/progress: must increase; receivers should
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from mcptrio.abc import MessageSink
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.model.progress import ProgressParams
 from mcptrio.protocol.revisions.revision import Revision
 
-__all__ = ["ProgressReporter"]
+__all__ = ["Progress", "ProgressReporter"]
 
 RATE = 20.0
 """Notifications per second; a progress bar needs no more."""
@@ -20,7 +22,27 @@ BURST = 10.0
 _METHOD = "notifications/progress"
 
 
+class Progress(Protocol):
+    """Receives the reports of a request."""
+
+    @property
+    def latest(self) -> float | None:
+        """The newest progress; ``None`` before the first report."""
+        ...
+
+    @property
+    def total(self) -> float | None: ...
+
+    def report(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+    def flush(self) -> None:
+        """Send the pending report; called before the response."""
+        ...
+
+
 class ProgressReporter:
+    """Sends progress to the outlet of a request. See :class:`Progress`."""
+
     __slots__ = ("_bucket", "_last", "_outlet", "_pending", "_revision", "_token", "latest", "total")
 
     def __init__(self, token: str | int, outlet: MessageSink, revision: Revision) -> None:
@@ -45,7 +67,7 @@ class ProgressReporter:
             self.flush()
 
     def flush(self) -> None:
-        """Send the pending report; called before the response."""
+        """See :class:`Progress`."""
         if self._pending is not None:
             # The key makes a newer report replace a queued one.
             self._outlet.send_latest(self._pending, (_METHOD, self._token))

@@ -26,7 +26,8 @@ from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.callers import ANONYMOUS, ForwardedCaller, caller_of_principal, decode_caller
 from mcptrio.runtime.conversation import Conversation
-from mcptrio.runtime.progress import ProgressReporter
+from mcptrio.runtime.long_work import LongWork, TaskPlan
+from mcptrio.runtime.progress import Progress, ProgressReporter
 from mcptrio.runtime.request_lifecycle import TRANSITIONS, Action, RequestEvent, RequestState
 from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
 
@@ -80,7 +81,11 @@ class RequestScope:
     """The tool or the like, for messages."""
     owner: str | None = field(init=False, default=None)
     """The plugin that handles it."""
-    progress: ProgressReporter | None = field(init=False, default=None)
+    progress: Progress | None = field(init=False, default=None)
+    plan: TaskPlan | None = field(init=False, default=None)
+    """Makes a task of the request while its handler runs; ``None`` if it must be answered with its result."""
+    task: LongWork | None = field(init=False, default=None)
+    """The task for which the handler works, once the client's request has been answered."""
     can_stay_open: bool = field(init=False, default=False)
     """Whether it may stay open without a task (:meth:`keep_open`)."""
     open: OpenRequest | None = field(init=False, default=None)

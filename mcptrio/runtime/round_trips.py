@@ -14,40 +14,26 @@ Source: MCP 2026-07-28, basic/patterns/mrtr.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
 from attrs import evolve
 
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
-from mcptrio.ground.guarded import Done, Failure
+from mcptrio.ground.guarded import Failure
 from mcptrio.protocol.model.elicitation import ElicitURLParams
 from mcptrio.protocol.model.input_required import ElicitRequest, InputRequest, InputRequiredResult
-from mcptrio.runtime.inputs import InputQuestion, Lifetime, request_for, require
-from mcptrio.runtime.request import RequestScope
+from mcptrio.runtime.inputs import require
 from mcptrio.runtime.request_state import Journal, digest_of, open_state, seal_state
-from mcptrio.runtime.runs import PendingQuestion, Run, Runs
-from mcptrio.runtime.work import Work
+from mcptrio.runtime.run_channel import RunChannel
+from mcptrio.runtime.runs import Run
 
 __all__ = ["RoundTrips"]
 
 
-class RoundTrips:
-    """The input channel of one request.
-
-    Args:
-        work: the work of the request, passed to the handler that it starts or resumes.
-        runs: the runs of the server.
-    """
-
-    def __init__(self, scope: RequestScope, work: Work, runs: Runs) -> None:
-        self.scope = scope
-        self._work = work
-        self._runs = runs
-        self._run: Run | None = None
-        self._lifetime = Lifetime()
+class RoundTrips(RunChannel):
+    """The input channel of one request. See :class:`mcptrio.runtime.run_channel.RunChannel`."""
 
     async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
         scope = self.scope
@@ -59,7 +45,11 @@ class RoundTrips:
             run = self._run = Run(self._runs, self, self._work, journal, self._given(journal), parks=parks)
             self._runs.start(run.run, handler)
         try:
-            await run.settle()
+            if scope.plan is None:
+                await run.settle()
+            elif (task := await scope.plan.settle(run, run.channel)) is not None:
+                # From now on the handler works for a task, and this request is answered.
+                return task
         except trio.Cancelled:
             if scope.reason is None and scope.error is None:
                 # Only the HTTP exchange of the request has ended: no deadline has expired, and there is no error.
@@ -70,75 +60,11 @@ class RoundTrips:
             raise run.failure
         if run.open and not run.is_over:
             return self._ask_and_park(run, digest)
-        if isinstance(run.outcome, Done):
-            return run.outcome.value
-        if isinstance(run.outcome, Failure):
-            if isinstance(run.outcome.error, URLElicitationRequired):
-                return self._require_url_visit(run, run.outcome.error, digest)
-            raise run.outcome.error
-        raise InvalidParams("the handler was cancelled; repeat the original request")
-
-    async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
-        run = self._run
-        if run is not None and run.is_shielded():
-            # A retry of the request may never come, and the shield would keep the handler alive.
-            raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
-        peer = self.scope.request.peer
-        for question in questions:
-            require(peer, question.capability)
-        return await self._lifetime.within(partial(self._ask, questions))
-
-    async def _ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
-        run = self._current
-        revision = self.scope.request.peer.revision
-        asked: dict[str, PendingQuestion] = {}
-        effects = run.begin_question()
-        try:
-            for question in questions:
-                request = request_for(question, self.scope.request.peer)
-                wire = {"method": request.method, "params": revision.unstructure(request.params)}
-                key = run.key_for(question, wire)
-                entry = asked[key] = PendingQuestion(question, request)
-                if key in run.given:
-                    run.journal.answers.setdefault(key, run.given[key])
-                if key in run.journal.answers:
-                    try:
-                        entry.answer = self._read(question, run.journal.answers[key])
-                    except MCPError as error:
-                        # The client's answer is invalid, which is an error of the request and not of the handler.
-                        run.fail(error)
-                        await trio.lowlevel.checkpoint()
-                    entry.arrived.set()
-                else:
-                    run.wait_for(key, entry)
-            for entry in asked.values():
-                await entry.arrived.wait()
-        finally:
-            run.end_question(effects)
-            # Drop questions whose tasks no longer wait.
-            for key, entry in asked.items():
-                if run.open.get(key) is entry:
-                    del run.open[key]
-        return [entry.answer for entry in asked.values()]
-
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
-        async def once() -> Any:
-            return await self._current.once(key, effect, shared=shared)
-
-        return await self._lifetime.within(once)
-
-    def over(self) -> None:
-        """Close the channel when its handler has ended."""
-        # Breaks the reference cycle between the two.
-        self._run = None
-        self._lifetime.end(f"request {self.scope.label} has ended")
+        if isinstance(run.outcome, Failure) and isinstance(run.outcome.error, URLElicitationRequired):
+            return self._require_url_visit(run, run.outcome.error, digest)
+        return run.value()
 
     # Private
-
-    @property
-    def _current(self) -> Run:
-        assert self._run is not None, "ask() and once() belong inside run()"
-        return self._run
 
     def _journal(self, digest: str) -> Journal:
         state = self.scope.request.params.request_state
@@ -171,16 +97,13 @@ class RoundTrips:
             return None
         given = self._given(journal)
         # All answers are read first: an invalid one is an error for the client, and the handler stays parked.
-        read = {key: self._read(run.open[key].question, given[key]) for key in run.open if key in given}
+        read = {key: self.read(run.open[key].question, given[key]) for key in run.open if key in given}
         parking.remove(run)
         # The handler still uses the channel that it was started with, so that channel serves the retry from now on.
         run.channel.scope = self.scope
         run.resume(self._work)
         for key, answer in read.items():
-            entry = run.open.pop(key)
-            run.journal.answers[key] = given[key]
-            entry.answer = answer
-            entry.arrived.set()
+            run.answer(key, given[key], answer)
         return run
 
     def _given(self, journal: Journal) -> dict[str, Any]:
@@ -189,11 +112,6 @@ class RoundTrips:
         if not journal.round:
             return responses
         return {key: responses[key] for key in journal.asked if key in responses}
-
-    def _read(self, question: InputQuestion, raw: Any) -> Any:
-        if not isinstance(raw, dict):
-            raise InvalidParams(f"expected an object, got {type(raw).__name__} @ $.inputResponses")
-        return question.read(self.scope.request.peer.revision.structure(raw, question.result_type()))
 
     def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:
         """Return the reply with the questions of a handler, and park the handler if there is room."""

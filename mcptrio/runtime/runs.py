@@ -17,7 +17,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc import StateSealer
-from mcptrio.errors import ConnectionClosed, MCPError
+from mcptrio.errors import ConnectionClosed, InvalidParams, MCPError
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.protocol.model.input_required import InputRequest
@@ -107,7 +107,15 @@ class Channel(Protocol):
     """The input channel that the handler was started with."""
 
     scope: RequestScope
-    """The request that the handler serves now."""
+    """The request or task that the handler serves now."""
+
+    def read(self, question: InputQuestion, raw: Any) -> Any:
+        """Return the answer for the handler, from its wire form.
+
+        Raises:
+            InvalidParams: it does not fit the question.
+        """
+        ...
 
     def over(self) -> None:
         """The handler has ended."""
@@ -131,6 +139,8 @@ class Run:
         self.journal = journal
         self.given = given
         self.parks = parks
+        self.keep: float | None = None
+        """Seconds for which results of its side effects are stored; ``None``: as long as a sealed state is accepted."""
         self.label = work.label
         self.owner = work.owner
         self.since = trio.current_time()
@@ -202,17 +212,49 @@ class Run:
         """Continue the handler for another request."""
         self._unpark(work)
 
+    def result(self) -> Done[Any] | Failure:
+        """Return what the handler, which has ended, returned or raised.
+
+        Raises:
+            InvalidParams: an answer did not fit its question, or the handler was cancelled.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if self.outcome is None:
+            raise InvalidParams("the handler was cancelled; repeat the original request")
+        return self.outcome
+
+    def value(self) -> Any:
+        """Return what the handler, which has ended, returned.
+
+        Raises:
+            Exception: what it raised.
+            InvalidParams: as :meth:`result`.
+        """
+        outcome = self.result()
+        if isinstance(outcome, Failure):
+            raise outcome.error
+        return outcome.value
+
     @property
     def can_resume(self) -> bool:
         # A handler that has expired may still be cleaning up.
         return self.is_parked and self.outcome is None
 
-    async def settle(self) -> None:
-        """Wait until the handler has ended, or has asked questions while no side effect is running."""
+    @property
+    def asks(self) -> bool:
+        """Whether it has asked questions while no side effect is running."""
         # If the state were sealed before an effect has recorded its result, a replay would repeat the effect.
-        while not (self.is_over or self.failure is not None or (self.open and not self._is_working)):
-            self._changed = trio.Event()
-            await self._changed.wait()
+        return bool(self.open) and not self._is_working
+
+    @property
+    def has_ended(self) -> bool:
+        return self.is_over or self.failure is not None
+
+    async def settle(self) -> None:
+        """Wait until the handler has ended or :attr:`asks`."""
+        while not (self.has_ended or self.asks):
+            await self.wait_changed()
 
     def key_for(self, question: InputQuestion, wire: dict[str, Any]) -> str:
         name = key = question.key if question.key is not None else content_key(wire)
@@ -227,6 +269,30 @@ class Run:
         self.open[key] = asked
         self._wake()
 
+    def withdraw(self, key: str, asked: PendingQuestion) -> None:
+        """Forget a question for whose answer no task waits any more."""
+        if self.open.get(key) is asked:
+            del self.open[key]
+            self._wake()
+
+    def answer(self, key: str, raw: Any, answer: Any) -> None:
+        """Continue the task of the handler that has asked this question.
+
+        Args:
+            raw: the answer in wire form, for a replay.
+            answer: what the handler gets.
+        """
+        entry = self.open.pop(key)
+        self.journal.answers[key] = raw
+        entry.answer = answer
+        entry.arrived.set()
+        self._wake()
+
+    async def wait_changed(self) -> None:
+        """Wait until the handler asks, is answered, ends a side effect or ends."""
+        self._changed = trio.Event()
+        await self._changed.wait()
+
     def fail(self, error: MCPError) -> None:
         """End the round with an error for the client, which the handler cannot change."""
         self.failure = error
@@ -239,6 +305,12 @@ class Run:
     def has_claims(self) -> bool:
         """Whether other replicas wait for a side effect of this handler."""
         return any(effect.is_claimed for effect in self._effects)
+
+    @property
+    def has_unclaimed(self) -> bool:
+        """Whether a side effect is running that another process would repeat."""
+        is_shared = self._runs.effects.shared is not None
+        return is_shared and any(effect.finishes and not effect.is_claimed for effect in self._effects)
 
     async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool) -> Any:
         self._effect_keys[key] = count = self._effect_keys.get(key, 0) + 1
@@ -255,7 +327,7 @@ class Run:
         self._effects.append(under_way)
         try:
             if call is not None:
-                value = await self._runs.effects.once(call, key, effect)
+                value = await self._runs.effects.once(call, key, effect, keep=self.keep)
             else:
                 value = await effect()
             self.journal.once[key] = value

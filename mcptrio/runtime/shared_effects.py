@@ -11,9 +11,11 @@ from contextlib import suppress
 from typing import Final
 
 import trio
+from attrs import frozen
 
 from mcptrio.abc import Bus, EffectClaim, EffectState, EffectStore
 from mcptrio.errors import InternalError, Overloaded, StoreFailed
+from mcptrio.runtime.request_state import LIFETIME
 
 __all__ = ["REPORT_SECONDS", "SharedEffects"]
 
@@ -31,6 +33,14 @@ _TOPIC: Final = "effect:"
 _log = logging.getLogger("mcptrio.effects")
 
 
+@frozen
+class _Result:
+    """The result of an effect as JSON, and the seconds for which it is kept."""
+
+    data: bytes
+    keep: float
+
+
 class SharedEffects:
     """
     Args:
@@ -40,7 +50,7 @@ class SharedEffects:
     def __init__(self, store: EffectStore, bus: Bus | None) -> None:
         self._store = store
         self._bus = bus
-        self._owed: dict[tuple[str, str], bytes | None] = {}
+        self._owed: dict[tuple[str, str], _Result | None] = {}
         """Results that could not be stored, and ``None`` for each claim that could not be released."""
         self._owed_bytes = 0
         self._changed = trio.Event()
@@ -73,9 +83,13 @@ class SharedEffects:
         finally:
             unfollow()
 
-    async def finish(self, call: str, key: str, result: bytes) -> None:
-        """Store the result, now or as soon as the store works again."""
-        await self._report((call, key), result)
+    async def finish(self, call: str, key: str, result: bytes, keep: float | None = None) -> None:
+        """Store the result, now or as soon as the store works again.
+
+        Args:
+            keep: Seconds for which it is kept; by default as long as a sealed state is accepted.
+        """
+        await self._report((call, key), _Result(result, LIFETIME if keep is None else keep))
 
     async def release(self, call: str, key: str) -> None:
         """Release the claim of an effect that has not happened, now or as soon as the store works again."""
@@ -94,7 +108,7 @@ class SharedEffects:
                 if is_stored:
                     wait = _FIRST_WAIT
                     del self._owed[name]
-                    self._owed_bytes -= len(result or b"")
+                    self._owed_bytes -= _size(result)
                     self._note_change()
                 else:
                     await trio.sleep(wait)
@@ -109,7 +123,7 @@ class SharedEffects:
         # A release that is stored later would otherwise end the new claim.
         while name in self._owed:
             if (result := self._owed[name]) is not None:
-                return EffectClaim(EffectState.DONE, result)
+                return EffectClaim(EffectState.DONE, result.data)
             await self._changed.wait()
         is_known = False
         try:
@@ -135,7 +149,7 @@ class SharedEffects:
             )
         return result if state is EffectState.DONE else None
 
-    async def _report(self, name: tuple[str, str], result: bytes | None) -> None:
+    async def _report(self, name: tuple[str, str], result: _Result | None) -> None:
         is_stored = False
         try:
             await self._store_now(name, result)
@@ -146,17 +160,17 @@ class SharedEffects:
             if not is_stored:
                 self._owe(name, result)
 
-    async def _store_now(self, name: tuple[str, str], result: bytes | None) -> None:
+    async def _store_now(self, name: tuple[str, str], result: _Result | None) -> None:
         call, key = name
         if result is None:
             await self._store.release(call, key)
         else:
-            await self._store.finish(call, key, result)
+            await self._store.finish(call, key, result.data, result.keep)
         if self._bus is not None:
             self._bus.publish(_TOPIC + call, b"ended")
 
-    def _owe(self, name: tuple[str, str], result: bytes | None) -> None:
-        size = len(result or b"")
+    def _owe(self, name: tuple[str, str], result: _Result | None) -> None:
+        size = _size(result)
         if len(self._owed) >= _MAX_OWED or self._owed_bytes + size > _MAX_OWED_BYTES:
             # The claim is held until this process ends, so the effect is not repeated.
             _log.error("the result of a side effect is dropped: too many could not be stored")
@@ -184,6 +198,10 @@ class _Signal:
         with trio.move_on_after(seconds):
             await self._event.wait()
         self._event = trio.Event()
+
+
+def _size(result: _Result | None) -> int:
+    return len(result.data) if result is not None else 0
 
 
 def _nothing() -> None:

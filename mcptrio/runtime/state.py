@@ -14,6 +14,7 @@ from mcptrio.abc import StateSealer
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.event_loop import EventLoop
+from mcptrio.runtime.long_work import LongTasks
 from mcptrio.runtime.parking import SuspendedHandlers
 from mcptrio.runtime.runs import Runs
 from mcptrio.runtime.session import Session
@@ -47,6 +48,8 @@ class RuntimeState:
         self.threads = ThreadShares(settings.limits.threads)
         self.parking = SuspendedHandlers(settings.limits.parked)
         self.runs = Runs(settings, self.parking, sealer, self.deadlines, start=self.start)
+        self.tasks: LongTasks | None = None
+        """The tasks that outlive their requests; ``None`` if the server has none."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -5,7 +5,8 @@ The server makes it, and the transports use it as their Engine. All tasks run be
 seconds before they are cancelled.
 
     Supervisor ── Session (one peer) ── RequestScope (one request)
-       └───────── Runs: handlers, waiting between two requests for a client's answer
+       ├───────── Runs: handlers, waiting between two requests for a client's answer
+       └───────── LongTasks: calls that go on after their request was answered
 """
 
 from __future__ import annotations
@@ -122,9 +123,14 @@ class Supervisor:
                 if scope.state is RequestState.KEPT_OPEN:
                     self.nursery.start_soon(session.conclude, scope)
         self.state.runs.stop()
+        tasks = self.state.tasks
+        if tasks is not None:
+            tasks.stop()
         with trio.move_on_at(self.gate.drain_deadline):
             await self.gate.wait_idle()
             await self.works.wait_ended()
+        if tasks is not None:
+            await tasks.finish()
         await self._answer_the_rest()
         for session in list(self.sessions):
             session.end("the server is stopping")

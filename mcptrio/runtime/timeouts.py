@@ -26,6 +26,7 @@ class Timeouts:
     Args:
         request: from a request's start to its response, even with progress.
         idle: since the request's start or its last progress.
+        task_after: until a call of a tool with ``task="optional"`` becomes a task, if the client supports tasks.
         input: for a client's answer to an elicitation or a sampling request; ``idle`` does not run in this time.
         ping: for the response to a keepalive ping.
         start: for entering a plugin's lifespan; a plugin that takes longer is put in quarantine.
@@ -35,6 +36,7 @@ class Timeouts:
 
     request: float = field(default=3600.0, validator=number(above=0))
     idle: float = field(default=300.0, validator=number(above=0))
+    task_after: float = field(default=10.0, validator=number(above=0))
     input: float = field(default=600.0, validator=number(above=0))
     ping: float = field(default=30.0, validator=number(above=0))
     start: float = field(default=30.0, validator=number(above=0))

@@ -25,6 +25,7 @@ from mcptrio.protocol.model import (
     roots,
     sampling,
     subscriptions,
+    tasks,
     tools,
 )
 from mcptrio.protocol.model.base import EmptyParams, EmptyResult, Result
@@ -94,6 +95,9 @@ _REQUESTS_TO_SERVER = (
     ),
     _to_server("logging/setLevel", logging.SetLevelParams, EmptyResult, "logging", until=_MODERN),
     _to_server("subscriptions/listen", subscriptions.ListenParams, subscriptions.ListenResult, since=_MODERN),
+    _to_server("tasks/get", tasks.GetTaskParams, tasks.GetTaskResult, tasks.TASKS_EXTENSION, since=_MODERN),
+    _to_server("tasks/update", tasks.UpdateTaskParams, EmptyResult, tasks.TASKS_EXTENSION, since=_MODERN),
+    _to_server("tasks/cancel", tasks.CancelTaskParams, EmptyResult, tasks.TASKS_EXTENSION, since=_MODERN),
 )
 
 _REQUESTS_TO_BOTH = (Method("ping", lifecycle.PingParams, EmptyResult, Side.BOTH, until=_MODERN),)
@@ -132,6 +136,7 @@ _NOTIFICATIONS = (
         until=_MODERN,
     ),
     _to_client("notifications/subscriptions/acknowledged", subscriptions.AcknowledgedParams, None, since=_MODERN),
+    _to_client("notifications/tasks", tasks.TaskParams, None, since=_MODERN),
 )
 
 METHODS: Final[tuple[Method, ...]] = _REQUESTS_TO_SERVER + _REQUESTS_TO_BOTH + _REQUESTS_TO_CLIENT + _NOTIFICATIONS

@@ -22,6 +22,8 @@ class SubscriptionFilter:
     resources_list_changed: bool = field(default=False)
     resource_subscriptions: tuple[str, ...] = field(default=())
     """URIs."""
+    task_ids: tuple[str, ...] = field(default=())
+    """Tasks of the extension io.modelcontextprotocol/tasks."""
 
 
 @model

@@ -1,0 +1,248 @@
+"""Tasks of a server, as a client follows them: it polls, answers questions, and cancels what it leaves.
+
+``Client.call_tool`` uses it when the server answers with a task, and ``Client.task`` for a task of an earlier process.
+
+Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from math import inf
+from typing import Any, Final
+
+import trio
+from attrs import frozen
+
+from mcptrio.client.calls import OnProgress, Progress
+from mcptrio.client.requests import ClientRequests, answer_all
+from mcptrio.client.supervisor import ClientSupervisor
+from mcptrio.errors import (
+    ConnectionClosed,
+    InvalidParams,
+    MCPTrioError,
+    Overloaded,
+    RemoteProtocolError,
+    RequestFailed,
+    RequestTimeout,
+    TaskCancelled,
+)
+from mcptrio.ground.backoff import Backoff
+from mcptrio.protocol.messages import ErrorResponse
+from mcptrio.protocol.model.input_required import InputRequest
+from mcptrio.protocol.model.tasks import (
+    CancelTaskParams,
+    CreateTaskResult,
+    GetTaskParams,
+    GetTaskResult,
+    TaskStatus,
+    UpdateTaskParams,
+)
+from mcptrio.protocol.model.tools import CallToolResult
+from mcptrio.protocol.remote_errors import server_error
+
+__all__ = ["ClientTask", "ServerTask"]
+
+_log = logging.getLogger("mcptrio.client.tasks")
+
+MIN_POLL_SECONDS: Final = 0.05
+"""Seconds between two polls, whatever the server asks for."""
+DEFAULT_POLL_SECONDS: Final = 2.0
+"""Seconds between two polls if the server names none."""
+MAX_POLL_SECONDS: Final = 60.0
+"""Seconds between two polls at most; a server that asks for more is asked earlier."""
+CANCEL_TIMEOUT: Final = 5.0
+"""Seconds for telling the server that a task is cancelled."""
+MAX_QUESTIONS: Final = 1000
+"""Questions of one task; further ones end the call."""
+
+
+@frozen(kw_only=True)
+class ServerTask:
+    """The state of a task.
+
+    Args:
+        id: The id, with which a later process can find the task.
+        status: ``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``.
+        message: A text for users about the status.
+        created: The time of its creation, ISO 8601.
+        updated: The time of its last change, ISO 8601.
+        ttl: Seconds from the creation after which the server may delete it; ``None`` without limit.
+    """
+
+    id: str
+    status: TaskStatus
+    message: str | None
+    created: str
+    updated: str
+    ttl: float | None
+
+
+class ClientTask:
+    """One task of a server. Made by ``Client.task``.
+
+    Args:
+        id: The id that the server gave to the task.
+        timeout: Seconds without a change of the task after which :meth:`result` ends with an error; ``None`` without
+            limit.
+    """
+
+    def __init__(
+        self, requests: ClientRequests, supervisor: ClientSupervisor, id: str, *, timeout: float | None = None
+    ) -> None:
+        self.id = id
+        self._requests = requests
+        self._supervisor = supervisor
+        self._timeout = inf if timeout is None else timeout
+        self._answered: set[str] = set()
+        self._reports = 0
+
+    async def state(self) -> ServerTask:
+        """Ask the server for the state of the task.
+
+        Raises:
+            MCPError: The server does not know the task any more, or it belongs to another user.
+        """
+        state = await self._get()
+        return ServerTask(
+            id=state.task_id,
+            status=state.status,
+            message=state.status_message,
+            created=state.created_at,
+            updated=state.last_updated_at,
+            ttl=state.ttl_ms / 1000 if state.ttl_ms is not None else None,
+        )
+
+    async def cancel(self) -> None:
+        """Ask the server to cancel the task, which may end in another way all the same.
+
+        Raises:
+            MCPError: The server does not know the task any more, or it belongs to another user.
+        """
+        await self._requests.send("tasks/cancel", CancelTaskParams(task_id=self.id))
+
+    async def result(self, *, progress: OnProgress | None = None) -> CallToolResult:
+        """Wait for the result. Questions of the server go to the handlers of the client.
+
+        If the caller is cancelled, the task goes on.
+
+        Args:
+            progress: Called with each new text about the status.
+
+        Raises:
+            TaskCancelled: The task was cancelled.
+            MCPError: The task has failed, or the server does not know it.
+            RequestTimeout: The task has not changed for the timeout.
+        """
+        return await self._follow(await self._get(), progress)
+
+    # For Client.call_tool
+
+    async def finish(self, created: CreateTaskResult, progress: OnProgress | None) -> CallToolResult:
+        """Wait as :meth:`result`. The task is cancelled if the caller is, or if a question cannot be answered."""
+        is_done = False
+        try:
+            result = await self._follow(created, progress)
+            is_done = True
+            return result
+        except TaskCancelled:
+            is_done = True
+            raise
+        finally:
+            if not is_done:
+                await self._leave()
+
+    # Private
+
+    async def _leave(self) -> None:
+        with trio.move_on_after(CANCEL_TIMEOUT, shield=True):
+            try:
+                await self.cancel()
+            except (MCPTrioError, OSError) as error:
+                _log.info("a task could not be cancelled: task=%s: %s", self.id[:6], error)
+
+    async def _get(self) -> GetTaskResult:
+        state: GetTaskResult = await self._requests.send("tasks/get", GetTaskParams(task_id=self.id))
+        return state
+
+    async def _follow(self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None) -> CallToolResult:
+        latest, changed = state.last_updated_at, trio.current_time()
+        message: str | None = None
+        while True:
+            if state.status_message is not None and state.status_message != message:
+                message = state.status_message
+                await self._report(progress, message)
+            if isinstance(state, GetTaskResult):
+                if state.status in ("completed", "failed", "cancelled"):
+                    return await self._end(state)
+                if state.input_requests:
+                    await self._answer(state.input_requests)
+                    changed = trio.current_time()
+            if trio.current_time() - changed > self._timeout:
+                raise RequestTimeout(f"task {self.id}: no change within {self._timeout:.3g} s", seconds=self._timeout)
+            await trio.sleep(_pause(state))
+            state = await self._poll(state)
+            if state.last_updated_at != latest:
+                latest, changed = state.last_updated_at, trio.current_time()
+
+    async def _poll(self, state: CreateTaskResult | GetTaskResult) -> GetTaskResult:
+        """Ask for the state, and again while the server cannot be reached."""
+        backoff = Backoff()
+        # The task goes on meanwhile, and no longer than this.
+        end = inf if state.ttl_ms is None else trio.current_time() + state.ttl_ms / 1000
+        while True:
+            try:
+                return await self._get()
+            except (RequestFailed, ConnectionClosed, Overloaded) as error:
+                has_ended = isinstance(error, ConnectionClosed) and not self._supervisor.restarts
+                if has_ended or trio.current_time() >= end:
+                    raise
+                _log.info("a task is asked for again: task=%s: %s", self.id[:6], error)
+                await trio.sleep(backoff.draw())
+
+    async def _answer(self, questions: dict[str, Any]) -> None:
+        fresh = {key: question for key, question in questions.items() if key not in self._answered}
+        if not fresh:
+            return
+        if len(self._answered) + len(fresh) > MAX_QUESTIONS:
+            raise RemoteProtocolError(f"expected at most {MAX_QUESTIONS} questions of one task, got more")
+        session = await self._supervisor.current()
+        try:
+            read = {key: session.revision.structure(wire, InputRequest) for key, wire in fresh.items()}
+        except InvalidParams as error:
+            raise RemoteProtocolError(f"a question of task {self.id}: {error.message}") from error
+        answers = await answer_all(session, read)
+        await self._requests.send("tasks/update", UpdateTaskParams(task_id=self.id, input_responses=answers))
+        self._answered |= fresh.keys()
+
+    async def _end(self, state: GetTaskResult) -> CallToolResult:
+        session = await self._supervisor.current()
+        if state.status == "cancelled":
+            raise TaskCancelled(state.status_message or "the task was cancelled")
+        if state.status == "failed":
+            error = state.error or {}
+            code, message = error.get("code"), error.get("message")
+            if not isinstance(code, int) or not isinstance(message, str):
+                raise RemoteProtocolError(f"expected the error of failed task {self.id}, got {error!r:.200}")
+            raise server_error(ErrorResponse(None, code, message, error.get("data")), session.revision, None)
+        if state.result is None:
+            raise RemoteProtocolError(f"expected the result of completed task {self.id}, got none")
+        try:
+            return session.revision.structure(state.result, CallToolResult)
+        except InvalidParams as error:
+            raise RemoteProtocolError(f"the result of task {self.id}: {error.message}") from error
+
+    async def _report(self, progress: OnProgress | None, message: str) -> None:
+        if progress is None:
+            return
+        # A task has a text and no number, so the reports are counted.
+        self._reports += 1
+        returned = progress(Progress(self._reports, None, message))
+        if inspect.isawaitable(returned):
+            await returned
+
+
+def _pause(state: CreateTaskResult | GetTaskResult) -> float:
+    wanted = DEFAULT_POLL_SECONDS if state.poll_interval_ms is None else state.poll_interval_ms / 1000
+    return min(max(wanted, MIN_POLL_SECONDS), MAX_POLL_SECONDS)

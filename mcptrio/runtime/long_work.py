@@ -1,0 +1,74 @@
+"""Work that outlives its request, as requests, runs and the supervisor see it.
+
+:mod:`mcptrio.tasks` implements it. The runtime knows neither how a task is stored nor how its client follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from mcptrio.runtime.runs import Channel, Run
+
+__all__ = ["LongTasks", "LongWork", "TaskPlan"]
+
+
+class LongWork(Protocol):
+    """One task that this process runs."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def answers(self) -> Mapping[str, Any]:
+        """The client's answers so far, in wire form, by the keys of their questions."""
+        ...
+
+    @property
+    def effects(self) -> Mapping[str, Any]:
+        """Results of side effects from before the call became a task, by key."""
+        ...
+
+    @property
+    def call(self) -> str:
+        """Names the call in the store of side effects."""
+        ...
+
+    @property
+    def keep(self) -> float:
+        """Seconds for which results of side effects are kept: a process that takes the task over needs them."""
+        ...
+
+    def set_status(self, message: str) -> None:
+        """Show a text to the client that asks for the status. Does not block."""
+        ...
+
+    async def watch(self, run: Run) -> None:
+        """Wait until the handler has ended. Its questions go to the client, and the answers to it."""
+        ...
+
+
+class TaskPlan(Protocol):
+    """How a running call becomes a task."""
+
+    async def settle(self, run: Run, channel: Channel) -> Any:
+        """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while; then make a task of the call.
+
+        Returns:
+            The result that tells the client of the task, or ``None``: the handler has ended or asks, and the call is
+            no task.
+        """
+        ...
+
+
+class LongTasks(Protocol):
+    """All tasks of a server, for its supervisor."""
+
+    def stop(self) -> None:
+        """Take no more tasks, and give those back that another process can resume."""
+        ...
+
+    async def finish(self) -> None:
+        """End the tasks that still run, with an error. Takes a few seconds at most."""
+        ...

@@ -1,0 +1,107 @@
+"""An input channel whose handler runs in the nursery of the server: it may outlive the request that began it.
+
+:class:`~mcptrio.runtime.round_trips.RoundTrips` sends the questions in the response of the request, and the channel of
+a task (:mod:`mcptrio.tasks`) shows them to the client that asks for the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import trio
+
+from mcptrio.errors import InvalidParams, MCPError
+from mcptrio.runtime.inputs import InputQuestion, Lifetime, request_for, require
+from mcptrio.runtime.request import RequestScope
+from mcptrio.runtime.runs import PendingQuestion, Run, Runs
+from mcptrio.runtime.work import Work
+
+__all__ = ["RunChannel"]
+
+
+class RunChannel:
+    """
+    Args:
+        work: the work of the request, passed to the handler that it starts or resumes.
+        runs: the runs of the server.
+    """
+
+    def __init__(self, scope: RequestScope, work: Work, runs: Runs) -> None:
+        self.scope = scope
+        self._work = work
+        self._runs = runs
+        self._run: Run | None = None
+        self._lifetime = Lifetime()
+
+    async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
+        run = self._run
+        if run is not None and run.is_shielded():
+            # A retry of the request may never come, and the shield would keep the handler alive.
+            raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
+        peer = self.scope.request.peer
+        for question in questions:
+            require(peer, question.capability)
+        return await self._lifetime.within(partial(self._ask, questions))
+
+    async def _ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
+        run = self._current
+        revision = self.scope.request.peer.revision
+        asked: dict[str, PendingQuestion] = {}
+        effects = run.begin_question()
+        try:
+            for question in questions:
+                request = request_for(question, self.scope.request.peer)
+                wire = {"method": request.method, "params": revision.unstructure(request.params)}
+                key = run.key_for(question, wire)
+                entry = asked[key] = PendingQuestion(question, request)
+                if key in run.given:
+                    run.journal.answers.setdefault(key, run.given[key])
+                if key in run.journal.answers:
+                    try:
+                        entry.answer = self.read(question, run.journal.answers[key])
+                    except MCPError as error:
+                        # The client's answer is invalid, which is an error of the request and not of the handler.
+                        run.fail(error)
+                        await trio.lowlevel.checkpoint()
+                    entry.arrived.set()
+                else:
+                    run.wait_for(key, entry)
+            for entry in asked.values():
+                await entry.arrived.wait()
+        finally:
+            run.end_question(effects)
+            for key, entry in asked.items():
+                run.withdraw(key, entry)
+        return [entry.answer for entry in asked.values()]
+
+    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
+        async def once() -> Any:
+            return await self._current.once(key, effect, shared=shared)
+
+        return await self._lifetime.within(once)
+
+    def over(self) -> None:
+        """Close the channel when its handler has ended."""
+        # Breaks the reference cycle between the two.
+        self._run = None
+        self._lifetime.end(f"request {self.scope.label} has ended")
+
+    def read(self, question: InputQuestion, raw: Any) -> Any:
+        """Return the answer for the handler.
+
+        Args:
+            raw: the answer in wire form.
+
+        Raises:
+            InvalidParams: it does not fit the question.
+        """
+        if not isinstance(raw, dict):
+            raise InvalidParams(f"expected an object, got {type(raw).__name__} @ $.inputResponses")
+        return question.read(self.scope.request.peer.revision.structure(raw, question.result_type()))
+
+    @property
+    def _current(self) -> Run:
+        assert self._run is not None, "ask() and once() belong inside run()"
+        return self._run

@@ -1,0 +1,124 @@
+"""The call of a task: as it is stored for another process, and as a request that no client waits for.
+
+Source: MCP extension io.modelcontextprotocol/tasks, "Task Status Notifications": a task has no progress and no log
+messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from mcptrio.abc import Principal
+from mcptrio.errors import ConnectionClosed
+from mcptrio.ground.deadlines import Deadlines
+from mcptrio.ground.shares import SharedPlace
+from mcptrio.protocol.connection import Connection
+from mcptrio.protocol.events import Peer, RequestReceived
+from mcptrio.protocol.messages import Message, Notification
+from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION
+from mcptrio.protocol.model.tools import CallToolParams
+from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.runtime.callers import ForwardedCaller, decode_caller, encode_caller
+from mcptrio.runtime.conversation import Conversation
+from mcptrio.runtime.inputs import declares
+from mcptrio.runtime.request import RequestScope
+from mcptrio.runtime.settings import ServerSettings
+
+__all__ = ["load_call", "new_scope", "owner_of", "store_call", "supports_tasks"]
+
+_FORWARDED = "mcptrio/caller"
+
+
+class _NoOutlet:
+    """A sink for the messages of a task, which has no stream. See :class:`mcptrio.abc.MessageSink`."""
+
+    async def send(self, message: Message | Sequence[Message]) -> None:
+        raise ConnectionClosed("cannot send: a task has no stream of messages")
+
+    def send_latest(self, message: Notification, key: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def release(self, retry_ms: int) -> bool:
+        return False
+
+
+def supports_tasks(peer: Peer) -> bool:
+    """Return whether the client has declared the extension, in a revision that has it."""
+    return "tasks/get" in peer.revision.server_methods and declares(peer, TASKS_EXTENSION)
+
+
+def owner_of(scope: RequestScope) -> str:
+    """Return the owner of the tasks of a request: its principal; empty without one, and then the id is the key."""
+    return scope.caller if scope.principal is not None else ""
+
+
+def store_call(scope: RequestScope) -> dict[str, Any]:
+    """Return what :func:`load_call` needs, without the token and the claims of the principal."""
+    peer, params = scope.request.peer, scope.request.params
+    return {
+        "name": params.name,
+        "arguments": params.arguments,
+        "revision": peer.revision.version,
+        "info": peer.revision.unstructure(peer.info) if peer.info is not None else None,
+        "capabilities": peer.revision.unstructure(peer.capabilities),
+        _FORWARDED: encode_caller(scope.principal, scope.caller),
+    }
+
+
+def load_call(stored: Mapping[str, Any], id: str) -> tuple[RequestReceived, Principal | None, str]:
+    """Return the request of a stored call, its principal and its caller.
+
+    Args:
+        id: of the task.
+
+    Raises:
+        KeyError: this version does not speak the revision of the call.
+    """
+    revision = REVISIONS[stored["revision"]]
+    info = stored["info"]
+    peer = Peer(
+        revision=revision,
+        info=revision.structure(info, Implementation) if info is not None else None,
+        capabilities=revision.structure(stored["capabilities"], ClientCapabilities),
+    )
+    params = CallToolParams(name=stored["name"], arguments=stored["arguments"])
+    forwarded = decode_caller("tools/call", stored)
+    request = RequestReceived(id, revision.server_methods["tools/call"], params, peer)
+    return request, forwarded.principal, forwarded.caller
+
+
+def new_scope(
+    request: RequestReceived,
+    principal: Principal | None,
+    caller: str,
+    *,
+    settings: ServerSettings,
+    deadlines: Deadlines,
+    ttl: float,
+    memory: SharedPlace | None = None,
+) -> RequestScope:
+    """Return a request without a client that waits for it.
+
+    Args:
+        ttl: seconds until its deadline.
+        memory: of its parameters, if other code has counted them.
+    """
+    session = Conversation(
+        connection=Connection(serves=lambda capability: True, handshake=False),
+        # Progress need not be reported: a client polls when it likes.
+        settings=evolve(settings, timeouts=settings.timeouts.with_request(ttl)),
+        name="task",
+        principal=principal,
+    )
+    # The caller's timeout and progress token belong to the request that has been answered.
+    request = evolve(request, params=evolve(request.params, meta=None), log_level=None)
+    scope = RequestScope(request, _NoOutlet(), session, deadlines, memory)
+    scope.forwarded_caller = ForwardedCaller(principal, caller)
+    return scope

@@ -1,0 +1,26 @@
+"""The input channel of a task: questions go into its record, and answers come from there."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mcptrio.runtime.request_state import Journal
+from mcptrio.runtime.run_channel import RunChannel
+from mcptrio.runtime.runs import Run
+
+__all__ = ["TaskChannel"]
+
+
+class TaskChannel(RunChannel):
+    """See :class:`mcptrio.runtime.run_channel.RunChannel`."""
+
+    async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
+        task = self.scope.task
+        assert task is not None, "only for the request of a task"
+        journal = Journal(once=dict(task.effects), call=task.call)
+        run = self._run = Run(self._runs, self, self._work, journal, dict(task.answers), parks=False)
+        run.keep = task.keep
+        self._runs.start(run.run, handler)
+        await task.watch(run)
+        return run.value()

@@ -1,0 +1,103 @@
+"""The data of a task in its record: the call, its questions and answers, and its end.
+
+The process that holds the task writes status, questions and end. Any process writes answers and the wish to cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import orjson
+from attrs import asdict, field, frozen
+
+from mcptrio.abc import TaskRecord
+from mcptrio.protocol.model.tasks import CreateTaskResult, GetTaskResult, TaskStatus
+
+__all__ = ["TaskDocument"]
+
+_VERSION: Final = 1
+
+
+@frozen(kw_only=True)
+class TaskDocument:
+    """
+    Args:
+        request: what another process needs to run the call: see :class:`mcptrio.tasks.call.StoredCall`.
+        resumable: whether another process may run the handler again from the start.
+        call: names the call in the store of side effects.
+        ttl: seconds from the creation to the end of the task's life.
+        poll_interval: seconds between two polls of a client.
+        status: as the client sees it.
+        message: a text for users about the status.
+        updated: seconds since 1970 of the last change that a client can see.
+        questions: open requests to the client in wire form, by key.
+        answers: responses of the client in wire form, by key; a key is never asked again.
+        effects: results of side effects from before the call became a task.
+        is_cancelled: whether the client wants the task to end.
+        result: the result of the call in wire form.
+        error: the JSON-RPC error of the call in wire form.
+    """
+
+    request: Mapping[str, Any]
+    resumable: bool
+    call: str
+    ttl: float
+    poll_interval: float
+    status: TaskStatus = "working"
+    message: str | None = None
+    updated: float = 0.0
+    questions: Mapping[str, Any] = field(factory=dict)
+    answers: Mapping[str, Any] = field(factory=dict)
+    effects: Mapping[str, Any] = field(factory=dict)
+    is_cancelled: bool = False
+    result: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+
+    def encode(self) -> bytes:
+        return orjson.dumps({"v": _VERSION, **asdict(self, recurse=False)})
+
+    @classmethod
+    def decode(cls, data: bytes) -> TaskDocument:
+        """
+        Raises:
+            ValueError: another version of mcptrio has written it.
+        """
+        members = orjson.loads(data)
+        version = members.pop("v", None)
+        if version != _VERSION:
+            raise ValueError(f"task data: expected version {_VERSION}, got {version!r}")
+        return cls(**members)
+
+    def created(self, record: TaskRecord) -> CreateTaskResult:
+        """Return the answer to the call."""
+        return CreateTaskResult(
+            task_id=record.id,
+            status=self.status,
+            status_message=self.message,
+            created_at=_time(record.created),
+            last_updated_at=_time(max(self.updated, record.created)),
+            ttl_ms=round(self.ttl * 1000),
+            poll_interval_ms=round(self.poll_interval * 1000),
+        )
+
+    def shown(self, record: TaskRecord) -> GetTaskResult:
+        """Return what ``tasks/get`` returns."""
+        return GetTaskResult(
+            task_id=record.id,
+            status=self.status,
+            status_message=self.message,
+            created_at=_time(record.created),
+            last_updated_at=_time(max(self.updated, record.created)),
+            ttl_ms=round(self.ttl * 1000),
+            poll_interval_ms=round(self.poll_interval * 1000),
+            input_requests=dict(self.questions) if self.status == "input_required" else None,
+            result=dict(self.result) if self.result is not None else None,
+            error=dict(self.error) if self.error is not None else None,
+        )
+
+
+def _time(seconds: float) -> str:
+    text = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

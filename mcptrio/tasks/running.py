@@ -1,0 +1,300 @@
+"""One task that this process runs: it stores questions, status and end, and takes answers and cancellations from there.
+
+:class:`mcptrio.tasks.tasks.Tasks` starts it in the nursery of the server.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from math import inf
+from typing import Any, Final
+
+import trio
+from attrs import evolve
+
+from mcptrio.abc import Bus, TaskRecord, TaskState, TaskStore, task_topic
+from mcptrio.errors import InternalError, MCPError, Overloaded, StoreFailed
+from mcptrio.ground.backoff import Backoff
+from mcptrio.ground.deadlines import Deadlines
+from mcptrio.ground.guarded import Done, Failure, run_guarded
+from mcptrio.ground.tracebacks import log_failure
+from mcptrio.protocol.messages import ErrorResponse
+from mcptrio.protocol.model.tools import CallToolResult
+from mcptrio.runtime.request import RequestScope
+from mcptrio.runtime.runs import Run
+from mcptrio.tasks.document import TaskDocument
+
+__all__ = ["RunningTask"]
+
+_log = logging.getLogger("mcptrio.tasks")
+
+# Seconds between two changes of the status text in the store.
+_STATUS_INTERVAL: Final = 1.0
+_MAX_STATUS: Final = 1_000
+"""Characters of a status text."""
+
+_Change = Callable[[TaskDocument], TaskDocument]
+
+
+class RunningTask:
+    """See :class:`mcptrio.runtime.long_work.LongWork`.
+
+    Args:
+        record: The record, which this process holds.
+        scope: The request for which the handler works.
+        keep: Seconds for which the results of side effects are kept.
+    """
+
+    def __init__(
+        self, record: TaskRecord, document: TaskDocument, scope: RequestScope, store: TaskStore, bus: Bus | None
+    ) -> None:
+        self.scope = scope
+        self.is_resumable = document.resumable
+        self.call = document.call
+        self.keep = document.ttl
+        self.effects = document.effects
+        self.latest: float | None = None
+        """See :class:`mcptrio.runtime.progress.Progress`."""
+        self.total: float | None = None
+        self._record = record
+        self._answers = document.answers
+        self._store = store
+        self._bus = bus
+        self._run: Run | None = None
+        self._questions: dict[str, Any] = {}
+        self._status: str | None = None
+        self._is_stale = False
+        self._has_questions = False
+        self._status_due = inf
+        """Trio time at which the status text is stored; ``inf`` if it is stored."""
+        self._status_stored = -inf
+        self._woken = trio.Event()
+        self._is_lost = False
+        self._is_released = False
+        scope.task = self
+        scope.progress = self
+
+    @property
+    def id(self) -> str:
+        return self._record.id
+
+    @property
+    def answers(self) -> Mapping[str, Any]:
+        return self._answers
+
+    # Its life
+
+    async def run(self, work: Callable[[], Awaitable[CallToolResult]], deadlines: Deadlines) -> None:
+        """Run the call and store its end."""
+        outcome: Done[CallToolResult] | Failure | None = None
+        unfollow = self._bus.follow(task_topic(self.id), self._note_change) if self._bus is not None else None
+        deadlines.add(self.scope)
+        try:
+            with trio.CancelScope() as cancel_scope:
+                if self.scope.attach_cancel_scope(cancel_scope):
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._tend)
+                        outcome = await run_guarded(work)
+                        nursery.cancel_scope.cancel()
+        finally:
+            deadlines.discard(self.scope)
+            if unfollow is not None:
+                unfollow()
+        self.scope.finish()
+        self.scope.close()
+        if not self._is_lost:
+            await self._store_end(outcome)
+
+    def release(self) -> None:
+        """Stop, and let another process run the task from the start."""
+        self._is_released = True
+        self.scope.cancel("the server is stopping")
+
+    # For the handler
+
+    async def watch(self, run: Run) -> None:
+        """See :class:`mcptrio.runtime.long_work.LongWork`."""
+        self._run = run
+        run.keep = self.keep
+        try:
+            while not run.has_ended:
+                self._deliver()
+                self._show(run)
+                if not run.has_ended:
+                    await run.wait_changed()
+        except trio.Cancelled:
+            error = self.scope.error
+            run.cancel(self.scope.reason or (error.message if error is not None else "the server is stopping"))
+            raise
+        finally:
+            self._run = None
+
+    def set_status(self, message: str) -> None:
+        """See :class:`mcptrio.runtime.long_work.LongWork`."""
+        self._status = message[:_MAX_STATUS]
+        if self._status_due == inf:
+            self._status_due = max(trio.current_time(), self._status_stored + _STATUS_INTERVAL)
+            self._woken.set()
+
+    def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """See :class:`mcptrio.runtime.progress.Progress`."""
+        if self.latest is not None and progress <= self.latest:
+            return
+        self.latest, self.total = progress, total
+        amount = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+        self.set_status(f"{message} ({amount})" if message else amount)
+
+    def flush(self) -> None:
+        """See :class:`mcptrio.runtime.progress.Progress`. The end of the task has the newest status text."""
+
+    # Private
+
+    def _note_change(self, message: bytes | None) -> None:
+        self._is_stale = True
+        self._woken.set()
+
+    async def _tend(self) -> None:
+        """Keep record and handler alike."""
+        backoff = Backoff(0.2, 5.0)
+        while True:
+            with trio.move_on_at(self._status_due):
+                await self._woken.wait()
+            self._woken = trio.Event()
+            try:
+                if self._is_stale:
+                    await self._reload()
+                if self._has_questions or self._status_due <= trio.current_time():
+                    self._has_questions, self._status_due, self._status_stored = False, inf, trio.current_time()
+                    await self._save(self._with_progress, TaskState.RUNNING)
+                    self._deliver()
+                backoff.reset()
+            except (StoreFailed, Overloaded) as error:
+                _log.warning("the state of a task could not be stored yet: task=%s: %s", self.id[:6], error)
+                self._has_questions = True
+                self._woken.set()
+                await trio.sleep(backoff.draw())
+
+    async def _reload(self) -> None:
+        self._is_stale = False
+        record = await self._store.load(self.id)
+        if record is None or not self._is_held(record):
+            self._lose()
+            return
+        self._record = record
+        document = TaskDocument.decode(record.data)
+        self._answers = document.answers
+        if document.is_cancelled:
+            self.scope.cancel("the client has cancelled the task")
+        self._deliver()
+
+    def _is_held(self, record: TaskRecord) -> bool:
+        return record.state is TaskState.RUNNING and record.fence == self._record.fence
+
+    def _lose(self) -> None:
+        _log.warning("a task is no longer held by this process: task=%s tool=%s", self.id[:6], self._record.tool)
+        self._is_lost = True
+        self.scope.cancel("the task has expired, or another process runs it")
+
+    def _deliver(self) -> None:
+        """Give the handler the answers to its open questions."""
+        run = self._run
+        for key in list(run.open) if run is not None else ():
+            assert run is not None
+            if key not in self._answers or key not in run.open:
+                continue
+            raw = self._answers[key]
+            try:
+                answer = run.channel.read(run.open[key].question, raw)
+            except MCPError as error:
+                run.fail(error)
+            else:
+                run.answer(key, raw, answer)
+
+    def _show(self, run: Run) -> None:
+        """Store the open questions for the client, if they have changed."""
+        unstructure = self.scope.request.peer.revision.unstructure
+        # While a side effect is running, new questions wait for its result.
+        shown = run.open if run.asks else {key: run.open[key] for key in self._questions if key in run.open}
+        questions = {key: unstructure(asked.wire) for key, asked in shown.items()}
+        if questions != self._questions:
+            self._questions = questions
+            self._has_questions = True
+            self._woken.set()
+
+    def _with_progress(self, document: TaskDocument) -> TaskDocument:
+        questions = {key: wire for key, wire in self._questions.items() if key not in document.answers}
+        return evolve(
+            document,
+            status="input_required" if questions else "working",
+            questions=questions,
+            message=document.message if self._status is None else self._status,
+            updated=time.time(),
+        )
+
+    async def _save(self, change: _Change, state: TaskState) -> None:
+        """Change the record, over the answers and cancellations of other processes.
+
+        Raises:
+            StoreFailed, Overloaded: See :class:`mcptrio.abc.TaskStore`.
+        """
+        while True:
+            document = change(TaskDocument.decode(self._record.data))
+            saved = await self._store.save(evolve(self._record, data=document.encode(), state=state), held=True)
+            if saved is None:
+                saved = await self._store.load(self.id)
+                if saved is None or not self._is_held(saved):
+                    self._lose()
+                    return
+                self._record = saved
+                continue
+            self._record = saved
+            self._answers = document.answers
+            return
+
+    async def _store_end(self, outcome: Done[CallToolResult] | Failure | None) -> None:
+        state = TaskState.QUEUED if self._is_released and outcome is None else TaskState.ENDED
+        change = _unchanged if state is TaskState.QUEUED else self._end_of(outcome)
+        backoff = Backoff(0.2, 5.0)
+        while True:
+            try:
+                await self._save(change, state)
+                return
+            except Overloaded as error:
+                # It is too large, and the reason takes its place.
+                change = self._end_of(Failure(error))
+            except StoreFailed as error:
+                _log.warning("the end of a task could not be stored yet: task=%s: %s", self.id[:6], error)
+                await trio.sleep(backoff.draw())
+
+    def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
+        """Return how the task has ended, as a change of its record."""
+        revision = self.scope.request.peer.revision
+        common: dict[str, Any] = {"questions": {}, "updated": time.time()}
+        if self._status is not None:
+            common["message"] = self._status
+        if isinstance(outcome, Done):
+            result = revision.unstructure(outcome.value)
+            return lambda document: evolve(document, status="completed", result=result, **common)
+        error = self.scope.error
+        if isinstance(outcome, Failure):
+            error = outcome.error if isinstance(outcome.error, MCPError) else self._internal(outcome.error)
+        if error is None:
+            common["message"] = self.scope.reason
+            return lambda document: evolve(document, status="cancelled", **common)
+        response = ErrorResponse.of(None, error)
+        wire = {"code": revision.codes.get(response.code, response.code), "message": response.message}
+        if response.data is not None:
+            wire["data"] = response.data
+        common["message"] = error.message
+        return lambda document: evolve(document, status="failed", error=wire, **common)
+
+    def _internal(self, error: BaseException) -> MCPError:
+        # The client gets only an id: the text of an exception may contain secrets.
+        failure_id = log_failure(_log, error, "task of %s failed", self._record.tool)
+        return InternalError(f"internal error in {self._record.tool}: see id {failure_id} in the server's log")
+
+
+def _unchanged(document: TaskDocument) -> TaskDocument:
+    return document

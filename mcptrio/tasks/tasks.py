@@ -1,0 +1,350 @@
+"""All tasks of a server: created for calls, claimed from the store, found for their clients.
+
+The catalogue makes it. Tools create tasks, the methods ``tasks/*`` find and change them, and the supervisor ends them.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import trio
+from attrs import evolve, frozen
+
+from mcptrio.abc import TASKS_TOPIC, Bus, Stores, TaskRecord, TaskState, TaskStore, task_topic
+from mcptrio.abc.status import RequestStatus
+from mcptrio.errors import InternalError, InvalidParams, StoreFailed
+from mcptrio.ground.guarded import Done, Failure, run_guarded
+from mcptrio.protocol.model.tasks import CreateTaskResult
+from mcptrio.protocol.model.tools import CallToolParams, CallToolResult
+from mcptrio.runtime.request import RequestScope
+from mcptrio.runtime.runs import Channel, Run
+from mcptrio.runtime.settings import ServerSettings
+from mcptrio.runtime.state import RuntimeState
+from mcptrio.stores.memory import MemoryBus, memory_stores
+from mcptrio.tasks.call import load_call, new_scope, owner_of, store_call
+from mcptrio.tasks.document import TaskDocument
+from mcptrio.tasks.running import RunningTask
+
+__all__ = ["TaskPolicy", "Tasks"]
+
+_log = logging.getLogger("mcptrio.tasks")
+
+# Seconds between two looks for queued tasks, if no message of the bus comes earlier.
+_POLL: Final = 5.0
+# Seconds between two deletions of expired tasks.
+_EXPIRE: Final = 60.0
+# Seconds for storing the ends of tasks when the server stops.
+_FINISH: Final = 5.0
+# Seconds for which the record outlives the deadline of its task, so that a client can read how it ended.
+_GRACE: Final = 60.0
+
+
+@frozen(kw_only=True)
+class TaskPolicy:
+    """How the calls of one tool become tasks.
+
+    Args:
+        ttl: Seconds from the creation to the deadline of the task.
+        poll_interval: Seconds that clients should wait between two polls.
+        resumable: Whether another process may run the handler again from the start.
+        timeout: Seconds for the call itself; ``None``: the ttl.
+        is_queued: Whether the number of running calls over all processes is bounded, so that each waits for its turn.
+    """
+
+    ttl: float
+    poll_interval: float
+    resumable: bool
+    timeout: float | None
+    is_queued: bool
+
+
+Execute = Callable[[RequestScope, CallToolParams], Awaitable[CallToolResult]]
+
+
+class Tasks:
+    """
+    Args:
+        execute: calls a tool for a request that is a task.
+        concurrency: returns the tools that make tasks, with the number of calls that may run; 0 for any number.
+    """
+
+    def __init__(
+        self,
+        state: RuntimeState,
+        settings: ServerSettings,
+        *,
+        execute: Execute,
+        concurrency: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._state = state
+        self._settings = settings
+        self._execute = execute
+        self._concurrency = concurrency
+        self._running: dict[str, RunningTask] = {}
+        self._is_stopping = False
+        self._woken = trio.Event()
+        self._all_ended = trio.Event()
+        self._stores: Stores | None = None
+        state.tasks = self
+
+    # Its life
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Claim queued tasks and delete expired ones, until cancelled."""
+        shared = self._state.stores
+        has_tasks = shared is not None and shared.tasks is not None and shared.bus is not None
+        # Without a store the tasks end with the process.
+        self._stores = shared if has_tasks else memory_stores(bus=MemoryBus())
+        unfollow = self.bus.follow(TASKS_TOPIC, lambda message: self.wake())
+        task_status.started()
+        expires = trio.current_time()
+        try:
+            while True:
+                if self._concurrency():
+                    try:
+                        await self._claim_all()
+                        if trio.current_time() >= expires:
+                            expires = trio.current_time() + _EXPIRE
+                            await self.store.expire()
+                    except StoreFailed as error:
+                        _log.warning("queued tasks are not claimed: %s", error)
+                with trio.move_on_after(_POLL if has_tasks else _EXPIRE):
+                    await self._woken.wait()
+                self._woken = trio.Event()
+        finally:
+            unfollow()
+
+    def wake(self) -> None:
+        """Look for queued tasks."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """See :class:`mcptrio.runtime.long_work.LongTasks`."""
+        self._is_stopping = True
+        for task in list(self._running.values()):
+            if task.is_resumable:
+                task.release()
+
+    async def finish(self) -> None:
+        """See :class:`mcptrio.runtime.long_work.LongTasks`."""
+        for task in list(self._running.values()):
+            task.scope.fail(InternalError("the server is stopping"))
+        with trio.move_on_after(_FINISH):
+            while self._running:
+                self._all_ended = trio.Event()
+                await self._all_ended.wait()
+
+    @property
+    def status(self) -> tuple[RequestStatus, ...]:
+        return tuple(task.scope.status for task in self._running.values())
+
+    @property
+    def store(self) -> TaskStore:
+        assert self._stores is not None, "the server is open"
+        assert self._stores.tasks is not None, "run() has chosen stores that have tasks"
+        return self._stores.tasks
+
+    @property
+    def bus(self) -> Bus:
+        assert self._stores is not None, "the server is open"
+        assert self._stores.bus is not None, "run() has chosen stores that have a bus"
+        return self._stores.bus
+
+    # Creating
+
+    async def submit(self, scope: RequestScope, policy: TaskPolicy) -> CreateTaskResult:
+        """Make a task of a call that has not begun.
+
+        Raises:
+            Overloaded: there are too many tasks, in total or of this principal.
+            StoreFailed: the task could not be stored.
+        """
+        document = self._document(scope, policy, secrets.token_urlsafe(16))
+        has_room = not policy.is_queued and not self._is_stopping and len(self._running) < self._settings.limits.tasks
+        record = await self._create(scope, document, TaskState.RUNNING if has_room else TaskState.QUEUED)
+        if has_room:
+            self._begin(record, document, self._scope_of(scope, policy))
+        return document.created(record)
+
+    async def adopt(
+        self,
+        scope: RequestScope,
+        policy: TaskPolicy,
+        run: Run,
+        channel: Channel,
+        convert: Callable[[Done[Any] | Failure], CallToolResult],
+    ) -> CreateTaskResult:
+        """Make a task of a call whose handler is running.
+
+        Args:
+            convert: returns the result of the call from that of the handler.
+
+        Raises:
+            Overloaded, StoreFailed: as :meth:`submit`.
+        """
+        call = run.journal.call or secrets.token_urlsafe(16)
+        # From here on its side effects are claimed, so another process would not repeat them.
+        run.journal = evolve(run.journal, call=call)
+        document = evolve(
+            self._document(scope, policy, call), answers=dict(run.journal.answers), effects=dict(run.journal.once)
+        )
+        record = await self._create(scope, document, TaskState.RUNNING)
+        task_scope = self._scope_of(scope, policy)
+        task_scope.label, task_scope.owner, task_scope.memory = scope.label, scope.owner, scope.memory
+        if policy.timeout is not None:
+            task_scope.begin(max(0.001, scope.deadline - trio.current_time()))
+        channel.scope = task_scope
+        run.work.scope = task_scope
+        task = self._add(record, document, task_scope)
+
+        async def finish() -> CallToolResult:
+            await task.watch(run)
+            return convert(run.result())
+
+        self._state.start(self._run, task, finish)
+        return document.created(record)
+
+    # For clients
+
+    async def find(self, scope: RequestScope, id: str) -> TaskRecord:
+        """Return a task of the principal of a request.
+
+        Raises:
+            InvalidParams: there is none, or it belongs to another principal.
+        """
+        record = await self.store.load(id)
+        if record is None or record.owner != owner_of(scope):
+            raise InvalidParams(f"expected a task of yours that has not expired @ $.taskId, got {id[:100]!r}")
+        return record
+
+    def follow(self, id: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
+        """Call ``receive`` after each change of a task. Returns a function that ends this."""
+        return self.bus.follow(task_topic(id), receive)
+
+    async def answer(self, scope: RequestScope, id: str, responses: Mapping[str, object]) -> None:
+        """Store the answers to open questions; others are ignored."""
+        while True:
+            record = await self.find(scope, id)
+            document = TaskDocument.decode(record.data)
+            found = {key: responses[key] for key in document.questions if key in responses}
+            if not found or record.state is TaskState.ENDED:
+                return
+            questions = {key: wire for key, wire in document.questions.items() if key not in found}
+            changed = evolve(
+                document,
+                answers={**document.answers, **found},
+                questions=questions,
+                status="input_required" if questions else "working",
+                updated=time.time(),
+            )
+            if await self.store.save(evolve(record, data=changed.encode())) is not None:
+                return
+
+    async def cancel(self, scope: RequestScope, id: str) -> None:
+        """Ask the process that runs a task to cancel it; a queued task ends at once."""
+        while True:
+            record = await self.find(scope, id)
+            document = TaskDocument.decode(record.data)
+            if record.state is TaskState.ENDED or document.is_cancelled:
+                return
+            changed: TaskDocument = evolve(document, is_cancelled=True)
+            state: TaskState = record.state
+            if state is TaskState.QUEUED:
+                state = TaskState.ENDED
+                changed = evolve(
+                    changed,
+                    status="cancelled",
+                    message="the client has cancelled the task",
+                    questions={},
+                    updated=time.time(),
+                )
+            if await self.store.save(evolve(record, data=changed.encode(), state=state)) is not None:
+                return
+
+    # Private
+
+    def _document(self, scope: RequestScope, policy: TaskPolicy, call: str) -> TaskDocument:
+        return TaskDocument(
+            request=store_call(scope),
+            resumable=policy.resumable,
+            call=call,
+            ttl=policy.ttl,
+            poll_interval=policy.poll_interval,
+        )
+
+    async def _create(self, scope: RequestScope, document: TaskDocument, state: TaskState) -> TaskRecord:
+        record = TaskRecord(
+            # The id is all that protects a task without a principal.
+            id=secrets.token_urlsafe(24),
+            owner=owner_of(scope),
+            tool=scope.request.params.name,
+            state=state,
+            data=document.encode(),
+            expires=time.time() + document.ttl + _GRACE,
+        )
+        return await self.store.create(record)
+
+    def _scope_of(self, scope: RequestScope, policy: TaskPolicy) -> RequestScope:
+        return new_scope(
+            scope.request,
+            scope.principal,
+            scope.caller,
+            settings=self._settings,
+            deadlines=self._state.deadlines,
+            ttl=policy.ttl,
+        )
+
+    def _begin(self, record: TaskRecord, document: TaskDocument, scope: RequestScope) -> None:
+        task = self._add(record, document, scope)
+        self._state.start(self._run, task, partial(self._execute, scope, scope.request.params))
+
+    def _add(self, record: TaskRecord, document: TaskDocument, scope: RequestScope) -> RunningTask:
+        task = self._running[record.id] = RunningTask(record, document, scope, self.store, self.bus)
+        return task
+
+    async def _run(self, task: RunningTask, work: Callable[[], Awaitable[CallToolResult]]) -> None:
+        try:
+            outcome = await run_guarded(task.run, work, self._state.deadlines)
+            if isinstance(outcome, Failure):
+                # Nothing that is known; the store queues the task again when this process has ended.
+                _log.error("a task was left: task=%s", task.id[:6], exc_info=outcome.error)
+        finally:
+            del self._running[task.id]
+            self._all_ended.set()
+            self.wake()
+
+    async def _claim_all(self) -> None:
+        while not self._is_stopping and len(self._running) < self._settings.limits.tasks:
+            record = await self.store.claim(self._concurrency())
+            if record is None:
+                return
+            await self._take(record)
+
+    async def _take(self, record: TaskRecord) -> None:
+        """Run a claimed task, or end it if it cannot be run again."""
+        try:
+            document = TaskDocument.decode(record.data)
+            request, principal, caller = load_call(document.request, record.id)
+        except (ValueError, KeyError) as error:
+            _log.error("a task of another version of mcptrio was left: task=%s: %s", record.id[:6], error)
+            return
+        left = record.expires - time.time() - _GRACE if record.expires is not None else document.ttl
+        scope = new_scope(
+            request,
+            principal,
+            caller,
+            settings=self._settings,
+            deadlines=self._state.deadlines,
+            ttl=max(0.001, left),
+        )
+        if record.fence > 1 and not document.resumable:
+            # A claim by another process than the one that has created it.
+            scope.fail(InternalError("the process that ran this task has ended, and the tool cannot be resumed"))
+        elif document.is_cancelled:
+            scope.cancel("the client has cancelled the task")
+        self._begin(record, document, scope)
