@@ -96,8 +96,13 @@ class TaskStore(Protocol):
     :data:`TASK_QUEUED`.
     """
 
-    async def create(self, record: TaskRecord) -> TaskRecord:
+    async def create(self, record: TaskRecord, *, keep: float | None = None) -> TaskRecord:
         """Store a new task: a running one is held by this process, a queued one waits for any. Durable on return.
+
+        Args:
+            record: The task.
+            keep: Seconds after its creation for which it is kept, if the record has no expiry; by default the limit of
+                the store.
 
         Returns:
             The record with its times, fence and generation.

@@ -18,6 +18,7 @@ from mcptrio.capabilities.once import named_effect
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.questions import Elicit, Elicited, ElicitURL, ListRoots, Question, Sample
 from mcptrio.capabilities.registrar import Registrar
+from mcptrio.capabilities.task_control import TaskControl
 from mcptrio.capabilities.tracking import Tracked
 from mcptrio.errors import URLElicitationRequired
 from mcptrio.protocol.messages import Notification, RequestId
@@ -141,6 +142,11 @@ class Context(Generic[StateT]):
             MissingClientCapability: It has not.
         """
         require(self._scope.request.peer, capability)
+
+    @property
+    def task(self) -> TaskControl:
+        """The task that the call is or may become, for a tool with ``task="optional"`` or ``"required"``."""
+        return TaskControl(self._inputs)
 
     # How long
 

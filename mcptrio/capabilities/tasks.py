@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, cast
 
 import trio
-from attrs import fields
+from attrs import asdict
 
 from mcptrio.errors import InvalidParams, StoreFailed
 from mcptrio.ground.backoff import Backoff
@@ -118,6 +118,7 @@ class TaskMethods:
         if record is None:
             return
         shown = TaskDocument.decode(record.data).shown(record)
-        members = {each.name: getattr(shown, each.name) for each in fields(cast("Any", TaskParams)) if each.name != "meta"}
-        params = TaskParams(meta={SUBSCRIPTION_ID: scope.request.id}, **members)
+        # All members of the result but its _meta.
+        members = asdict(cast("Any", shown), recurse=False) | {"meta": {SUBSCRIPTION_ID: scope.request.id}}
+        params = TaskParams(**members)
         scope.notify(_METHOD, params, key=(_METHOD, id, scope))

@@ -329,9 +329,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
     if mark.concurrency is not None and mark.concurrency < 1:
         raise ValueError(f"tool {name}: expected a concurrency of at least 1, got {mark.concurrency}")
     if mark.task == "never" and (mark.ttl is not None or mark.resumable):
-        raise ValueError(
-            f'tool {name}: ttl and resumable are for tasks: expected task="optional" or "required" with them'
-        )
+        raise ValueError(f'tool {name}: expected task="optional" or "required" with ttl or resumable, got "never"')
     if mark.listed is not None:
         return _relayed(function, mark, evolve(mark.listed, name=name), owner)
     called = Function(function, raw=mark.input_schema is not None)

@@ -52,6 +52,10 @@ class LongWork(Protocol):
 class TaskPlan(Protocol):
     """How a running call becomes a task."""
 
+    async def begin(self) -> None:
+        """Make a task of the call now, if that is possible. The handler calls it."""
+        ...
+
     async def settle(self, run: Run, channel: Channel) -> Any:
         """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while; then make a task of the call.
 

@@ -181,7 +181,7 @@ class Run:
             else:
                 self.work.end()
             self._ended.set()
-            self._wake()
+            self.wake()
 
     def cancel(self, reason: str) -> None:
         """Cancel the handler when its side effects have ended, but no later than after :data:`MAX_FINISH`."""
@@ -267,13 +267,13 @@ class Run:
 
     def wait_for(self, key: str, asked: PendingQuestion) -> None:
         self.open[key] = asked
-        self._wake()
+        self.wake()
 
     def withdraw(self, key: str, asked: PendingQuestion) -> None:
         """Forget a question for whose answer no task waits any more."""
         if self.open.get(key) is asked:
             del self.open[key]
-            self._wake()
+            self.wake()
 
     def answer(self, key: str, raw: Any, answer: Any) -> None:
         """Continue the task of the handler that has asked this question.
@@ -286,18 +286,21 @@ class Run:
         self.journal.answers[key] = raw
         entry.answer = answer
         entry.arrived.set()
-        self._wake()
+        self.wake()
 
     async def wait_changed(self) -> None:
-        """Wait until the handler asks, is answered, ends a side effect or ends."""
+        """Wait until the handler asks, is answered, ends a side effect or ends, or until :meth:`wake`."""
         self._changed = trio.Event()
         await self._changed.wait()
+
+    def wake(self) -> None:
+        self._changed.set()
 
     def fail(self, error: MCPError) -> None:
         """End the round with an error for the client, which the handler cannot change."""
         self.failure = error
         self.cancel("an answer does not fit")
-        self._wake()
+        self.wake()
 
     # Side effects
 
@@ -335,7 +338,7 @@ class Run:
             self._effects.remove(under_way)
             if self._is_ending:
                 self._cut()
-            self._wake()
+            self.wake()
         return value
 
     def is_shielded(self) -> bool:
@@ -401,9 +404,6 @@ class Run:
         self.work = work
         work.begin()
         self._resumed.set()
-
-    def _wake(self) -> None:
-        self._changed.set()
 
 
 def content_key(wire: dict[str, Any]) -> str:

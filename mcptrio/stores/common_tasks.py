@@ -62,7 +62,10 @@ class TaskEngine(Protocol):
     The tokens name attempts to create or claim a task. A method that fails may have had its effect.
     """
 
-    async def create(self, record: TaskRecord, token: str) -> TaskChange: ...
+    async def create(self, record: TaskRecord, token: str, keep: float) -> TaskChange:
+        """As the port; ``keep`` is for a record without an expiry."""
+        ...
+
     async def load(self, id: str) -> TaskRecord | None: ...
     async def list(self, owner: str, after: str) -> list[TaskRecord]: ...
 
@@ -104,7 +107,7 @@ class CommonTaskStore:
         # Tokens of creations and claims that may have had an effect of which no caller knows, with the created task.
         self._doubtful: dict[str, str] = {}
 
-    async def create(self, record: TaskRecord) -> TaskRecord:
+    async def create(self, record: TaskRecord, *, keep: float | None = None) -> TaskRecord:
         if record.state is TaskState.ENDED:
             raise ValueError("state: expected QUEUED or RUNNING for a new task, got ENDED")
         self._check_size(record)
@@ -112,7 +115,8 @@ class CommonTaskStore:
         token = secrets.token_hex(8)
         is_known = False
         try:
-            change = await self._engine.create(evolve(record, fence=fence, generation=1), token)
+            kept = self._bounds.task_timeout if keep is None else keep
+            change = await self._engine.create(evolve(record, fence=fence, generation=1), token, kept)
             is_known = True
         except Overloaded:
             is_known = True

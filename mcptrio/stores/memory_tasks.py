@@ -57,13 +57,13 @@ class MemoryTasks:
         self._dropped: list[str] = []
         self._has_freed = False
 
-    async def create(self, record: TaskRecord, token: str) -> TaskChange:
+    async def create(self, record: TaskRecord, token: str, keep: float) -> TaskChange:
         now = self._drop_expired()
         if record.id in self._tasks:
             return TaskChange()
         self._admit(record.owner)
         self._created += 1
-        expires = now + self._bounds.task_timeout if record.expires is None else record.expires
+        expires = now + keep if record.expires is None else record.expires
         stored = evolve(record, created=now, expires=expires)
         self._tasks[record.id] = entry = _Entry(self._created, stored, expires)
         self._count(entry, 1)

@@ -47,8 +47,8 @@ class SQLiteTasks:
         self._processes = processes
         self._bounds = bounds
 
-    async def create(self, record: TaskRecord, token: str) -> TaskChange:
-        create = partial(self._create, record=record, token=token, now=self._clock.now())
+    async def create(self, record: TaskRecord, token: str, keep: float) -> TaskChange:
+        create = partial(self._create, record=record, token=token, keep=keep, now=self._clock.now())
         change = await self._database.write(create)
         if isinstance(change, Overloaded):
             raise change
@@ -93,7 +93,7 @@ class SQLiteTasks:
     # In a thread
 
     def _create(
-        self, connection: sqlite3.Connection, *, record: TaskRecord, token: str, now: float
+        self, connection: sqlite3.Connection, *, record: TaskRecord, token: str, keep: float, now: float
     ) -> TaskChange | Overloaded:
         # The errors are returned: one that is raised would make each write of the batch a transaction of its own.
         row = connection.execute("SELECT expires <= ? FROM tasks WHERE id = ?", (now, record.id)).fetchone()
@@ -110,7 +110,7 @@ class SQLiteTasks:
         ).fetchone()[0]
         if active >= most:
             return Overloaded(f"too many tasks of this owner: {most} have not ended")
-        stored = evolve(record, created=now, expires=self._expires(record.expires, now))
+        stored = evolve(record, created=now, expires=now + keep if record.expires is None else record.expires)
         connection.execute(
             f"INSERT INTO tasks ({_RECORD}, holder, token) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -151,7 +151,7 @@ class SQLiteTasks:
             tool=tool,
             created=created,
             fence=fence,
-            expires=self._expires(record.expires, created),
+            expires=created + self._bounds.task_timeout if record.expires is None else record.expires,
             generation=record.generation + 1,
         )
         connection.execute(
@@ -194,9 +194,6 @@ class SQLiteTasks:
 
     def _holder(self, state: TaskState) -> str:
         return self._processes.id if state is TaskState.RUNNING else ""
-
-    def _expires(self, expires: float | None, created: float) -> float:
-        return created + self._bounds.task_timeout if expires is None else expires
 
 
 def release_tasks(connection: sqlite3.Connection, holder: str) -> list[str]:

@@ -47,11 +47,30 @@ class AdoptionPlan:
         self._policy = policy
         self._after = after
         self._convert = convert
+        self._is_wanted = False
+        self._decided = trio.Event()
+        self._run: Run | None = None
+
+    async def begin(self) -> None:
+        """See :class:`mcptrio.runtime.long_work.TaskPlan`."""
+        self._is_wanted = True
+        if self._run is not None:
+            self._run.wake()
+        await self._decided.wait()
 
     async def settle(self, run: Run, channel: Channel) -> CreateTaskResult | None:
         """See :class:`mcptrio.runtime.long_work.TaskPlan`."""
+        self._run = run
+        try:
+            return await self._settle(run, channel)
+        finally:
+            self._run = None
+            self._decided.set()
+
+    async def _settle(self, run: Run, channel: Channel) -> CreateTaskResult | None:
         with trio.move_on_after(self._after):
-            await run.settle()
+            while not (self._is_wanted or run.has_ended or run.asks):
+                await run.wait_changed()
         # Another process that resumes the task would repeat a side effect that no store knows of.
         while run.has_unclaimed and not (run.has_ended or run.asks):
             await run.wait_changed()
@@ -61,5 +80,6 @@ class AdoptionPlan:
             return await self._tasks.adopt(self._scope, self._policy, run, channel, self._convert)
         except (Overloaded, StoreFailed) as error:
             _log.warning("%s continues as a call without a task: %s", self._scope.label, error)
+        self._decided.set()
         await run.settle()
         return None

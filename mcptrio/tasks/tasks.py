@@ -285,9 +285,8 @@ class Tasks:
             tool=scope.request.params.name,
             state=state,
             data=document.encode(),
-            expires=time.time() + document.ttl + _GRACE,
         )
-        return await self.store.create(record)
+        return await self.store.create(record, keep=document.ttl + _GRACE)
 
     def _scope_of(self, scope: RequestScope, policy: TaskPolicy) -> RequestScope:
         return new_scope(

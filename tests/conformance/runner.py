@@ -74,7 +74,7 @@ LEGS = (
     Leg(name="2025-06-18", options=("--suite", "all", "--spec-version", "2025-06-18"), scenarios=27),
     Leg(name="2025-03-26", options=("--suite", "all", "--spec-version", "2025-03-26"), scenarios=1),
 )
-"""Scored, unscored but ours, and extensions we do not have, in this order."""
+"""Scored, unscored but ours, and the tasks extension, in this order."""
 
 
 @frozen(kw_only=True)

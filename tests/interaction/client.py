@@ -31,7 +31,14 @@ SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 INFO: Final = {"name": "raw", "version": "1"}
 MAX_ROUNDS = 20
 
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """The member of the params that ``Mcp-Name`` repeats, by method."""
 
 Answerer = Callable[[dict[str, Any]], dict[str, Any]]

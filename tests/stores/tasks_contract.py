@@ -101,6 +101,9 @@ async def test_a_new_task_is_loaded_unchanged(tasks_opener: TasksOpener) -> None
         own = await tasks.create(new_task("c", expires=queued.created + 1e12))
         assert own.expires == queued.created + 1e12
         assert await tasks.load("c") == own
+        short = await tasks.create(new_task("e"), keep=70)
+        assert short.expires == pytest.approx(short.created + 70)
+        assert await tasks.load("e") == short
         with pytest.raises(ValueError, match="expected QUEUED or RUNNING"):
             await tasks.create(new_task("d", state=ENDED))
 

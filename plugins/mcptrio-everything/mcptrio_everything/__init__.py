@@ -75,6 +75,15 @@ from mcptrio_everything.tools_schemas import (
     json_schema_2020_12_tool,
     test_x_mcp_header,
 )
+from mcptrio_everything.tools_tasks import (
+    confirm_delete,
+    failing_job,
+    greet,
+    multi_input,
+    protocol_error_job,
+    slow_compute,
+    test_tool_with_task,
+)
 
 # isort: split
 # Then the demo.
@@ -109,9 +118,11 @@ __all__ = [
     "complete_department",
     "complete_name",
     "complete_text_id",
+    "confirm_delete",
     "dynamic_blob",
     "dynamic_text",
     "echo",
+    "failing_job",
     "features_document",
     "get_annotated_message",
     "get_resource_links",
@@ -120,12 +131,16 @@ __all__ = [
     "get_structured_content",
     "get_sum",
     "get_tiny_image",
+    "greet",
     "gzip_file_as_resource",
     "json_schema_2020_12_tool",
+    "multi_input",
+    "protocol_error_job",
     "resource_prompt",
     "setup",
     "simulate_logging",
     "simulate_research_query",
+    "slow_compute",
     "static_binary",
     "static_text",
     "template_data",
@@ -158,6 +173,7 @@ __all__ = [
     "test_streaming_elicitation",
     "test_tool_with_logging",
     "test_tool_with_progress",
+    "test_tool_with_task",
     "test_trigger_prompt_change",
     "test_trigger_tool_change",
     "test_x_mcp_header",

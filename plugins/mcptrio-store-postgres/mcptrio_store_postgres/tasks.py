@@ -58,11 +58,11 @@ RETURNING id, state
 _EXPIRE_KEYS: Final = f"DELETE FROM tasks WHERE key = ANY(%s) AND expires <= {_NOW} RETURNING id, state"
 _CREATE: Final = f"""
 INSERT INTO tasks (key, id, owner, tool, state, created, expires, fence, generation, holder, token, data)
-SELECT key, id, owner, tool, state, {_NOW}, coalesce(expires, {_NOW} + %(timeout)s), fence, 1,
+SELECT key, id, owner, tool, state, {_NOW}, coalesce(expires, {_NOW} + keep), fence, 1,
     CASE WHEN state = 'running' THEN %(replica)s END, token, data
 FROM unnest(%(keys)b::text[], %(ids)b::text[], %(owners)b::text[], %(tools)b::text[], %(states)b::text[],
-            %(expires)b::float8[], %(fences)b::bigint[], %(tokens)b::text[], %(data)b::bytea[])
-    WITH ORDINALITY AS w (key, id, owner, tool, state, expires, fence, token, data, nth) ORDER BY nth
+            %(expires)b::float8[], %(keeps)b::float8[], %(fences)b::bigint[], %(tokens)b::text[], %(data)b::bytea[])
+    WITH ORDINALITY AS w (key, id, owner, tool, state, expires, keep, fence, token, data, nth) ORDER BY nth
 ON CONFLICT (key) DO NOTHING RETURNING key, created, expires
 """
 
@@ -125,6 +125,13 @@ WHERE token = %s AND state = 'running' RETURNING id, 'running'
 
 
 @frozen
+class _New:
+    record: TaskRecord
+    token: str
+    keep: float
+
+
+@frozen
 class _Save:
     record: TaskRecord
     held: bool
@@ -144,9 +151,9 @@ class PostgresTasks:
         self._replica = replica
         self._lock_name = f"mcptrio:{database.address.schema}:tasks"
 
-    async def create(self, record: TaskRecord, token: str) -> TaskChange:
+    async def create(self, record: TaskRecord, token: str, keep: float) -> TaskChange:
         key, is_running = key_of(record.id), record.state is TaskState.RUNNING
-        work = DatabaseWork(self._create, (record, token), key, needs_lease=is_running)
+        work = DatabaseWork(self._create, _New(record, token, keep), key, needs_lease=is_running)
         try:
             change: TaskChange = await self._database.write(work, len(record.data))
         except EngineFull as error:
@@ -203,19 +210,19 @@ class PostgresTasks:
 
     # In a thread
 
-    def _create(self, batch: WorkBatch, items: Sequence[tuple[TaskRecord, str]]) -> Results:
+    def _create(self, batch: WorkBatch, items: Sequence[_New]) -> Results:
         yield
-        keys = [key_of(record.id) for record, _ in items]
+        keys = [key_of(item.record.id) for item in items]
         dropped = _rows(batch, _EXPIRE_KEYS, keys)
         left = self._left(batch)
         if left < len(items):
             dropped += _rows(batch, _EXPIRE, _MAX_EXPIRED)
             left = self._left(batch)
-        active = dict(_rows(batch, _COUNT_ACTIVE, sorted({record.owner for record, _ in items})))
+        active = dict(_rows(batch, _COUNT_ACTIVE, sorted({item.record.owner for item in items})))
         results: list[TaskChange | Overloaded] = []
-        admitted: list[tuple[TaskRecord, str]] = []
+        admitted: list[_New] = []
         for item in items:
-            owner = item[0].owner
+            owner = item.record.owner
             if len(admitted) >= left:
                 results.append(Overloaded(f"too many tasks: {self._bounds.max_tasks} are kept"))
             elif active.get(owner, 0) >= self._bounds.tasks_per_owner:
@@ -226,10 +233,10 @@ class PostgresTasks:
                 admitted.append(item)
                 results.append(TaskChange())
         stored = self._insert(batch, admitted) if admitted else {}
-        for at, (record, _) in enumerate(items):
+        for at, item in enumerate(items):
             if isinstance(results[at], TaskChange) and keys[at] in stored:
                 created, expires = stored[keys[at]]
-                results[at] = TaskChange(record=evolve(record, created=created, expires=expires))
+                results[at] = TaskChange(record=evolve(item.record, created=created, expires=expires))
         if dropped and isinstance(results[0], TaskChange):
             results[0] = evolve(_dropped(dropped), record=results[0].record)
         return results
@@ -238,10 +245,9 @@ class PostgresTasks:
         ((count,),) = _rows(batch, _COUNT, self._bounds.max_tasks)
         return self._bounds.max_tasks - int(count)
 
-    def _insert(self, batch: WorkBatch, items: Sequence[tuple[TaskRecord, str]]) -> dict[str, tuple[float, float]]:
-        records = [record for record, _ in items]
+    def _insert(self, batch: WorkBatch, items: Sequence[_New]) -> dict[str, tuple[float, float]]:
+        records = [item.record for item in items]
         parameters = {
-            "timeout": self._bounds.task_timeout,
             "replica": self._replica,
             "keys": [key_of(record.id) for record in records],
             "ids": [record.id for record in records],
@@ -249,8 +255,9 @@ class PostgresTasks:
             "tools": [record.tool for record in records],
             "states": [record.state.value for record in records],
             "expires": [_float(record.expires) for record in records],
+            "keeps": [float(item.keep) for item in items],
             "fences": [record.fence for record in records],
-            "tokens": [token for _, token in items],
+            "tokens": [item.token for item in items],
             "data": [record.data for record in records],
         }
         rows = batch.connection.execute(_CREATE.encode(), parameters, binary=True).fetchall()

@@ -53,13 +53,13 @@ class RedisTasks:
         self._renewals = renewals
         self._key = engine.keys.tasks
 
-    async def create(self, record: TaskRecord, token: str) -> TaskChange:
+    async def create(self, record: TaskRecord, token: str, keep: float) -> TaskChange:
         bounds = self._engine.settings
         create = run(
             CREATE_TASK,
             self._key,
             *(tag_of(record.id), tag_of(record.owner), self._engine.replica, token),
-            *(bounds.max_tasks, bounds.tasks_per_owner, _DROPPED, bounds.task_timeout),
+            *(bounds.max_tasks, bounds.tasks_per_owner, _DROPPED, keep),
             *(record.id, record.owner, record.tool, record.state.value, _time(record.expires), record.fence),
             record.data,
         )
