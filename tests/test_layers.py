@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("http", "auth.server", "auth.client"),
     ("http.engine", "http.server", "http.client"),
     ("http.hypercorn",),
+    ("tasks",),
     ("capabilities",),
     ("plugins",),
     ("server", "client"),

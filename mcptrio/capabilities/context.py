@@ -121,9 +121,7 @@ class Context(Generic[StateT]):
         """Return the name under which clients see a tool of the same plugin, for texts that mention it.
 
         ``search`` of an installed plugin ``notes`` is ``notes_search``, unless the operator configures another prefix.
-
-        Args:
-            name: the tool's name in its plugin. Its existence is not checked.
+        It is not checked that the tool exists.
         """
         return self.server.tool_name(name)
 
@@ -133,10 +131,7 @@ class Context(Generic[StateT]):
         return declares(self._scope.request.peer, capability)
 
     def require(self, capability: str) -> None:
-        """Check that the client has declared a capability.
-
-        Args:
-            capability: For example ``sampling`` or ``elicitation.url``.
+        """Check that the client has declared a capability; see :meth:`supports`.
 
         Raises:
             MissingClientCapability: It has not.

@@ -44,6 +44,7 @@ from mcptrio.protocol.model.tools import (
     Tool,
     ToolAnnotations,
 )
+from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
 from mcptrio.protocol.revisions.revision import BadArguments
 from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request import Handler, RequestScope
@@ -229,7 +230,7 @@ class Tools:
         if mark.task == "required":
             if not has_tasks:
                 raise MissingClientCapability(
-                    f"{entry.key} takes long: it needs a client of 2026-07-28 with the extension {TASKS_EXTENSION}",
+                    f"{entry.key} takes long: it needs a client of {MODERN_VERSIONS[0]} with the extension {TASKS_EXTENSION}",
                     required={"extensions": {TASKS_EXTENSION: {}}},
                 )
             return await self.tasks.submit(scope, policy)

@@ -334,16 +334,14 @@ class ClientSession:
         raise error from failed
 
     def _check_declared(self, method: str) -> None:
-        """Raise MethodNotFound if the server does not declare the capability that the method needs."""
+        """Raise MethodNotFound if the server lacks the capability or the extension that the method needs."""
         row = self.revision.server_methods.get(method)
         if row is None or row.capability is None:
             return
         assert self.server is not None
         declared: Any = self.server.capabilities
-        # An identifier of an extension, or a path of members.
-        if row.capability in (self.server.capabilities.extensions or {}):
-            return
-        for name in row.capability.split("."):
+        is_extension = row.capability in (self.server.capabilities.extensions or {})
+        for name in () if is_extension else row.capability.split("."):
             declared = getattr(declared, name, None)
             if declared is None or declared is False:
                 raise MethodNotFound(

@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from mcptrio.runtime.runs import Channel, Run
+from typing import Any, Protocol
 
 __all__ = ["LongTasks", "LongWork", "TaskPlan"]
 
@@ -44,8 +41,8 @@ class LongWork(Protocol):
         """Show a text to the client that asks for the status. Does not block."""
         ...
 
-    async def watch(self, run: Run) -> None:
-        """Wait until the handler has ended. Its questions go to the client, and the answers to it."""
+    async def watch(self, run: Any) -> None:
+        """Wait until a handler, a :class:`mcptrio.runtime.runs.Run`, has ended. Its questions go to the client."""
         ...
 
 
@@ -56,8 +53,12 @@ class TaskPlan(Protocol):
         """Make a task of the call now, if that is possible. The handler calls it."""
         ...
 
-    async def settle(self, run: Run, channel: Channel) -> Any:
+    async def settle(self, run: Any, channel: Any) -> Any:
         """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while; then make a task of the call.
+
+        Args:
+            run: the handler, a :class:`mcptrio.runtime.runs.Run`.
+            channel: its input channel.
 
         Returns:
             The result that tells the client of the task, or ``None``: the handler has ended or asks, and the call is

@@ -14,7 +14,7 @@ from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.model.progress import ProgressParams
 from mcptrio.protocol.revisions.revision import Revision
 
-__all__ = ["Progress", "ProgressReporter"]
+__all__ = ["ProgressReporter", "ProgressSink"]
 
 RATE = 20.0
 """Notifications per second; a progress bar needs no more."""
@@ -22,7 +22,7 @@ BURST = 10.0
 _METHOD = "notifications/progress"
 
 
-class Progress(Protocol):
+class ProgressSink(Protocol):
     """Receives the reports of a request."""
 
     @property
@@ -41,7 +41,7 @@ class Progress(Protocol):
 
 
 class ProgressReporter:
-    """Sends progress to the outlet of a request. See :class:`Progress`."""
+    """Sends progress to the outlet of a request. See :class:`ProgressSink`."""
 
     __slots__ = ("_bucket", "_last", "_outlet", "_pending", "_revision", "_token", "latest", "total")
 
@@ -67,7 +67,7 @@ class ProgressReporter:
             self.flush()
 
     def flush(self) -> None:
-        """See :class:`Progress`."""
+        """See :class:`ProgressSink`."""
         if self._pending is not None:
             # The key makes a newer report replace a queued one.
             self._outlet.send_latest(self._pending, (_METHOD, self._token))

@@ -27,7 +27,7 @@ from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.callers import ANONYMOUS, ForwardedCaller, caller_of_principal, decode_caller
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.long_work import LongWork, TaskPlan
-from mcptrio.runtime.progress import Progress, ProgressReporter
+from mcptrio.runtime.progress import ProgressReporter, ProgressSink
 from mcptrio.runtime.request_lifecycle import TRANSITIONS, Action, RequestEvent, RequestState
 from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
 
@@ -81,7 +81,7 @@ class RequestScope:
     """The tool or the like, for messages."""
     owner: str | None = field(init=False, default=None)
     """The plugin that handles it."""
-    progress: Progress | None = field(init=False, default=None)
+    progress: ProgressSink | None = field(init=False, default=None)
     plan: TaskPlan | None = field(init=False, default=None)
     """Makes a task of the request while its handler runs; ``None`` if it must be answered with its result."""
     task: LongWork | None = field(init=False, default=None)
@@ -243,11 +243,7 @@ class RequestScope:
     # Time
 
     def begin(self, timeout: float | None) -> None:
-        """Start the idle timeout, after the request has waited for its turn.
-
-        Args:
-            timeout: the timeout of the plugin or the tool, in seconds from now.
-        """
+        """Start the timeouts, after the request has waited for its turn; ``timeout``: the plugin's or the tool's."""
         if trio.current_time() >= self.deadline:
             # The task that watches the deadlines has not run yet.
             self.expire()
@@ -302,11 +298,7 @@ class RequestScope:
         return True
 
     async def send(self, notification: Notification) -> None:
-        """Send a notification in wire form; waits while the outlet is full.
-
-        Raises:
-            ConnectionClosed: the request is over.
-        """
+        """Send a notification in wire form, as :meth:`check_open` allows; waits while the outlet is full."""
         self.check_open()
         await self.outlet.send(notification)
 

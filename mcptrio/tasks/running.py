@@ -56,7 +56,7 @@ class RunningTask:
         self.keep = document.ttl
         self.effects = document.effects
         self.latest: float | None = None
-        """See :class:`mcptrio.runtime.progress.Progress`."""
+        """See :class:`mcptrio.runtime.progress.ProgressSink`."""
         self.total: float | None = None
         self._record = record
         self._answers = document.answers
@@ -139,7 +139,7 @@ class RunningTask:
             self._woken.set()
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """See :class:`mcptrio.runtime.progress.Progress`."""
+        """See :class:`mcptrio.runtime.progress.ProgressSink`."""
         if self.latest is not None and progress <= self.latest:
             return
         self.latest, self.total = progress, total
@@ -147,7 +147,7 @@ class RunningTask:
         self.set_status(f"{message} ({amount})" if message else amount)
 
     def flush(self) -> None:
-        """See :class:`mcptrio.runtime.progress.Progress`. The end of the task has the newest status text."""
+        """See :class:`mcptrio.runtime.progress.ProgressSink`. The end of the task has the newest status text."""
 
     # Private
 
