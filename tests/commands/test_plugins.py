@@ -249,7 +249,7 @@ def test_refused_switch_leaves_the_configuration_unchanged(
 def test_every_option_of_every_subcommand_is_documented() -> None:
     group = cli.commands["plugins"]
     assert isinstance(group, click.Group)
-    pages = "".join((ROOT / "docs" / page).read_text("utf-8") for page in ("commands.md", "deployment.md"))
+    pages = "".join((ROOT / "docs" / page).read_text("utf-8") for page in ("commands.md", "configuration.md"))
     missing = [
         f"{name} {option}"
         for name, command in group.commands.items()
