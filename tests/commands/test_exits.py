@@ -108,12 +108,23 @@ def test_exit_code_and_error_line(tmp_path: Path, args: tuple[str, ...], code: i
     assert (done.stdout == b"") == bool(code)
 
 
-@pytest.mark.parametrize(("command", "lacking"), [("read", "resources"), ("prompt", "prompts")])
-def test_server_without_the_capability_is_not_said_to_have_refused(tmp_path: Path, command: str, lacking: str) -> None:
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("read", "x:y"), "the server has no resources"),
+        (("prompt", "x"), "the server has no prompts"),
+        (("complete", "prompt", "x", "y"), "the server has no completions"),
+        (("watch", "x:y"), "the server has no subscriptions to x:y"),
+    ],
+)
+def test_server_without_the_capability_is_not_said_to_have_refused(
+    tmp_path: Path, args: tuple[str, ...], said: str
+) -> None:
     (tmp_path / "garden.py").write_text(one_tool("water"))
-    done = run(command, "--plugin", "garden.py", "x:y", cwd=tmp_path)
+    command, *rest = args
+    done = run(command, "--plugin", "garden.py", *rest, cwd=tmp_path)
 
-    assert (done.returncode, done.stderr.decode()) == (2, f"mcptrio: the server has no {lacking}\n")
+    assert (done.returncode, done.stderr.decode()) == (2, f"mcptrio: {said}\n")
 
 
 def test_last_output_of_a_server_is_on_separate_lines_at_a_terminal(tmp_path: Path) -> None:
