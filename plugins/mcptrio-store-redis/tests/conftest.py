@@ -19,6 +19,8 @@ from tests.stores.contract import Opener, Passing
 
 __all__: list[str] = []
 
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
+
 
 class RealTime:
     """The engine's clock cannot be turned, so bounds are short and tests wait."""
@@ -38,14 +40,19 @@ def redis(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     """A server that the test may stop, stall and fill. It keeps its data."""
-    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
+    with RedisServer(tmp_path / "redis", *DURABLE) as server:
         yield server
+
+
+def new_prefix() -> str:
+    """Return the beginning of keys that no other test has."""
+    return f"t{secrets.token_hex(4)}"
 
 
 @pytest.fixture
 def prefix() -> str:
     """Keys of this test."""
-    return f"t{secrets.token_hex(4)}"
+    return new_prefix()
 
 
 @pytest.fixture
@@ -56,7 +63,11 @@ def passing() -> Passing:
 @pytest.fixture
 def opener(redis: RedisServer, prefix: str) -> Opener:
     """Opens the stores with some bounds."""
-    return lambda bounds: opened(redis, prefix, **asdict(bounds))
+    return opener_at(redis, prefix)
+
+
+def opener_at(server: RedisServer, prefix: str) -> Opener:
+    return lambda bounds: opened(server, prefix, **asdict(bounds))
 
 
 @asynccontextmanager

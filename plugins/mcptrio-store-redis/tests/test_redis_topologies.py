@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreBounds
 from tests.engines.redis_server import RedisServer, free_port, until
 from tests.stores import shared_tasks_contract as tasks
+from tests.stores.at_once import hold_at_once
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import RealTime, opened
+from .test_redis_tasks import shared_at
 
 __all__: list[str] = []
 
@@ -199,25 +202,15 @@ class TestCluster:
             assert len(used) == 3
             assert await one.sessions.delete("s0")
 
-    @pytest.mark.parametrize(
-        "holds",
-        [
+    async def test_tasks(self, cluster: tuple[list[RedisServer], Place], subtests: pytest.Subtests) -> None:
+        wanted = (
             tasks.test_any_process_answers_and_only_the_holder_works,
             tasks.test_claims_of_two_processes_at_once_get_each_task_once,
             tasks.test_a_process_that_closes_gives_its_tasks_back,
             tasks.test_tasks_of_a_killed_process_are_claimed_again,
             tasks.test_tasks_of_a_process_that_is_suspended_are_claimed_again,
-        ],
-    )
-    async def test_tasks(
-        self,
-        holds: Callable[[tasks.SharedTasks], Awaitable[None]],
-        cluster: tuple[list[RedisServer], Place],
-        prefix: str,
-    ) -> None:
-        lease = 2.0
-        own = {"prefix": prefix, "lease": lease, "start_timeout": 10.0}
-        await holds(tasks.SharedTasks(cluster[1].url, own, takeover=lease * 8 / 3 + 1))
+        )
+        await hold_at_once({each.__name__: partial(each, shared_at(cluster[1].url)) for each in wanted}, subtests)
 
     async def test_a_slot_that_moves_takes_its_sessions_along(
         self, opener: Opener, cluster: tuple[list[RedisServer], Place]
