@@ -17,6 +17,8 @@ from mcptrio.stores import StoreBounds, StoreSettings, open_stores
 from tests.engines.redis_server import PROGRAMS, RedisServer
 from tests.stores.contract import Opener, Passing
 
+from .topologies import Place, clustered
+
 __all__: list[str] = []
 
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
@@ -35,6 +37,13 @@ class RealTime:
 def redis(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     with RedisServer(tmp_path_factory.mktemp("redis"), program=request.param) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[RedisServer], Place]]:
+    """A cluster that no test damages."""
+    with clustered(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
 
 
 @pytest.fixture
