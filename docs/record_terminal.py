@@ -30,7 +30,7 @@ __all__ = ["record"]
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "terminal.svg"
 
-COLUMNS, LINES = 78, 16
+COLUMNS, LINES = 52, 20
 KEY_SECONDS = 0.045
 QUIET_SECONDS = 0.6
 """A program that prints nothing for this long waits for input."""
@@ -55,7 +55,8 @@ STYLE = """
   .frames { animation: play %.2fs steps(1, end) infinite }
   text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; white-space: pre; fill: #d6dbe1 }
   .b { font-weight: bold } .d { opacity: .6 }
-  @keyframes play {%s }"""
+  @keyframes play {%s }
+  @media (prefers-reduced-motion: reduce) { .frames { animation: none; transform: translateX(%dpx) } }"""
 
 STEPS: Sequence[tuple[str, str]] = (
     ("mcptrio call --plugin garden.py water beds=4\r", "watered 4 beds"),
@@ -104,6 +105,11 @@ def record(folder: Path) -> list[Frame]:
             frames.append(Frame(at, lines))
         return True
 
+    def wait(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            read(left)
+
     def settle(text: str) -> None:
         end = time.monotonic() + MAX_WAIT_SECONDS
         while time.monotonic() < end:
@@ -115,10 +121,9 @@ def record(folder: Path) -> list[Frame]:
         settle("$")
         for keys, text in STEPS:
             for key in keys:
+                # The whole line must be a frame of its own before its output follows.
+                wait(4 * FRAME_SECONDS if key == "\r" else KEY_SECONDS)
                 os.write(terminal, key.encode())
-                pause = time.monotonic() + KEY_SECONDS
-                while (left := pause - time.monotonic()) > 0:
-                    read(left)
             settle(text)
     finally:
         os.kill(child, signal.SIGKILL)
@@ -163,9 +168,11 @@ def draw(frames: Sequence[Frame]) -> str:
                 names.setdefault(line, f"l{len(names)}")
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
+            # On a wide page the text has 17 px; on a narrow one, the picture shrinks with its column.
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width * 5 // 4}"',
+            f' viewBox="0 0 {width} {height}" role="img">',
             "<title>A tool with a progress bar, and a tool that asks with a form, called in a terminal</title>",
-            f"<style>{STYLE % (seconds, moves)}</style>",
+            f"<style>{STYLE % (seconds, moves, -(len(frames) - 1) * width)}</style>",
             "<defs>",
             *(f'<g id="{name}">{line}</g>' for line, name in names.items()),
             "</defs>",

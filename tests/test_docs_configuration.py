@@ -1,4 +1,4 @@
-"""docs/deployment.md names every option, every key and every limit, with its default in the code.
+"""docs/configuration.md names every option, every key and every limit, with its default in the code.
 
 The options of the commands that use servers are in docs/commands.md.
 """
@@ -19,7 +19,7 @@ from mcptrio.serving import HTTPLimits, HTTPOptions, ServerLimits, Timeouts
 __all__: list[str] = []
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
 CLASSES: dict[type, type] = {HTTPLimits: HTTPOptions}
 """Classes that programs use for the fields of a base class."""
 RUNNING = ("dev", "plugins", "serve")

@@ -51,13 +51,13 @@ def test_every_stream_limit_is_documented_with_its_default() -> None:
     bounds = {each.name: each.default for each in attrs.fields(StreamOptions) if each.name != "limits"}
     assert stream == {*bounds, "listen"}
     shown = {name: oct(value) if name == "unix_mode" else f"{value:g}" for name, value in bounds.items()}
-    deployment, transports = (
-        (ROOT / "docs" / f"{page}.md").read_text("utf-8") for page in ("deployment", "transports")
+    configuration, transports = (
+        (ROOT / "docs" / f"{page}.md").read_text("utf-8") for page in ("configuration", "transports")
     )
 
     for name, default in shown.items():
-        assert re.search(rf"^\| `stream\.{name}` \| `?{default}`? \|", deployment, re.MULTILINE), name
+        assert re.search(rf"^\| `stream\.{name}` \| `?{default}`? \|", configuration, re.MULTILINE), name
         assert re.search(rf"^\| .* \| `?{default}`? \| `stream\.{name}` \| `{name}` \|$", transports, re.MULTILINE), (
             name
         )
-    assert "| `stream.listen` |" in deployment
+    assert "| `stream.listen` |" in configuration

@@ -69,6 +69,10 @@ async def command(
 ) -> int:
     """Call a tool.
 
+    \b
+    mcptrio call --plugin hello.py add a=2 b=3
+    mcptrio call http://127.0.0.1:8000/mcp greet
+
     The tool's schema decides the types: KEY=VALUE is a string if the tool accepts one, otherwise JSON (a number, true,
     false, null, an array or an object). KEY:=JSON is always JSON. KEY=@FILE reads a file. A.B=VALUE sets B in the
     object A. A KEY that takes an array may be repeated. --KEY VALUE is the same as KEY=VALUE; TOOL --help lists them.

@@ -1,4 +1,4 @@
-"""``mcptrio complete``: what could stand for an argument."""
+"""``mcptrio complete``: the completions of an argument."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ async def command(
 
     NAME is the prompt or the URI template; VALUE is the text typed so far.
     """
+    cmd.require("completions")
     found = await cmd.client.complete(of, name, argument, value, context=read_texts(context))
     if cmd.as_json:
         cmd.console.print_json(cmd.wire(found))
@@ -39,5 +40,7 @@ async def command(
     for each in found.values:
         # A server chooses these texts, and they go to a terminal.
         cmd.console.print(printable(each))
+    if not found.values:
+        cmd.console.note("no completions", "dim")
     if found.has_more or (found.total or 0) > len(found.values):
         cmd.console.note(f"{len(found.values)} of {found.total or 'more'}", "dim")

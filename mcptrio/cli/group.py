@@ -30,12 +30,12 @@ __all__ = ["COMMANDS", "SECTIONS", "cli", "end", "main"]
 # Written down here, so that the list of commands needs no import of them; a test compares both.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
-        "run": "Run plugins (files or installed ones) as a server over stdio or HTTP.",
-        "serve": "Serve installed or named plugins over stdio, HTTP, sockets, or a transport of a plugin.",
+        "run": "Serve plugins, as files or installed, over stdio or HTTP: the short form of serve.",
+        "serve": "Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.",
         "plugins": "List, show, enable, disable, install and check plugins.",
         "lock": "Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates.",
         "dev": "Serve plugins during development: changes are reloaded, and clients stay connected.",
-        "store": "Check the engine that replicas share, or bring its tables up to date.",
+        "store": "Check the Redis or PostgreSQL server that replicas share, or bring its tables up to date.",
         "token": "Create, list and revoke access tokens, for a team without an identity provider.",
         "new": "Create a plugin package with an example and tests.",
         "host": "Add mcptrio to the configuration of Claude, Cursor, VS Code and other hosts, or remove it.",

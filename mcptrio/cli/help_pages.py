@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -168,6 +169,18 @@ class CLIGroup(click.Group):
         page.add_text(self.epilog or "")
         return str(page)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            # The top level has so many commands that its help is the better list.
+            if ctx.parent is None or getattr(error, "possibilities", None):
+                raise
+            known = ", ".join(self.list_commands(ctx))
+            raise click.UsageError(f"no command {shlex.quote(args[0])}; {ctx.command_path} has {known}", ctx) from None
+
     def listed(self, ctx: click.Context) -> Mapping[str, Rows]:
         """Return the commands by section, each with the first paragraph of its help."""
         helps = {name: inspect.cleandoc(self.commands[name].help or "") for name in self.list_commands(ctx)}
@@ -189,6 +202,10 @@ def print_error(label: str, text: str) -> None:
 
 def print_click_error(error: click.ClickException) -> None:
     """Print an error of click as the commands print theirs: wrapped, and coloured on a terminal."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        # Its message is the whole help page of a group without a subcommand.
+        click.echo(error.format_message(), err=True)
+        return
     if isinstance(error, click.UsageError) and error.ctx is not None:
         own_help = error.ctx.command.get_help_option(error.ctx)
         hint = "" if own_help is None else f"Try '{error.ctx.command_path} {max(own_help.opts, key=len)}' for help.\n"

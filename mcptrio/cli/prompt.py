@@ -30,6 +30,7 @@ async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output
 
     Arguments are strings: KEY=VALUE, or KEY=@FILE for the contents of a file.
     """
+    cmd.require("prompts")
     arguments = read_texts(words)
     names: list[str] = []
     unlisted: ConfigError | None = None

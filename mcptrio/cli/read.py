@@ -36,6 +36,7 @@ async def command(cmd: CommandContext, uri: str, output: Path | None, force: boo
 
     Text is printed with a line end. Bytes are printed only into a pipe. With -o - both are printed unchanged.
     """
+    cmd.require("resources")
     file = None if output is None or output == _STDOUT or await trio.Path(output).is_dir() else output
     # The user is asked before the request, whose result would be lost after a no.
     if file is not None and not force and await trio.Path(file).exists():

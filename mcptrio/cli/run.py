@@ -39,10 +39,13 @@ def command(
     profile: str | None,
     **options: Any,
 ) -> None:
-    """Run plugins (files or installed ones) as a server over stdio or HTTP.
+    """Serve plugins, as files or installed, over stdio or HTTP: the short form of serve.
 
-    Without a name, it runs all installed plugins.
-    A client starts this command and uses its standard input and output. With --http, it serves HTTP.
+    \b
+    mcptrio run hello.py          # over stdio: a client starts this command
+    mcptrio run hello.py --http   # at http://127.0.0.1:8000/mcp
+
+    Without a name, all installed plugins are served.
     """
     if not http and (options["host"] is not None or options["port"] is not None):
         given = "--host" if options["host"] is not None else "--port"

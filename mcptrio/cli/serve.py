@@ -96,7 +96,11 @@ class ServeCommand(CLICommand):
 @log_level_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
-    """Serve installed or named plugins over stdio, HTTP, sockets, or a transport of a plugin.
+    """Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.
+
+    \b
+    mcptrio serve --http --plugin hello.py
+    mcptrio serve --stdio --plugin fs --plugin git
 
     Other settings are in mcptrio.toml or the environment: MCPTRIO_HTTP_PATH sets path in [http].
     """

@@ -28,7 +28,7 @@ _STYLES: dict[str, Style] = {"ok": "green", "problem": "red"}
 
 @click.group("store", cls=CLIGroup)
 def command() -> None:
-    """Check the engine that replicas share, or bring its tables up to date."""
+    """Check the Redis or PostgreSQL server that replicas share, or bring its tables up to date."""
 
 
 @command.command("check", cls=CLICommand)
@@ -37,9 +37,9 @@ def command() -> None:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> None:
-    """Check whether a replica can use the engine at URL well.
+    """Check the Redis or PostgreSQL server at URL before replicas use it.
 
-    It is asked for its version, its latency, the rights of the user, what it does when it is full, and its clock.
+    Reports its version, latency and clock, the rights of the user, and what it does when its memory is full.
     """
     found = trio.run(find_tools(url).check, url, read_config(config).stores)
     problems = sum(not each.is_ok for each in found)
@@ -60,7 +60,7 @@ def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> N
 @config_option
 @json_option
 def migrate(url: str, config: Path | None, as_json: bool) -> None:
-    """Create the tables of the engine at URL, or bring them up to date. Serving never does this by itself."""
+    """Create the tables in the database at URL, or bring them up to date. A server never does this by itself."""
     try:
         done = trio.run(find_tools(url).migrate, url, read_config(config).stores)
     except StoreFailed as error:

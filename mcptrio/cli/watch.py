@@ -1,9 +1,9 @@
-"""``mcptrio watch``: what changes, as the server tells it."""
+"""``mcptrio watch``: shows the changes that a server reports."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 
 import click
@@ -15,7 +15,7 @@ from mcptrio.cli.client.schema_words import properties
 from mcptrio.cli.list import fetch
 from mcptrio.cli.terminal.layout import Style
 from mcptrio.client.subscriptions import Change, Changes
-from mcptrio.errors import ConfigError, MCPError
+from mcptrio.errors import ConfigError, MCPError, MethodNotFound
 from mcptrio.ground.quoting import printable, quote
 from mcptrio.schema.validation_messages import suggest
 
@@ -37,8 +37,22 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return uris, [word for word in words if word in LISTS]
 
 
-def subscribe(cmd: CommandContext, uris: Sequence[str], lists: Sequence[str]) -> AbstractAsyncContextManager[Changes]:
-    return cmd.client.subscribe(uris, **{name: name in lists for name in LISTS})
+@asynccontextmanager
+async def subscribe(cmd: CommandContext, uris: Sequence[str], lists: Sequence[str]) -> AsyncIterator[Changes]:
+    """Subscribe inside the context.
+
+    Raises:
+        ConfigError: The server reports none of these changes.
+    """
+    async with AsyncExitStack() as stack:
+        try:
+            changes = await stack.enter_async_context(
+                cmd.client.subscribe(uris, **{name: name in lists for name in LISTS})
+            )
+        except MethodNotFound as error:
+            names = ", ".join((*(f"the list of {name}" for name in lists), *uris))
+            raise ConfigError(f"the server has no subscriptions to {names}") from error
+        yield changes
 
 
 @click.command("watch", cls=ClientCommand)
@@ -47,16 +61,16 @@ def subscribe(cmd: CommandContext, uris: Sequence[str], lists: Sequence[str]) ->
 async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None) -> None:
     """Show changes of lists, and of the contents of the named resources.
 
-    Without options, every list whose changes the server reports. Ctrl-C ends it.
+    Without an argument, watches every list whose changes the server reports. Ctrl-C ends it.
     """
     uris, watched = split_words(words) if words else ([], told_of(cmd))
     if not uris and not watched:
-        raise ConfigError("the server does not report changes of its lists; name a resource to watch")
+        raise ConfigError("the server has no subscriptions to its lists; pass the URI of a resource to watch")
     async with subscribe(cmd, uris, watched) as changes:
         # Read after the subscription has begun, so that no change is missed in between.
         lists = {} if cmd.as_json else {name: await _listed(cmd, name) for name in watched}
         if changes.missing:
-            cmd.console.note(f"the server does not report: {', '.join(changes.missing)}", "yellow")
+            cmd.console.note(f"the server has no subscriptions to: {', '.join(changes.missing)}", "yellow")
         cmd.console.note("watching", "dim")
         seen = 0
         async for change in changes:

@@ -298,7 +298,7 @@ def load_config(path: Path | None, profile: str | None = None, environ: Mapping[
 
 
 def check_variables(
-    environ: Mapping[str, str], known: Collection[str], tables: Iterable[str], page: str = "deployment"
+    environ: Mapping[str, str], known: Collection[str], tables: Iterable[str], page: str = "configuration"
 ) -> None:
     """Check that each variable of some tables is a setting.
 

@@ -25,7 +25,7 @@ __all__ = ["StoreOpener", "StoreTools", "find_tools", "open_stores"]
 
 _GROUP: Final = "mcptrio.stores"
 _TOOLS_GROUP: Final = "mcptrio.store_tools"
-# Engines whose distribution is not installed, with the command that installs it.
+# The distributions of engines, for the error if one is not installed.
 _EXTRAS: Final = {
     "redis": "mcptrio-store-redis",
     "rediss": "mcptrio-store-redis",
@@ -134,7 +134,7 @@ def _load(group: str, scheme: str) -> Any:
         if each.name == scheme:
             return each.load()
     if scheme in _EXTRAS:
-        raise ConfigError(f"store: {scheme} needs a distribution that is not installed: pip install {_EXTRAS[scheme]}")
+        raise ConfigError(f"store: {scheme} needs the distribution {_EXTRAS[scheme]}, which is not installed")
     known = sorted({"memory", "sqlite", *_EXTRAS, *(each.name for each in found)})
     near = get_close_matches(scheme, known, 1)
     hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"

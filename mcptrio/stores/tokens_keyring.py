@@ -143,7 +143,7 @@ class _Ring:
             import keyring.backends.null
             from keyring.errors import KeyringError
         except ImportError as error:
-            raise ConfigError("the system's keyring needs: pip install 'mcptrio[keyring]'") from error
+            raise ConfigError("the system's keyring needs the distribution keyring: pip install keyring") from error
         self._ring = keyring.get_keyring()
         if isinstance(self._ring, keyring.backends.fail.Keyring | keyring.backends.null.Keyring):
             raise StoreFailed("expected a system keyring, got none; keep the tokens in a file instead")

@@ -13,6 +13,7 @@ import pytest
 
 from mcptrio.cli.group import cli
 from tests.commands.processes import PLUGIN, at_terminal, run, started, with_plugin
+from tests.distributions import one_tool
 from tests.processes import WAIT_TIMEOUT, serving
 
 __all__: list[str] = []
@@ -60,7 +61,11 @@ while True:
         (with_plugin("prompt", "moods", "town=x"), 2, "mcptrio: argument `town`: no such argument; known: "),
         (with_plugin("prompt", "moods", "city:=5"), 2, "mcptrio: argument `city`: expected city=TEXT"),
         (with_plugin("prompt", "mood"), 2, "mcptrio: the server has no prompt `mood`; did you mean `moods`?\n"),
-        (with_plugin("call", "greet"), 3, "; the server asks the user, so run the command in a terminal\n"),
+        (
+            with_plugin("call", "greet"),
+            3,
+            "; the server asks the user: run the command in a terminal, without a pipe\n",
+        ),
         (
             with_plugin("call", "weather", "--args", "[1]"),
             2,
@@ -101,6 +106,25 @@ def test_exit_code_and_error_line(tmp_path: Path, args: tuple[str, ...], code: i
     assert (done.returncode, said in done.stderr.decode()) == (code, True), done.stderr.decode()
     assert done.stderr.count(b"\n") == said.count("\n") or not said.endswith("\n")
     assert (done.stdout == b"") == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("read", "x:y"), "the server has no resources"),
+        (("prompt", "x"), "the server has no prompts"),
+        (("complete", "prompt", "x", "y"), "the server has no completions"),
+        (("watch", "x:y"), "the server has no subscriptions to x:y"),
+    ],
+)
+def test_server_without_the_capability_is_not_said_to_have_refused(
+    tmp_path: Path, args: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "garden.py").write_text(one_tool("water"))
+    command, *rest = args
+    done = run(command, "--plugin", "garden.py", *rest, cwd=tmp_path)
+
+    assert (done.returncode, done.stderr.decode()) == (2, f"mcptrio: {said}\n")
 
 
 def test_last_output_of_a_server_is_on_separate_lines_at_a_terminal(tmp_path: Path) -> None:

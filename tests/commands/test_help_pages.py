@@ -10,7 +10,7 @@ import pytest
 
 from mcptrio.cli.group import COMMANDS, SECTIONS, cli
 from mcptrio.cli.help_pages import CLICommand, CLIGroup
-from tests.commands.processes import at_terminal, run
+from tests.commands.processes import at_terminal, run, with_plugin
 
 __all__: list[str] = []
 
@@ -108,6 +108,9 @@ def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
         (("serve", "--prot", "0"), "'--port'"),
         (("list", "x", "--revison", "3"), "'--revision'"),
         (("plugins", "doctor", "--jsn"), "'--json'"),
+        (("host", "list"), "no command list; mcptrio host has install, uninstall, status"),
+        (("list",), "missing TARGET: pass a URL, a command, the name of a server in mcp.json, or --plugin FILE.py"),
+        (with_plugin("call"), "missing TOOL: pass the name of a tool; `mcptrio list` shows them"),
         (("garden.py",), "no command garden.py: run a plugin with `mcptrio run garden.py`"),
         (("list", "x", "--insecure"), "`mcptrio list --help` lists the variables that set what has no option."),
     ],
@@ -117,3 +120,11 @@ def test_nearest_name_is_suggested(args: tuple[str, ...], said: str, tmp_path: P
 
     assert (done.returncode, done.stdout) == (2, b"")
     assert said in done.stderr.decode()
+
+
+@pytest.mark.parametrize("group", [(), ("host",)], ids=["mcptrio", "mcptrio host"])
+def test_group_without_a_command_shows_its_help(group: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(*group, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == run(*group, "--help", cwd=tmp_path).stdout

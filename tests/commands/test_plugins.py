@@ -115,6 +115,17 @@ def test_list_shows_cost_warnings_and_withheld_tools(folder: Path, site: str) ->
     assert "broken: import failed: RuntimeError: no such luck" in ended.stdout
 
 
+def test_list_without_plugins_says_how_to_get_one(tmp_path: Path) -> None:
+    (tmp_path / "mcptrio.toml").write_text("[server]\nenable = []\n")
+    listed = run("plugins", cwd=tmp_path)
+    served = run("serve", "--stdio", cwd=tmp_path)
+
+    assert (listed.returncode, listed.stdout) == (0, "")
+    assert "mcptrio new NAME" in listed.stderr
+    assert (served.returncode, served.stdout) == (0, "")
+    assert "serving without plugins: " in served.stderr
+
+
 def test_list_is_the_default_command(folder: Path, site: str) -> None:
     env = {"PYTHONPATH": site, "KEEPER_REFERRED": "x", "MCPTRIO_CONFIG": "mcptrio.toml"}
     one, other = (
@@ -249,7 +260,7 @@ def test_refused_switch_leaves_the_configuration_unchanged(
 def test_every_option_of_every_subcommand_is_documented() -> None:
     group = cli.commands["plugins"]
     assert isinstance(group, click.Group)
-    pages = "".join((ROOT / "docs" / page).read_text("utf-8") for page in ("commands.md", "deployment.md"))
+    pages = "".join((ROOT / "docs" / page).read_text("utf-8") for page in ("commands.md", "configuration.md"))
     missing = [
         f"{name} {option}"
         for name, command in group.commands.items()

@@ -150,7 +150,7 @@ def test_invalid_file_entry_does_not_affect_the_others(folder: Path) -> None:
         (
             "script.py",
             {},
-            "TARGET: script.py is a file: a plugin is served with --plugin, a program run with -- python",
+            "TARGET: script.py is a file; use --plugin script.py for a plugin, or -- python script.py for a server",
         ),
         ("server", {"headers": ("A=1",)}, "--header: a command has no HTTP"),
         ("https://a.b", {"env": ("A=1",)}, "--env: a URL has no process"),
@@ -186,9 +186,9 @@ def test_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("list",), b"Missing argument 'TARGET'"),
+        (("list",), b"missing TARGET: pass a URL"),
         (("list", "--"), b"expected a command behind --, got nothing"),
-        (("call", "x"), b"Missing argument 'TOOL'"),
+        (("call", "x"), b"missing TOOL: pass the name of a tool"),
         (("list", "x", "tolls"), b"'tolls' is not one of 'tools', 'resources', 'templates', 'prompts'"),
         (("list", "x", "--revision", "2024"), b"'2024' is not one of"),
         (("list", "x", "--timeout", "nan"), b"expected a number of seconds, got nan"),

@@ -419,3 +419,9 @@ async def test_deadline_ends_the_question(autojump_clock: trio.testing.MockClock
         await ask(make({"name": NAME}), read_line=read_line, write=lambda text: None)
 
     assert scope.cancelled_caught
+
+
+def test_commands_are_wrapped_at_a_narrow_terminal() -> None:
+    first = FormDialog(make({"age": AGE}), width=40).begin()
+
+    assert "1 question; commands: :back, :skip,\n  :help, :decline, :cancel\n" in first.text

@@ -107,6 +107,6 @@ def test_watch_without_notifications_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bare.py").write_text(one_tool("bare"))
     bare = run("watch", "--plugin", "bare.py", "prompts", cwd=tmp_path)
 
-    assert (odd.returncode, bare.returncode) == (2, 3)
-    assert odd.stderr == b"mcptrio: the server does not report changes of its lists; name a resource to watch\n"
-    assert b"mcptrio reports none of these changes: prompts" in bare.stderr
+    assert (odd.returncode, bare.returncode) == (2, 2)
+    assert odd.stderr == b"mcptrio: the server has no subscriptions to its lists; pass the URI of a resource to watch\n"
+    assert bare.stderr == b"mcptrio: the server has no subscriptions to the list of prompts\n"

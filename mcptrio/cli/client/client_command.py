@@ -31,6 +31,13 @@ _SERVER = (
     "A URL, a command in one argument, FILE.json#NAME, or the name of a server in"
     f" {', '.join(FILES[:-1])} or {FILES[-1]}. Leave it out with --plugin, or with a command behind -- at the end."
 )
+_MISSING = {
+    "target": "pass a URL, a command, the name of a server in mcp.json, or --plugin FILE.py",
+    "tool": "pass the name of a tool; `mcptrio list` shows them",
+    "uri": "pass the URI of a resource; `mcptrio list` shows them",
+    "name": "pass the name of a prompt; `mcptrio list` shows them",
+}
+"""What to pass for an argument that is missing."""
 
 
 class ClientCommand(CLICommand):
@@ -62,6 +69,11 @@ class ClientCommand(CLICommand):
             ctx.meta[_COMMAND] = ()
         try:
             return super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            name = "" if error.param is None else str(error.param.name)
+            if name not in _MISSING:
+                raise
+            raise click.UsageError(f"missing {name.upper()}: {_MISSING[name]}", ctx) from None
         except click.NoSuchOption as error:
             # click already suggests a similar option.
             if error.possibilities:

@@ -41,6 +41,11 @@ class CommandContext:
     as_json: bool = False
     verbose: bool = False
 
+    def require(self, capability: str) -> None:
+        """Raise ConfigError if the server does not declare the capability, such as ``resources``."""
+        if getattr(self.client.capabilities, capability) is None:
+            raise ConfigError(f"the server has no {capability}")
+
     async def unlisted(self, kind: str, name: str, names: Sequence[str]) -> ConfigError:
         """Return the error about a name that the server does not list, if the server may hide it.
 

@@ -96,7 +96,9 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
     if text == shlex.quote(text) and (found := _beside(options, text, ask)) is not None:
         return found
     if text.endswith(".py") and Path(text).is_file():
-        raise ConfigError(f"TARGET: {text} is a file: a plugin is served with --plugin, a program run with -- python")
+        raise ConfigError(
+            f"TARGET: {text} is a file; use --plugin {text} for a plugin, or -- python {text} for a server"
+        )
     # Without its scheme a URL would be started as a command, which fails with a misleading error.
     if _HOST_AND_PORT.match(text) and not Path(text).exists():
         raise ConfigError(

@@ -25,7 +25,7 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
     """Return what to check or type; empty if the error suggests nothing."""
     # The command declares elicitation only if a user can answer.
     if isinstance(error, MissingClientCapability) and "elicitation" in error.required:
-        return "the server asks the user, so run the command in a terminal"
+        return "the server asks the user: run the command in a terminal, without a pipe"
     if isinstance(error, RequestTimeout):
         return "--timeout SECONDS waits longer"
     if (parts := _split(error, url)) is None:

@@ -67,7 +67,7 @@ def launch_warning(executable: str = sys.executable) -> str | None:
     """Return a warning about the interpreter, if there is one."""
     if any(part in _PASSING for part in Path(executable).parts):
         return (
-            f"{executable} belongs to an environment that uvx may delete;"
-            " install mcptrio permanently with `uv tool install mcptrio`, and install it into the hosts again"
+            f"{executable} belongs to an environment that uvx may delete; install mcptrio into a virtual environment"
+            " that you keep, or with `uv tool install`, and run this command again"
         )
     return None

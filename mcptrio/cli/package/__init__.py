@@ -53,8 +53,8 @@ _FORCE = click.option("--force", is_flag=True, help="Overwrite an existing file.
 @command.command("server-json")
 @_PLUGINS
 @_SETTINGS
-@click.option("--name", metavar="NAMESPACE/NAME", help="By default, the text after mcp-name: in its README.")
-@click.option("--title", help="For people.")
+@click.option("--name", metavar="NAMESPACE/NAME", help="The name in the registry; by default, mcp-name: in the README.")
+@click.option("--title", help="The name that users see.")
 @click.option("--description", help="By default that of the distribution.")
 @click.option("--version", help="By default that of the distribution.")
 @click.option("--package", metavar="DISTRIBUTION", help="The distribution with the server; others are included.")
@@ -83,7 +83,7 @@ def _server_json(
 @_SETTINGS
 @click.option("--name", required=True, help="The name of the extension: small letters, digits, '.', '_' and '-'.")
 @click.option("--version", default="0.1.0", show_default=True)
-@click.option("--display-name", help="For people.")
+@click.option("--display-name", help="The name that users see.")
 @click.option("--description", help="By default that of the first distribution.")
 @click.option("--author", required=True, help="The author.")
 @click.option("--license", help="The license's SPDX identifier.")
@@ -94,7 +94,7 @@ def _server_json(
 def _mcpb(
     plugins: tuple[str, ...], settings: tuple[str, ...], output: Path | None, force: bool, as_json: bool, **about: Any
 ) -> None:
-    """Make a bundle that Claude Desktop and others install with a click; uv installs what it needs there.
+    """Make a bundle that Claude Desktop and others install with a click; uv installs its dependencies there.
 
     The same plugins give the same bytes.
     """

@@ -24,6 +24,11 @@ _OPTIONAL = ("IMPORT", "DISTRIBUTION", "CONTRIBUTES", "VERSION")
 """Columns that are left out of a table that is too wide for the terminal, in this order."""
 _STYLES: dict[str, Style] = {"loaded": "green", "disabled": "dim", "failed": "red"}
 
+_NONE = """no plugins: none is installed, or server.enable selects none
+  install one:  mcptrio plugins install NAME, or the folder of its package
+  write one:    mcptrio new NAME
+  use a file:   mcptrio plugins --plugin FILE.py"""
+
 
 @click.command("list", cls=CLICommand)
 @plugin_options
@@ -39,6 +44,9 @@ def command(chosen: ChosenPlugins, as_json: bool) -> None:
     tokens = sum(each["tokens"] for each in listed)
     if as_json:
         print_json({"plugins": listed, "tokens": tokens})
+        return
+    if not listed:
+        click.echo(_NONE, err=True)
         return
     look = TerminalStyle.of_stdout()
     click.echo(_table(listed, look))

@@ -284,8 +284,10 @@ def refuse_empty(server: Server) -> None:
 
 
 def report_opened(server: Server) -> None:
-    """Log which plugins have failed, if the server can serve without them."""
+    """Log which plugins have failed, if the server can serve without them, or that there are none."""
     refuse_empty(server)
+    if not server.plugins.plugins:
+        _log.warning("serving without plugins: none is installed, or server.enable selects none; pass --plugin FILE.py")
     failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.failure is not None]
     if failed:
         _log.warning("serving without %s: see the errors above", ", ".join(failed))

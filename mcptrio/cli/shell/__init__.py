@@ -231,6 +231,7 @@ class ClientShell:
         [level] = words if len(words) == 1 else [""]
         if level not in LEVELS:
             raise ConfigError(f"log: expected one of {', '.join(LEVELS)}, got {quote(' '.join(words))}")
+        self._cmd.require("logging")
         await self._cmd.client.set_log_level(level)
 
     async def _unwatch(self, words: Sequence[str]) -> None:

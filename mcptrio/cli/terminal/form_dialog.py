@@ -61,7 +61,8 @@ class FormDialog:
         count = len(self._form.fields)
         told = f"{count} question{'' if count == 1 else 's'}; " if count else ""
         lines = [f"{printable(self._form.server)} asks:", *wrap_quoted(self._form.message, self._width)]
-        return self._ask(*lines, f"{told}commands: {list_commands(COMMANDS)}", "")
+        lines += wrap(f"{told}commands: {list_commands(COMMANDS)}", self._width)
+        return self._ask(*lines, "")
 
     def feed(self, line: str) -> Reply:
         """Take one line, with or without its end. Not called after a reply with a result."""

@@ -48,7 +48,7 @@ async def trigger_sampling_request(
 
 @tool(name="trigger-elicitation-request", title="Ask the user", read_only=True)
 async def trigger_elicitation_request(ctx: Context) -> str:
-    """Have the user fill in a form."""
+    """Ask the user with a form."""
     answer = await ctx.elicit("Please tell us about yourself:", Profile)
     if answer.content is None:
         return f"The user chose to {answer.action}."
@@ -57,7 +57,7 @@ async def trigger_elicitation_request(ctx: Context) -> str:
 
 @tool(name="trigger-url-elicitation", title="Send the user to a page", read_only=True)
 async def trigger_url_elicitation(ctx: Context, url: str, message: str = "Please open this page to continue.") -> str:
-    """Have the user open a page.
+    """Ask the user to open a page.
 
     Args:
         url: the page, https only.
@@ -72,7 +72,7 @@ async def trigger_url_elicitation(ctx: Context, url: str, message: str = "Please
 
 @tool(name="get-roots-list", title="Roots", read_only=True)
 async def get_roots_list(ctx: Context) -> str:
-    """List the folders in which the client lets the server work."""
+    """List the roots of the client: the folders in which the server may work."""
     roots = await ctx.list_roots()
     if not roots:
         return "The client has no roots."

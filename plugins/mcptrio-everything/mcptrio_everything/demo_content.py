@@ -92,7 +92,7 @@ async def get_tiny_image() -> list[TextContent | ImageContent]:
 async def get_annotated_message(
     messageType: Literal["error", "success", "debug"], includeImage: bool = False
 ) -> list[TextContent | ImageContent]:
-    """Return content with annotations: for whom it is, and how much it matters.
+    """Return content with annotations: its audience and its priority.
 
     Args:
         messageType: selects the message, its audience and its priority.
@@ -162,7 +162,7 @@ async def get_resource_reference(
 async def gzip_file_as_resource(data: str, name: str = "data.gz") -> EmbeddedResource:
     """Compress the contents of a data: URL with gzip.
 
-    Only data: URLs: a server that fetches any URL reaches places that its caller may not.
+    Only data: URLs: a server that fetches any URL can reach addresses that its caller cannot.
 
     Args:
         data: a URL like data:text/plain;base64,aGVsbG8=

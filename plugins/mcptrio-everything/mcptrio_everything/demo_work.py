@@ -31,11 +31,11 @@ async def trigger_long_running_operation(
     duration: Annotated[float, Meta(ge=0, le=3600)] = 10,
     steps: Annotated[int, Meta(ge=1, le=1000)] = 5,
 ) -> str:
-    """Take a while, and report progress at each step.
+    """Run for the given time, and report progress at each step.
 
     Args:
         duration: seconds in all.
-        steps: how often progress is reported.
+        steps: the number of steps, and of progress reports.
     """
     for step in range(1, steps + 1):
         await trio.sleep(duration / steps)
@@ -49,7 +49,7 @@ async def simulate_logging(
     rounds: Annotated[int, Meta(ge=1, le=100)] = 1,
     interval: Annotated[float, Meta(ge=0, le=60)] = 0.1,
 ) -> str:
-    """Log one message at every level, and again; the client sees those at its log level or above.
+    """Log one message at every level, in several rounds; the client receives those at its log level or above.
 
     Args:
         rounds: how often.
@@ -68,7 +68,7 @@ async def trigger_resource_updates(
     count: Annotated[int, Meta(ge=1, le=100)] = 1,
     interval: Annotated[float, Meta(ge=0, le=60)] = 0.1,
 ) -> str:
-    """Tell the subscribers of test://watched-resource that it has changed, and again.
+    """Notify the subscribers of test://watched-resource several times that it has changed.
 
     Args:
         count: how often.
@@ -84,11 +84,11 @@ async def trigger_resource_updates(
 async def simulate_research_query(
     ctx: Context, topic: str, ambiguous: bool = False, pace: Annotated[float, Meta(ge=0, le=60)] = 1.0
 ) -> str:
-    """Pretend to look into a topic, in four stages; an ambiguous one is clarified with the user.
+    """Simulate research of a topic in four stages; asks the user about an ambiguous topic.
 
     Args:
         topic: what to look into.
-        ambiguous: whether the user has to say which meaning is meant.
+        ambiguous: whether to ask the user which meaning is intended.
         pace: seconds a stage takes.
     """
     meaning = topic

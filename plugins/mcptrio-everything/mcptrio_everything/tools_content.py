@@ -63,5 +63,5 @@ async def test_multiple_content_types() -> list[TextContent | ImageContent | Emb
 
 @tool(read_only=True)
 async def test_error_handling() -> str:
-    """Fail in a way the model may read."""
+    """Raise an error whose message the model receives."""
     raise ToolError("This tool intentionally returns an error for testing")

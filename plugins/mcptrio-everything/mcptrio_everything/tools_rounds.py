@@ -37,7 +37,7 @@ async def test_input_required_result_elicitation(ctx: Context) -> str:
 
 @tool(read_only=True)
 async def test_input_required_result_sampling(ctx: Context) -> str:
-    """Have the client's model name a capital."""
+    """Ask the client's model for a capital."""
     answer = await ctx.sample("What is the capital of France?", max_tokens=100, key="capital_question")
     return answer.text
 
@@ -78,7 +78,7 @@ async def test_input_required_result_multi_round(ctx: Context) -> str:
 
 @tool(read_only=True)
 async def test_input_required_result_tampered_state(ctx: Context) -> str:
-    """Ask for a confirmation; a state that was altered on its way is refused."""
+    """Ask for a confirmation; a modified state is refused."""
     answer = await ctx.ask("Please confirm", _OK, key="confirm")
     return f"The state was as it left: {answer['ok']}"
 

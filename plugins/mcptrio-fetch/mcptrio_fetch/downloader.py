@@ -154,7 +154,7 @@ def _target(url: httpx2.URL, location: str) -> httpx2.URL:
         target = url.join(location).copy_with(fragment=None)
     except (httpx2.InvalidURL, ValueError) as error:
         raise ToolError(
-            f"Failed to fetch {printable(str(url))}: redirected to {printable(location)}, which is no URL"
+            f"Failed to fetch {printable(str(url))}: redirected to {printable(location)}, which is not a URL"
         ) from error
     if len(str(target)) > _MAX_URL_CHARS:
         raise ToolError(f"Failed to fetch {printable(str(url))}: redirected to a URL that is too long")

@@ -193,14 +193,16 @@ class Web:
             self._refuse_size(page, str(page.length))
         if page.kind == "binary":
             raise ToolError(
-                f"expected a page, an image, a sound or a PDF, got {page.content_type}: {printable(page.url)}"
+                f"expected a page, an image, audio or a PDF, got {page.content_type}: {printable(page.url)}"
             )
         return self._config.max_media_bytes
 
     def _check_size(self, page: FetchedPage) -> None:
         """The contents do not match their declared type."""
         if page.kind == "binary":
-            raise ToolError(f"expected a page, an image, a sound or a PDF, got other bytes: {printable(page.url)}")
+            raise ToolError(
+                f"expected a page, an image, audio or a PDF, got binary data of another kind: {printable(page.url)}"
+            )
         if page.kind in ("html", "text"):
             return
         if not page.is_whole or len(page.body) > self._config.max_media_bytes:

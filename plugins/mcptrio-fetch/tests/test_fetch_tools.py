@@ -148,7 +148,7 @@ async def test_media_are_returned_as_content_blocks(reading: Any, site: Any) -> 
     assert isinstance(document.content[1], EmbeddedResource)
     assert document.content[1].resource.mime_type == "application/pdf"
     assert "got application/zip" in failures[0]
-    assert "got other bytes" in failures[1]
+    assert "got binary data of another kind" in failures[1]
     assert "expected at most 4096 bytes of image/png, got 5000" in failures[2]
 
 

@@ -65,7 +65,7 @@ class FileAccess:
                 narrowed = await self.run(sandbox, roots[0], lambda: sandbox.narrow(roots))
                 if not narrowed.folders:
                     raise ToolError(
-                        "no directory is allowed: the client's roots and the server's folders have nothing in common; "
+                        "no directory is allowed: the client's roots and the server's folders do not overlap; "
                         f"roots: {', '.join(roots[:10])}; folders: {', '.join(map(str, config.folders[:10]))}"
                     )
                 return narrowed

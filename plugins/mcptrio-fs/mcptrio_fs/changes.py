@@ -32,8 +32,8 @@ _Path = Annotated[str, "A path in an allowed directory; relative paths start at 
 class EditOperation(TypedDict):
     """One replacement."""
 
-    oldText: Annotated[str, "Text to search for; it must match exactly, but for white space around lines."]
-    newText: Annotated[str, "Text to replace it with."]
+    oldText: Annotated[str, "The text to replace. White space at the start and end of its lines need not match."]
+    newText: Annotated[str, "The new text."]
 
 
 class FileChanges:
@@ -50,8 +50,7 @@ class FileChanges:
         content: Annotated[str, "The new content; written as UTF-8."],
         createOnly: Annotated[bool, "Fail if something exists at this path."] = False,
     ) -> CallToolResult:
-        """Create a file, or replace an existing one without warning, atomically. Only works within allowed
-        directories."""
+        """Create a file or replace its whole content, atomically. To change a part, use {tool:edit_file}."""
         sandbox = await self.access.sandbox(ctx)
         data = self._encode(content)
         await self.access.run(
@@ -66,13 +65,14 @@ class FileChanges:
         self,
         ctx: Context,
         path: _Path,
-        edits: Annotated[list[EditOperation], Meta(max_length=MAX_EDITS, description="Applied in this order.")],
+        edits: Annotated[
+            list[EditOperation], Meta(max_length=MAX_EDITS, description="The replacements, applied in this order.")
+        ],
         dryRun: Annotated[bool, "Show the diff and change nothing."] = False,
     ) -> CallToolResult:
         """Replace parts of a text file and return a git-style diff. Each old text is searched exactly, then
         line by line ignoring white space around each line; its first match is replaced, and the file's
-        indentation and line ends are kept. Either all edits are made or none. Only works within allowed
-        directories.
+        indentation and line ends are kept. Either all edits are made or none.
         """
         sandbox = await self.access.sandbox(ctx)
         changes = [Edit(edit["oldText"], edit["newText"]) for edit in edits]
@@ -91,18 +91,14 @@ class FileChanges:
         output_schema=TEXT,
     )
     async def create_directory(self, ctx: Context, path: _Path) -> CallToolResult:
-        """Create a directory and its missing parents; does nothing if it exists. Only works within allowed
-        directories.
-        """
+        """Create a directory and its missing parents; does nothing if it exists."""
         sandbox = await self.access.sandbox(ctx)
         await self.access.run(sandbox, path, lambda: sandbox.make_directories(path))
         return answer(f"Successfully created directory {path}")
 
     @tool(title="Move File", read_only=False, idempotent=False, destructive=True, open_world=False, output_schema=TEXT)
     async def move_file(self, ctx: Context, source: _Path, destination: _Path) -> CallToolResult:
-        """Move or rename a file or directory. Fails if something exists at the destination. Both must be within allowed
-        directories.
-        """
+        """Move or rename a file or directory. Fails if something exists at the destination."""
         sandbox = await self.access.sandbox(ctx)
         await self.access.run(sandbox, source, lambda: move(sandbox, source, destination, checkpoint=check_cancelled))
         return answer(f"Successfully moved {source} to {destination}")

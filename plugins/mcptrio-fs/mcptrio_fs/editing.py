@@ -120,7 +120,7 @@ def _replace_exactly(lines: list[_Line], old: str, new: str, separator: str, *, 
     """Replace the first occurrence of ``old``; returns the number of occurrences."""
     if not old:
         if not is_empty:
-            raise ToolError("expected some old text to look for, got an empty string; only an empty file has that")
+            raise ToolError("oldText: expected a text, got an empty one, which only an empty file matches")
         _splice(lines, 0, 1, new.split("\n"), separator)
         return 1
     whole = "\n".join(line.text for line in lines)

@@ -91,14 +91,13 @@ class Files:
         _ByteLimit = None,
     ) -> CallToolResult:
         """Read a file as UTF-8 text: the whole file, its first lines (head), its last lines (tail), or a part
-        (offset and limit, in bytes). The result of a long file is truncated and says how to continue. Only
-        works within allowed directories."""
+        (offset and limit, in bytes). The result of a long file is truncated and says how to continue."""
         return await self._read(ctx, path, head, tail, offset, limit)
 
     @tool(title="Read Media File", read_only=True, open_world=False, output_schema=MEDIA)
     async def read_media_file(self, ctx: Context, path: _Path) -> CallToolResult:
         """Read a file as base64 with its media type: images and audio as image and audio content, other files
-        as an embedded resource. Only works within allowed directories.
+        as an embedded resource.
         """
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
@@ -127,7 +126,7 @@ class Files:
         ],
     ) -> CallToolResult:
         """Read several files as text in one call. Each text follows its path; an unreadable file does not
-        affect the others. All texts together are limited like one file. Only works within allowed directories.
+        affect the others. All texts together are limited like one file.
         """
         sandbox = await self.access.sandbox(ctx)
         left, room = self.access.config.max_read_bytes, share(self.access.config.max_answer_bytes)
@@ -162,7 +161,7 @@ class Files:
         self, ctx: Context, path: _Path, offset: _Offset = 0, limit: _Limit = None
     ) -> CallToolResult:
         """List a directory, sorted by name, with [FILE] or [DIR] before each entry. A long list is truncated
-        and says how to continue. Only works within allowed directories."""
+        and says how to continue."""
         listing = await self._list(ctx, path, offset, limit, sizes=False, largest_first=False)
         lines = [f"{_kind(entry)} {printable(entry.name)}" for entry in listing.entries]
         return self._answer_listing(lines, listing)
@@ -177,7 +176,7 @@ class Files:
         limit: _Limit = None,
     ) -> CallToolResult:
         """List a directory with the size of each file, and the totals of the directory. A long list is
-        truncated and says how to continue. Only works within allowed directories."""
+        truncated and says how to continue."""
         listing = await self._list(ctx, path, offset, limit, sizes=True, largest_first=sortBy == "size")
         lines = []
         for entry in listing.entries:
@@ -203,7 +202,7 @@ class Files:
     ) -> CallToolResult:
         """Show a directory and its contents as JSON: each entry has name, type (file or directory) and, for a
         directory, children. Upper levels are listed first; a truncated directory has "truncated": true, and the
-        result names it. Only works within allowed directories.
+        result names it.
         """
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
@@ -249,8 +248,7 @@ class Files:
         cursor: Annotated[str | None, "nextCursor of the previous result."] = None,
     ) -> CallToolResult:
         """Search a directory recursively for files and directories whose relative path matches a glob pattern,
-        and return their full paths. A long result is truncated and says how to continue. Only searches within
-        allowed directories."""
+        and return their full paths. A long result is truncated and says how to continue."""
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
         search = Search(
@@ -278,9 +276,7 @@ class Files:
 
     @tool(title="Get File Info", read_only=True, open_world=False, output_schema=TEXT)
     async def get_file_info(self, ctx: Context, path: _Path) -> CallToolResult:
-        """Get the metadata of a file or directory without reading it: size, times, type and permissions. Only works
-        within allowed directories.
-        """
+        """Get the metadata of a file or directory without reading it: size, times, type and permissions."""
         sandbox = await self.access.sandbox(ctx)
         status, _ = await self.access.run(sandbox, path, lambda: sandbox.status(path))
         # Linux keeps the time of creation where the standard library does not reach it before Python 3.15.
@@ -298,7 +294,8 @@ class Files:
 
     @tool(title="List Allowed Directories", read_only=True, open_world=False, output_schema=TEXT)
     async def list_allowed_directories(self, ctx: Context) -> CallToolResult:
-        """List the allowed directories. Everything below them is allowed too."""
+        """List the directories that the other tools can access, with everything below them. Call it after a path was
+        refused."""
         sandbox = await self.access.sandbox(ctx)
         lines = []
         for folder in sandbox.folders:

@@ -116,7 +116,7 @@ def read_tail(sandbox: Sandbox, path: str, *, lines: int, limit: int, checkpoint
             step = min(_SLICE, position)
             piece = _read(descriptor, position - step, step, checkpoint)
             if len(piece) < step:
-                raise ToolError(f"{printable(path)} became shorter while it was being read; try again")
+                raise ToolError(f"{printable(path)} was truncated by another program during the read; try again")
             position -= step
             held += step
             newlines += piece.count(b"\n")
@@ -151,7 +151,7 @@ def read_bytes(sandbox: Sandbox, path: str, *, limit: int, checkpoint: Checkpoin
                 return Bytes(data=data, mime_type=kind, status=status, place=place)
     raise ToolError(
         f"expected a file of at most {limit} bytes, got {status.st_size}: {printable(path)}; "
-        "{tool:read_text_file} reads a piece of it with offset and limit"
+        "{tool:read_text_file} reads a part of it with offset and limit"
     )
 
 

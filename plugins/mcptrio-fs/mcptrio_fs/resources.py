@@ -61,7 +61,7 @@ class FileResources:
         """List the configured folders, and watch what clients subscribe to; their roots are their own affair."""
         for path in map(str, self.access.config.folders):
             name = printable(os.path.basename(path) or path)
-            description = f"The allowed directory {printable(path)}: the URIs of what is in it, one a line."
+            description = f"The allowed directory {printable(path)}: the URIs of its entries, one per line."
             folder = partial(self._folder, path)
             server.add_resource(folder, uri_of(path), name=name, description=description, mime_type=DIRECTORY)
         server.add_background(partial(self.watch, _subscriptions_of(server)))
@@ -135,7 +135,7 @@ class FileResources:
             if (size := wire_size(text)) > (most := config.max_answer_bytes - AROUND):
                 raise ToolError(
                     f"expected a file of at most {most} bytes in JSON, got {size}: {printable(path)}; "
-                    "{tool:read_text_file} reads a piece of it with offset and limit"
+                    "{tool:read_text_file} reads a part of it with offset and limit"
                 )
             return TextResourceContents(uri=uri, mime_type=file.mime_type, text=text)
         if len(file.data) > (most := most_bytes_of_media(config.max_answer_bytes, copies=1)):

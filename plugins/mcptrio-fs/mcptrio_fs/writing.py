@@ -58,7 +58,7 @@ def replace(sandbox: Sandbox, path: str, data: bytes, read: os.stat_result, *, c
     with _translated(path), sandbox.open_parent(path) as spot:
         before = _existing(spot, path)
         if before is None or _identity(before) != _identity(read):
-            raise ToolError(f"{printable(path)} was changed by somebody else while it was being edited; read it again")
+            raise ToolError(f"{printable(path)} changed on disk during the edit; read it again")
         _put(spot, data, before, only_new=False, path=path, checkpoint=checkpoint)
 
 
@@ -96,7 +96,7 @@ def _move_directory(old: Spot, new: Spot) -> None:
             os.rmdir(new.name, dir_fd=new.directory)
         if error.errno == errno.EXDEV:
             raise ToolError(
-                "expected a destination on the same file system, since a directory is moved whole; got one on another"
+                "expected a destination on the same file system, got one on another, to which only files can be moved"
             ) from error
         if error.errno == errno.EINVAL:
             raise ToolError(

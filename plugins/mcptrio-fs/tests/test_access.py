@@ -69,7 +69,7 @@ class TestFolders:
         assert await folders_of(access(inside, roots=False), inside / "a") == [str(inside)]
 
     async def test_roots_outside_the_folders_leave_nothing(self, inside: Path, outside: Path) -> None:
-        with pytest.raises(ToolError, match="nothing in common"):
+        with pytest.raises(ToolError, match="do not overlap"):
             await folders_of(access(inside), outside)
 
     async def test_roots_alone_are_used_only_if_configured(self, inside: Path) -> None:

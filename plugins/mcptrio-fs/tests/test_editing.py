@@ -80,7 +80,7 @@ def test_missing_text_error_names_the_edit() -> None:
 
 def test_empty_old_text_is_allowed_for_an_empty_file_only() -> None:
     assert edit("", ("", "a\nb\n")).text == "a\nb\n"
-    with pytest.raises(ToolError, match="empty string"):
+    with pytest.raises(ToolError, match="got an empty one"):
         edit("a", ("", "b"))
 
 

@@ -135,7 +135,7 @@ def test_file_changed_meanwhile_is_not_replaced(sandbox: Sandbox, inside: Path) 
     read = (inside / "a.txt").stat()
     (inside / "a.txt").write_text("somebody else")
 
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="changed on disk during the edit"):
         replace(sandbox, "a.txt", b"new", read, checkpoint=go_on)
     assert (inside / "a.txt").read_text() == "somebody else"
 

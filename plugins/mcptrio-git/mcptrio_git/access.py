@@ -161,7 +161,7 @@ class GitAccess:
                 yield
         except trio.TooSlowError as error:
             raise ToolError(
-                f"git did not finish within {seconds:g} seconds and was stopped; ask for less, or raise "
+                f"git did not finish within {seconds:g} seconds and was stopped; request less, or raise "
                 f"{kind.value}_timeout in [plugins.git]"
             ) from error
 

@@ -143,7 +143,7 @@ def offset_of(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not re.fullmatch(r"[0-9]{1,9}", cursor):
-        raise ToolError(f"expected a next_cursor of an earlier answer @ cursor, got {_shown(cursor)}")
+        raise ToolError(f"expected the next_cursor of a previous result @ cursor, got {_shown(cursor)}")
     return int(cursor)
 
 

@@ -147,7 +147,7 @@ class Branching:
                 more = f" and {len(conflicts) - 50} more" if len(conflicts) > 50 else ""
                 raise ToolError(
                     f"{printable(branch_name, 200)} conflicts in {', '.join(conflicts[:50])}{more}; "
-                    "the merge was aborted and nothing is changed"
+                    "the merge was aborted and nothing has changed"
                 )
             return await _moved(work, before, said_by(output))
 
@@ -157,7 +157,7 @@ class Branching:
         ctx: Context,
         tag_name: Annotated[_Name, "The name of the new tag."],
         repo_path: RepoPath = "",
-        revision: Annotated[_Revision, "What it names."] = "HEAD",
+        revision: Annotated[_Revision, "The commit to tag: a branch, tag or commit; by default HEAD."] = "HEAD",
         message: Annotated[_Message | None, "Create an annotated tag with this message."] = None,
     ) -> CreatedReference:
         """Create a tag. Existing tags are not changed."""
@@ -175,7 +175,7 @@ class Branching:
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        message: Annotated[Annotated[str, Meta(max_length=1000)] | None, "What it is about."] = None,
+        message: Annotated[Annotated[str, Meta(max_length=1000)] | None, "A description of the changes."] = None,
         include_untracked: Annotated[bool, "Stash untracked files too."] = False,
     ) -> StashDone:
         """Stash the changes of the working tree and the index, so that both match the last commit."""
@@ -234,5 +234,5 @@ async def _wanted_stash(work: RepositoryWork, index: int) -> str:
     """
     commit = await _stash(work, index)
     if not commit:
-        raise ToolError(f"there is no stash {index} @ stash; {{tool:git_stash_list}} shows those there are")
+        raise ToolError(f"there is no stash {index} @ stash; {{tool:git_stash_list}} lists the stashes")
     return commit

@@ -132,7 +132,7 @@ def _folder(config: Config) -> str:
 
 def _check_free(target: str) -> None:
     if os.path.lexists(target):
-        raise ToolError(f"there is something already: {printable(target)}; give another name")
+        raise ToolError(f"already exists: {printable(target)}; pass another name")
 
 
 def _settle(partial: str, target: str) -> None:

@@ -220,7 +220,7 @@ class Looking:
         self,
         ctx: Context,
         first: Annotated[_Revision, "A branch, tag or commit."],
-        second: Annotated[_Revision, "Another one."],
+        second: Annotated[_Revision, "The other branch, tag or commit."],
         repo_path: RepoPath = "",
     ) -> Ancestry:
         """Find the best common ancestors of two commits, and count the commits that only one of them has."""

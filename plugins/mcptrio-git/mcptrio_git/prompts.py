@@ -45,7 +45,7 @@ class GitPrompts:
         """
         async with self.access.open(ctx, repo_path) as work:
             if not await list_staged(work):
-                raise ToolError("nothing is staged, so there is nothing to describe; {tool:git_add} stages files")
+                raise ToolError("nothing is staged; {tool:git_add} stages files")
             diff = await self._diff(work, "--cached")
             _, head = await work.head()
             before = await self._commits(work, head, 10) if head else []
@@ -96,7 +96,7 @@ class GitPrompts:
             revisions = (f"{first}...{second}",) if dots == "..." else (first, second) if dots else (first,)
             diff = await self._diff(work, *revisions)
         if not diff.diff:
-            raise ToolError("there is no difference to review")
+            raise ToolError("there are no changes to review")
         text = (
             "Review this diff. Look for mistakes first, then for what is missing (tests, errors that are not handled), "
             "then for what could be simpler. Name file and line, say why it matters, and propose the change. Leave "

@@ -89,7 +89,7 @@ class Pushed(Struct, frozen=True, kw_only=True):
 
 @frozen(eq=False, repr=False)
 class Fetching:
-    """The tool `git_fetch`, with the helpers that other tools for remotes share."""
+    """The tool `git_fetch`, and the base of the tools that pull and push."""
 
     access: GitAccess
 
@@ -129,7 +129,7 @@ class Fetching:
             await _check_remote(work, remote)
             branch = branch or (await work.head())[0]
             if branch is None:
-                raise ToolError("expected a branch @ branch: HEAD is detached, so there is none to push")
+                raise ToolError("expected a branch @ branch: HEAD is detached; pass a branch")
             reference = await work.check_name("refs/heads/", branch, "branch")
             if not await work.text("rev-parse", "--verify", "--quiet", reference, codes=(0, 1, 128)):
                 raise ToolError(f"no such branch @ branch: {printable(branch, 200)!r}")
@@ -175,7 +175,7 @@ class Pulling:
             current, old = await work.head()
             branch = branch or current
             if branch is None:
-                raise ToolError("expected a branch @ branch: HEAD is detached, so there is none to pull")
+                raise ToolError("expected a branch @ branch: HEAD is detached; check out a branch first")
             reference = await work.check_name("refs/heads/", branch, "branch")
             output = await work.git(
                 *("pull", "--progress", "--ff-only", "--no-rebase", "--no-autostash", "--no-recurse-submodules"),

@@ -66,7 +66,7 @@ class RepositoryResources:
         if kind != "blob":
             raise ResourceNotFound(uri)
         if data is None:
-            raise ToolError(f"larger than {limit} bytes; {{tool:git_show}} reads it in pieces")
+            raise ToolError(f"larger than {limit} bytes; {{tool:git_show}} reads it in parts")
         guessed = mimetypes.guess_type(path)[0]
         if is_binary(data) or (guessed or "").startswith(("image/", "audio/", "video/")):
             mime_type = guessed or "application/octet-stream"

@@ -77,7 +77,7 @@ async def show(work: RepositoryWork, found: Object, *, start: int, limit: int) -
         note = clip((await work.text("cat-file", "tag", found.id)).partition("\n\n")[2], _MAX_NOTE_CHARS)
         [peeled] = await work.objects(f"{found.id}^{{}}")
         if peeled is None:
-            raise ToolError(f"the tag {found.id} names what is not there")
+            raise ToolError(f"the tag {found.id} names a missing object")
         found = peeled
     kind, id = found.kind, found.id
     if kind == "commit":

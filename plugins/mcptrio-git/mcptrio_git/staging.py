@@ -103,7 +103,7 @@ class Staging:
             staged = await list_staged(work)
             merging = os.path.join(work.repository.git_dir, "MERGE_HEAD")
             if not staged and not await trio.to_thread.run_sync(os.path.exists, merging):
-                raise ToolError("nothing is staged, so there is nothing to commit; {tool:git_add} stages files")
+                raise ToolError("nothing is staged; {tool:git_add} stages files")
             # From standard input a message cannot be an option, and a line that begins with "#" stays.
             output = await work.git("commit", "--cleanup=whitespace", "--file=-", stdin=message.encode())
             branch, commit = await work.head()

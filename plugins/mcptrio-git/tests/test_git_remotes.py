@@ -111,7 +111,7 @@ async def test_clone_creates_a_repository(repo: Repo, remote: Any, serve: Any, t
         assert [each.progress for each in heard] == sorted({each.progress for each in heard})
         assert any("objects: 100%" in each.message for each in heard)
         assert (await call.ok("git_log", repo_path="remote"))["items"]
-        assert "something already" in await call.refused("git_clone", url=url)
+        assert "already exists" in await call.refused("git_clone", url=url)
         await call.ok("git_clone", url=url, name="thin", depth=1, branch="main")
         assert len((await call.ok("git_log", repo_path="thin"))["items"]) == 1
         for name in ("..", "a/b", "-x", ".git", "", "x.lock", "a" * 101):

@@ -67,7 +67,7 @@ class MemoryLimits:
             ToolError: it is empty, too long, or has what cannot be kept.
         """
         if not name:
-            raise ToolError(f"expected a text that is not empty, got none @ {where}")
+            raise ToolError(f"expected a text @ {where}, got an empty one")
         self._check(name, self.config.max_name, where)
 
     def _check_observations(self, texts: Sequence[str], where: str) -> None:
@@ -85,4 +85,4 @@ class MemoryLimits:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise ToolError(f"expected a text that is valid Unicode @ {where}, got half a character") from error
+            raise ToolError(f"expected a text that is valid Unicode @ {where}, got a lone surrogate") from error

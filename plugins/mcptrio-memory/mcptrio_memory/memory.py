@@ -123,12 +123,10 @@ class Memory:
         namespace = self.space(ctx, wanted)
         if namespace is None:
             if config.is_by_principal and config.allowed(wanted) is not None:
-                raise ToolError(
-                    "expected a caller who has signed in, since each user has a separate memory; got an anonymous one"
-                )
+                raise ToolError("expected an authenticated user, got an anonymous one: each user has a separate memory")
             if config.is_by_principal:
                 raise ToolError(
-                    f"expected {config.namespace} @ namespace, or none, got {wanted!r}: it is your own graph"
+                    f"expected {config.namespace} @ namespace, or none, got {wanted!r}: you can use only your own graph"
                 )
             allowed = [config.namespace, *config.others]
             expected = (

@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 Field: TypeAlias = Literal["name", "entityType", "observations", "relations"]
-"""What of a graph an answer may be asked to hold; the name is always there."""
+"""Fields that a result can contain in addition to the name."""
 
 _Name = Annotated[str, Meta(min_length=1, description="The name of the entity")]
 _Type = Annotated[str, Meta(description="The type of the entity")]
-_Truncated = Annotated[bool, Meta(description="There is more: ask again with next_cursor as the cursor.")]
-_LeftOut = Annotated[bool, Meta(description="Not all of it is shown here; all of it was written.")]
+_Truncated = Annotated[bool, Meta(description="Incomplete: pass next_cursor as cursor to get the rest.")]
+_LeftOut = Annotated[bool, Meta(description="The result is shortened; everything was stored.")]
 _NextCursor = Annotated[str | None, Meta(description="The cursor of the next page; null on the last one.")]
 
 
@@ -130,13 +130,15 @@ class GraphStats(Struct, kw_only=True, frozen=True):
     observations: int
     entity_types: Annotated[list[Count], Meta(description="The most frequent types of entities, at most 100.")]
     relation_types: Annotated[list[Count], Meta(description="The most frequent types of relations, at most 100.")]
-    namespaces: Annotated[list[str], Meta(description="Namespaces with something in them that a call may name.")]
+    namespaces: Annotated[list[str], Meta(description="Namespaces that are not empty and that this caller may use.")]
 
 
 class GraphExport(Struct, kw_only=True, frozen=True):
     """A page of a graph, as lines of JSON."""
 
-    jsonl: Annotated[str, Meta(description="One entity or relation a line; the pages may be put together as they are.")]
+    jsonl: Annotated[
+        str, Meta(description="JSON Lines, one entity or relation per line. Concatenate the pages to get a whole file.")
+    ]
     lines: int
     truncated: _Truncated = False
     next_cursor: _NextCursor = None
@@ -150,9 +152,9 @@ class ImportProblem(Struct, kw_only=True, frozen=True):
 class Imported(Struct, kw_only=True, frozen=True):
     """The changes by an import. Lines with known data change nothing."""
 
-    lines: Annotated[int, Meta(description="Lines with something in them.")] = 0
+    lines: Annotated[int, Meta(description="Lines that are not empty.")] = 0
     entities_created: int = 0
-    observations_added: Annotated[int, Meta(description="To entities that were there before.")] = 0
+    observations_added: Annotated[int, Meta(description="Observations added to existing entities.")] = 0
     relations_created: int = 0
-    skipped: Annotated[int, Meta(description="Lines that could not be used.")] = 0
-    problems: Annotated[list[ImportProblem], Meta(description="Why, for the first 50 of them.")] = []
+    skipped: Annotated[int, Meta(description="Invalid lines, which were skipped.")] = 0
+    problems: Annotated[list[ImportProblem], Meta(description="The reasons, for the first 50 of them.")] = []

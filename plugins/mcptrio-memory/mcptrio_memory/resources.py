@@ -68,7 +68,7 @@ class MemoryResources:
             if page.cursor is not None:
                 # Half a file looks like a whole one.
                 raise ToolError(
-                    f"the graph is larger than {wanted.budget} bytes; {{tool:export_graph}} has it page by page"
+                    f"the graph is larger than {wanted.budget} bytes; {{tool:export_graph}} returns it in pages"
                 )
             return "".join(f"{line}\n" for line in write_lines(page.entities, page.relations))
 

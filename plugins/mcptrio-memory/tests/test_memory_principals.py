@@ -70,9 +70,9 @@ async def test_each_principal_has_its_own_graph(file: Path, call: Any, refusal: 
         caller = "principal:" + "0" * 32
         for named in ("default", "*", "principal", caller):
             said = await refusal(bob, "read_graph", namespace=named)
-            assert "it is your own graph" in said
-        assert "expected a caller who has signed in" in await refusal(nobody, "read_graph")
-        assert "expected a caller who has signed in" in await refusal(nobody, "create_entities", entities=[entity("x")])
+            assert "you can use only your own graph" in said
+        assert "expected an authenticated user" in await refusal(nobody, "read_graph")
+        assert "expected an authenticated user" in await refusal(nobody, "create_entities", entities=[entity("x")])
 
     # Each graph stays with its principal.
     async with clients(file, BOB, ANN) as (bob, ann):

@@ -77,7 +77,7 @@ class CommandPolicy:
         """
         if not self.config.allow:
             raise ToolError(
-                "no command is allowed: the operator has to allow some in mcptrio.toml, for example\n"
+                "no command is allowed; the operator must list commands in mcptrio.toml, for example\n"
                 '[plugins.shell]\nfolders = ["/absolute/path"]\n'
                 '[[plugins.shell.allow]]\nargv = ["git", "log"]\nrest = ["--oneline", "{path}"]'
             )

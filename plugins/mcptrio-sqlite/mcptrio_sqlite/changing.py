@@ -96,7 +96,7 @@ class Changing:
         found = await self.queries.find(name)
         if not found.is_writable:
             raise ToolError(
-                f"the database {found.name} is read-only; the configuration key writable lists those that are not"
+                f"the database {found.name} is read-only; the setting writable lists the databases that accept changes"
             )
         return found
 

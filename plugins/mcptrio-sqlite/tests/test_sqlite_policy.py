@@ -110,7 +110,7 @@ async def test_write_to_a_read_only_database_is_refused(
     databases = {"shop": shop, "new": tmp_path / "new.db"}
     async with sqlite_client(databases=databases, writable=("new",)) as client:
         message = await refusal(client, "write_query", query="DELETE FROM orders", database="shop")
-        assert message == "the database shop is read-only; the configuration key writable lists those that are not"
+        assert message == "the database shop is read-only; the setting writable lists the databases that accept changes"
         await refusal(client, "create_table", query="CREATE TABLE t(a)", database="shop")
         assert "first write creates it" in await refusal(client, "list_tables", database="new")
         made = await call(client, "create_table", query="CREATE TABLE t(a)", database="new")

@@ -19,7 +19,7 @@ from tests.authority import Authority
 from tests.engines.redis_server import RedisServer, free_port
 from tests.stores.shared_contract import Heard, eventually
 
-from .test_redis_topologies import clustered, replicated, sentinels_of
+from .topologies import clustered, replicated, sentinels_of
 
 __all__: list[str] = []
 

@@ -19,7 +19,7 @@ from tests.engines.redis_server import RedisServer, until
 
 from .conftest import opened
 from .test_redis_faults import EAGER, is_loading
-from .test_redis_topologies import clustered, is_linked, replicated, sentinels_of
+from .topologies import Place, is_linked, replicated, sentinels_of
 
 __all__: list[str] = []
 
@@ -105,18 +105,21 @@ def move_slot(nodes: list[RedisServer], key: str) -> None:
     # Commands of the session arrive while some of its keys are here and some are there.
     while keys := source.command("CLUSTER", "GETKEYSINSLOT", slot, 1):
         source.command("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
-        time.sleep(0.05)
+        # Time for some appends of each writer.
+        time.sleep(0.02)
     for node in (target, source, *nodes):
         node.command("CLUSTER", "SETSLOT", slot, "NODE", to_id)
 
 
-async def test_slots_that_move_lose_no_acknowledged_event(tmp_path: Path, prefix: str) -> None:
-    with clustered(tmp_path) as (nodes, place):
-        async with opened(place, prefix) as stores, writing(stores) as writers:  # type: ignore[arg-type]
-            for session in list(writers.acknowledged)[:6]:
-                # Twice: the second time from a node that the stores know from a redirection.
-                for _ in range(2):
-                    await trio.to_thread.run_sync(move_slot, nodes, RedisKeys(prefix).record(session))
+async def test_slots_that_move_lose_no_acknowledged_event(
+    redis_cluster: tuple[list[RedisServer], Place], prefix: str
+) -> None:
+    nodes, place = redis_cluster
+    async with opened(place, prefix) as stores, writing(stores) as writers:  # type: ignore[arg-type]
+        for session in list(writers.acknowledged)[:6]:
+            # Twice: the second time from a node that the stores know from a redirection.
+            for _ in range(2):
+                await trio.to_thread.run_sync(move_slot, nodes, RedisKeys(prefix).record(session))
 
 
 async def test_an_engine_that_is_killed_loses_no_acknowledged_event(own_redis: RedisServer, prefix: str) -> None:

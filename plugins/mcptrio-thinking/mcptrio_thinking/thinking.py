@@ -92,10 +92,10 @@ class Thinking:
         thoughtNumber: Annotated[_Number, "Current thought number, from 1."],
         totalThoughts: Annotated[_Number, "Estimated total thoughts needed; may go up and down."],
         isRevision: Annotated[_Flag | None, "Whether this revises previous thinking."] = None,
-        revisesThought: Annotated[_Number | None, "Which thought is being reconsidered."] = None,
-        branchFromThought: Annotated[_Number | None, "Branching point thought number."] = None,
+        revisesThought: Annotated[_Number | None, "The number of the thought that this one revises."] = None,
+        branchFromThought: Annotated[_Number | None, "The thought number from which this branch starts."] = None,
         branchId: Annotated[Annotated[str, Meta(max_length=200)] | None, "Branch identifier."] = None,
-        needsMoreThoughts: Annotated[_Flag | None, "If more thoughts are needed."] = None,
+        needsMoreThoughts: Annotated[_Flag | None, "More thoughts are needed than totalThoughts."] = None,
         sequence_id: _SequenceId = None,
     ) -> Noted:
         """Think through a problem step by step, where each thought can build on, question or revise those before it.
@@ -216,19 +216,19 @@ class Thinking:
         if caller.conversation is not None:
             return self.sequences.begin()  # as in the reference server, in which a history may begin with any thought
         raise ToolError(
-            "expected sequence_id, as the answer to thought 1 gave it, or a name of your own: on this connection the "
-            "server cannot tell which sequence goes on"
+            "expected sequence_id, from the result of thought 1, or your own name for the sequence: on this connection "
+            "the server cannot know which sequence continues"
         )
 
     def _sequence(self, caller: SequenceOwner, id: str | None) -> Sequence:
         id = id or self.sequences.latest(caller)
         if id is None:
-            raise ToolError("expected sequence_id, as the answer to a thought gave it, got none")
+            raise ToolError("expected sequence_id, from the result of a thought, got none")
         found = self.sequences.find(caller, id)
         if found is None:
             raise ToolError(
-                f"no such sequence: {id}; it may have been cleared, or forgotten after {self.config.ttl:g} seconds "
-                "without use or to make room"
+                f"no such sequence: {id}; it was cleared, or evicted after {self.config.ttl:g} seconds "
+                "without use or because there are too many"
             )
         return found
 

@@ -41,7 +41,7 @@ __all__ = ["TimeTools"]
 _ZONE = "an IANA time zone such as America/New_York, a Windows name, or an offset such as +05:30"
 _Text = Annotated[str, Meta(max_length=100)]
 _Occurrence = Annotated[
-    Occurrence, "Which one to use if clocks are set back and show this time twice; the result says so if they do."
+    Occurrence, "Which one to use if this time occurs twice because clocks are set back; the result then has a note."
 ]
 _TIME = (
     "2026-03-29T01:30:00Z, 2026-03-29 01:30 (in timezone), 2026-03-29, seconds, milliseconds, "
@@ -129,7 +129,7 @@ class TimeTools:
         zones = self.clock.zones
         names = find_zones(zones, query, self.clock.now())
         if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
-            raise ToolError("expected the next_cursor of the page before @ cursor, got something else")
+            raise ToolError("expected the next_cursor of the previous page @ cursor, got another text")
         start = int(cursor or 0)
         page = names[start : start + most]
         is_cut = start + most < len(names)
