@@ -151,6 +151,11 @@ class Tools:
             self._on_task_tool()
         return entry.key
 
+    @property
+    def has_task_tools(self) -> bool:
+        """Whether calls of any tool may become tasks."""
+        return any(entry.mark.task != "never" for entry in self.registry.entries.values())
+
     def owner_of(self, name: str) -> str | None:
         """The plugin that offers a tool."""
         entry = self._find(name)
@@ -230,9 +235,12 @@ class Tools:
         if mark.task == "required":
             if not has_tasks:
                 raise MissingClientCapability(
-                    f"{entry.key} takes long: it needs a client of {MODERN_VERSIONS[0]} with the extension {TASKS_EXTENSION}",
+                    f"{entry.key} takes long: it needs a client of {MODERN_VERSIONS[0]} with the extension"
+                    f" {TASKS_EXTENSION}",
                     required={"extensions": {TASKS_EXTENSION: {}}},
                 )
+            return await self.tasks.submit(scope, policy)
+        if has_tasks and not self.tasks.runs_here:
             return await self.tasks.submit(scope, policy)
         if has_tasks:
 

@@ -32,10 +32,11 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "run": "Serve plugins, as files or installed, over stdio or HTTP: the short form of serve.",
         "serve": "Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.",
+        "worker": "Run tasks from a store, without serving clients.",
         "plugins": "List, show, enable, disable, install and check plugins.",
         "lock": "Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates.",
         "dev": "Serve plugins during development: changes are reloaded, and clients stay connected.",
-        "store": "Check the Redis or PostgreSQL server that replicas share, or bring its tables up to date.",
+        "store": "Check the store that replicas share, bring its tables up to date, or count its tasks.",
         "token": "Create, list and revoke access tokens, for a team without an identity provider.",
         "new": "Create a plugin package with an example and tests.",
         "host": "Add mcptrio to the configuration of Claude, Cursor, VS Code and other hosts, or remove it.",
@@ -57,7 +58,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "Serve plugins": ("run", "serve", "dev", "store"),
+        "Serve plugins": ("run", "serve", "worker", "dev", "store"),
         "Use a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
         "Manage plugins": ("plugins", "lock", "new", "package"),
         "Control access": ("auth", "token"),

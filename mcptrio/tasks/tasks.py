@@ -86,6 +86,8 @@ class Tasks:
         self._execute = execute
         self._concurrency = concurrency
         self._running: dict[str, RunningTask] = {}
+        self.runs_here = settings.run_tasks == "here"
+        """Whether this process runs tasks; otherwise it queues them for others."""
         self._is_stopping = False
         self._woken = trio.Event()
         self._all_ended = trio.Event()
@@ -165,7 +167,7 @@ class Tasks:
             StoreFailed: the task could not be stored.
         """
         document = self._document(scope, policy, secrets.token_urlsafe(16))
-        has_room = not policy.is_queued and not self._is_stopping and len(self._running) < self._settings.limits.tasks
+        has_room = not policy.is_queued and self._has_room
         record = await self._create(scope, document, TaskState.RUNNING if has_room else TaskState.QUEUED)
         if has_room:
             self._begin(record, document, self._scope_of(scope, policy))
@@ -268,6 +270,10 @@ class Tasks:
 
     # Private
 
+    @property
+    def _has_room(self) -> bool:
+        return self.runs_here and not self._is_stopping and len(self._running) < self._settings.limits.tasks
+
     def _document(self, scope: RequestScope, policy: TaskPolicy, call: str) -> TaskDocument:
         return TaskDocument(
             request=store_call(scope),
@@ -318,7 +324,7 @@ class Tasks:
             self.wake()
 
     async def _claim_all(self) -> None:
-        while not self._is_stopping and len(self._running) < self._settings.limits.tasks:
+        while self._has_room:
             record = await self.store.claim(self._concurrency())
             if record is None:
                 return
