@@ -148,7 +148,7 @@ class RoundTrips:
         # Before it is decoded and decrypted.
         if len(state) > settings.limits.state_bytes:
             raise InvalidParams(
-                f"expected at most {settings.limits.state_bytes} characters, got {len(state)} @ $.requestState"
+                f"expected at most {settings.limits.state_bytes} characters, got {len(state)} at `requestState`"
             )
         return open_state(
             self._runs.sealer,
@@ -192,7 +192,7 @@ class RoundTrips:
 
     def _read(self, question: InputQuestion, raw: Any) -> Any:
         if not isinstance(raw, dict):
-            raise InvalidParams(f"expected an object, got {type(raw).__name__} @ $.inputResponses")
+            raise InvalidParams(f"expected an object, got {type(raw).__name__} at `inputResponses`")
         return question.read(self.scope.request.peer.revision.structure(raw, question.result_type()))
 
     def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:

@@ -138,7 +138,9 @@ def test_tools_that_clients_leave_out_over_http_are_shown(tmp_path: Path) -> Non
     assert found["revision"] == "2026-07-28"
     assert [each["name"] for each in found["tools"]] == ["fine", "other"]
     [what] = [each["what"] for each in found["findings"] if each["severity"] == "error"]
-    assert what.startswith('x-mcp-header "A" @ $.properties.a: expected the type "integer", "string" or "boolean", got')
+    assert what.startswith(
+        'x-mcp-header "A" at `properties.a`: expected the type "integer", "string" or "boolean", got'
+    )
     assert what.endswith("; clients leave it out over HTTP")
 
 
