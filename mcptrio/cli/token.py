@@ -167,4 +167,4 @@ def _until(token: StaticToken, now: float) -> str:
     if token.expires is None:
         return "does not expire"
     day = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"good until {day}" if token.expires > now else f"expired {day}"
+    return f"valid until {day}" if token.expires > now else f"expired {day}"
