@@ -40,7 +40,10 @@ def command() -> None:
 
 
 _file_option = click.option(
-    "--file", "path", type=click.Path(path_type=Path), help="The tokens.  [default: tokens of [auth] in mcptrio.toml]"
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="The file of tokens.  [default: tokens of [auth] in mcptrio.toml]",
 )
 
 

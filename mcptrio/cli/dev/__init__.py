@@ -104,5 +104,6 @@ command = ServeCommand(
     params=serve.params,
     callback=_dev,
     help="Serve plugins during development: changes are reloaded, and clients stay connected.\n\n"
+    "\b\nmcptrio dev --http --plugin hello.py\n\n"
     "Takes the options of serve. A failing plugin is an error, as with --strict; the previous version keeps running.",
 )

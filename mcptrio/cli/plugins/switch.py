@@ -45,7 +45,7 @@ _CONFIG = click.option(
 @_NAME
 @_CONFIG
 def enable(name: str, path: Path) -> None:
-    """Serve a plugin again, by editing the lists enable and disable."""
+    """Serve a plugin again: edit the lists enable and disable of [server] in mcptrio.toml."""
     read, key, given, disabled = _lists(path)
     edits: list[Edit] = [("take", "disable")] if name in disabled else []
     if given is not None and name not in given:
@@ -61,7 +61,7 @@ def enable(name: str, path: Path) -> None:
 @_NAME
 @_CONFIG
 def disable(name: str, path: Path) -> None:
-    """Leave a plugin out, by editing the lists enable and disable. It is not imported."""
+    """Leave a plugin out: edit the lists enable and disable of [server] in mcptrio.toml. It is not imported."""
     read, key, given, disabled = _lists(path)
     edits: list[Edit] = []
     if given is not None:

@@ -43,7 +43,7 @@ profile_option = click.option(
 
 host_option = click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
 port_option = click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 selects any.  [default: 8000]"
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
 )
 log_level_option = click.option(
     "--log-level",
