@@ -199,10 +199,10 @@ def _show_tool(cmd: CommandContext, tool: Tool) -> None:
             text
             # Annotations are claims of a server that may be untrusted (2026-07-28, server/tools).
             for text, is_told in (
-                ("says it only reads", hints.read_only_hint),
-                ("says it destroys", hints.destructive_hint),
-                ("says it may be repeated", hints.idempotent_hint),
-                ("says it reaches outside", hints.open_world_hint),
+                ("claims to be read-only", hints.read_only_hint),
+                ("claims to be destructive", hints.destructive_hint),
+                ("claims to be idempotent", hints.idempotent_hint),
+                ("claims to be open-world", hints.open_world_hint),
             )
             if is_told
         )

@@ -184,7 +184,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
             "tokens": {},
             "may_be_renamed": False,
             "problems": [problem],
-            "warnings": [f"it said last: {line}" for line in examined.last_words[-1:]],
+            "warnings": [f"its last output: {line}" for line in examined.last_words[-1:]],
         }
     ]
 

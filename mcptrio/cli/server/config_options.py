@@ -1,4 +1,7 @@
-"""Reads the configuration file that an option or an environment variable names, or ``./mcptrio.toml``."""
+"""The options that name the configuration file, and the reading of that file.
+
+The commands that load plugins use it. Without an option, the environment names the file, or it is ``./mcptrio.toml``.
+"""
 
 from __future__ import annotations
 
