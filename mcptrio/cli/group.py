@@ -48,7 +48,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "complete": "Show completions for an argument of a prompt or a resource template.",
         "watch": "Show changes of lists, and of the contents of the named resources.",
         "ping": "Check whether a server answers.",
-        "inspect": "Describe a server: its name, its tools, resources and prompts, their cost, and findings.",
+        "inspect": "Describe a server: its tools, resources and prompts, what they cost in tokens, and findings.",
         "auth": "Log in to servers, show your logins, and log out.",
         "shell": "Use a server interactively, with completion.",
         "completion": "Print a script with which a shell completes commands, options and plugin names.",
@@ -113,7 +113,12 @@ class _Group(CLIGroup):
 )
 @click.version_option(package_name="mcptrio", prog_name="mcptrio")
 def cli() -> None:
-    """A Trio-native runtime for the Model Context Protocol.
+    """Serve MCP tools that are written in Python, and use the tools of any MCP server.
+
+    \b
+    mcptrio run hello.py --http
+    mcptrio list http://127.0.0.1:8000/mcp
+    mcptrio call --plugin hello.py add a=2 b=3
 
     Settings without an option are in mcptrio.toml or the environment: MCPTRIO_HTTP_PORT sets port in [http].
     """

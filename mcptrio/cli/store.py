@@ -2,7 +2,7 @@
 
 The settings of the table ``[stores]`` apply, such as ``password_file`` and ``ca_file``.
 
-Exit codes: 0 done, or everything is as it should be; 1 failed, or something is not; 2 wrong use or configuration.
+Exit codes: 0 done, or no problem found; 1 failed, or a problem found; 2 invalid usage or configuration.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class RunChannel:
             InvalidParams: it does not fit the question.
         """
         if not isinstance(raw, dict):
-            raise InvalidParams(f"expected an object, got {type(raw).__name__} @ $.inputResponses")
+            raise InvalidParams(f"expected an object, got {type(raw).__name__} at `inputResponses`")
         return question.read(self.scope.request.peer.revision.structure(raw, question.result_type()))
 
     @property

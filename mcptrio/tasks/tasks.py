@@ -227,7 +227,7 @@ class Tasks:
         """
         record = await self.store.load(id)
         if record is None or record.owner != owner_of(scope):
-            raise InvalidParams(f"expected a task of yours that has not expired @ $.taskId, got {id[:100]!r}")
+            raise InvalidParams(f"expected a task of yours that has not expired at `taskId`, got {id[:100]!r}")
         return record
 
     def follow(self, id: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
