@@ -63,7 +63,9 @@ class RunningTask:
         self._store = store
         self._bus = bus
         self._run: Run | None = None
-        self._questions: dict[str, Any] = {}
+        self._questions: dict[str, Any] = dict(document.questions)
+        self._former = dict(document.questions)
+        """Open questions of a process that ran the task before, until the handler asks them again."""
         self._status: str | None = None
         self._is_stale = False
         self._has_questions = False
@@ -217,7 +219,10 @@ class RunningTask:
         unstructure = self.scope.request.peer.revision.unstructure
         # While a side effect is running, new questions wait for its result.
         shown = run.open if run.asks else {key: run.open[key] for key in self._questions if key in run.open}
-        questions = {key: unstructure(asked.wire) for key, asked in shown.items()}
+        for key in shown:
+            self._former.pop(key, None)
+        # A client that has answered one does not answer it again, so its answer must not be ignored meanwhile.
+        questions = self._former | {key: unstructure(asked.wire) for key, asked in shown.items()}
         if questions != self._questions:
             self._questions = questions
             self._has_questions = True

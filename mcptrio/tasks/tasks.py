@@ -86,7 +86,8 @@ class Tasks:
         self._settings = settings
         self._execute = execute
         self._concurrency = concurrency
-        self._running: dict[str, RunningTask] = {}
+        # Not by id: a task that is lost and claimed again is in it twice for a moment.
+        self._running: set[RunningTask] = set()
         self.runs_here = settings.run_tasks == "here"
         """Whether this process runs tasks; otherwise it queues them for others."""
         self._is_stopping = False
@@ -130,14 +131,14 @@ class Tasks:
     def stop(self) -> None:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
         self._is_stopping = True
-        for task in list(self._running.values()):
+        for task in list(self._running):
             # In memory it would end with the process, so it has the same time as the others.
             if task.is_resumable and self._is_shared:
                 task.release()
 
     async def finish(self) -> None:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
-        for task in list(self._running.values()):
+        for task in list(self._running):
             task.scope.fail(InternalError("the server is stopping"))
         with trio.move_on_after(_FINISH):
             while self._running:
@@ -147,7 +148,7 @@ class Tasks:
     @property
     def status(self) -> tuple[RequestStatus, ...]:
         # The first characters of the id are enough to find it, and no key.
-        return tuple(evolve(task.scope.status, id=task.id[:6]) for task in self._running.values())
+        return tuple(evolve(task.scope.status, id=task.id[:6]) for task in self._running)
 
     @property
     def store(self) -> TaskStore:
@@ -322,7 +323,8 @@ class Tasks:
         self._state.start(self._run, task, partial(self._execute, scope, scope.request.params))
 
     def _add(self, record: TaskRecord, document: TaskDocument, scope: RequestScope) -> RunningTask:
-        task = self._running[record.id] = RunningTask(record, document, scope, self.store, self.bus)
+        task = RunningTask(record, document, scope, self.store, self.bus)
+        self._running.add(task)
         return task
 
     async def _run(self, task: RunningTask, work: Callable[[], Awaitable[CallToolResult]]) -> None:
@@ -332,7 +334,7 @@ class Tasks:
                 # Nothing that is known; the store queues the task again when this process has ended.
                 _log.error("a task was left: task=%s", task.id[:6], exc_info=outcome.error)
         finally:
-            del self._running[task.id]
+            self._running.remove(task)
             self._all_ended.set()
             self.wake()
 
