@@ -92,6 +92,9 @@ class RunningTask:
         """Run the call and store its end."""
         outcome: Done[CallToolResult] | Failure | None = None
         unfollow = self._bus.follow(task_topic(self.id), self._note_change) if self._bus is not None else None
+        if self._record.generation > 1:
+            # A client may have changed a claimed task before this process followed it.
+            self._note_change(None)
         deadlines.add(self.scope)
         try:
             with trio.CancelScope() as cancel_scope:

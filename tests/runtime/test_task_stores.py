@@ -148,6 +148,35 @@ def accept(text: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"value": text}}
 
 
+async def test_cancellation_is_heard_although_the_store_fails_at_that_moment(autojump_clock: Any) -> None:
+    async def work() -> str:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with site(work) as served:
+        id = await served.begin()
+        await trio.sleep(1)
+        served.store.failing.add("load")
+        await served.store.change(id, is_cancelled=True)
+        await trio.sleep(1)
+        served.store.failing.clear()
+        await served.until(id, "cancelled")
+
+
+async def test_cancellation_is_heard_between_a_claim_and_the_start_of_the_task(autojump_clock: Any) -> None:
+    async def work() -> str:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with site(work, concurrency=1) as served:
+
+        async def cancel(record: TaskRecord) -> None:
+            await served.store.change(record.id, is_cancelled=True)
+
+        served.store.claimed = cancel
+        await served.until(await served.begin(), "cancelled")
+
+
 async def test_question_stays_open_while_another_process_comes_to_it(autojump_clock: Any) -> None:
     """A client that has answered it does not answer it again, so its answer must count in the meantime too."""
     runs = 0
