@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -51,7 +52,8 @@ class RunningTask:
         self, record: TaskRecord, document: TaskDocument, scope: RequestScope, store: TaskStore, bus: Bus | None
     ) -> None:
         self.scope = scope
-        self.is_resumable = document.resumable
+        self._is_resumable = document.resumable
+        self._has_begun = document.has_begun
         self.call = document.call
         self.keep = document.ttl
         self.effects = document.effects
@@ -86,6 +88,11 @@ class RunningTask:
     def answers(self) -> Mapping[str, Any]:
         return self._answers
 
+    @property
+    def is_movable(self) -> bool:
+        """Whether another process may run it from the start."""
+        return self._is_resumable or not self._has_begun
+
     # Its life
 
     async def run(self, work: Callable[[], Awaitable[CallToolResult]], deadlines: Deadlines) -> None:
@@ -101,6 +108,7 @@ class RunningTask:
                 if self.scope.attach_cancel_scope(cancel_scope):
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._tend)
+                        await self._begin()
                         outcome = await run_guarded(work)
                         nursery.cancel_scope.cancel()
         finally:
@@ -159,6 +167,18 @@ class RunningTask:
     def _note_change(self, message: bytes | None) -> None:
         self._is_stale = True
         self._woken.set()
+
+    async def _begin(self) -> None:
+        """Store that the handler begins, if no other process may begin it again."""
+        backoff = Backoff(0.2, 5.0)
+        while self.is_movable and not self._is_resumable:
+            try:
+                await self._save(partial(evolve, has_begun=True), TaskState.RUNNING)
+                await trio.lowlevel.checkpoint_if_cancelled()
+                self._has_begun = True
+            except StoreFailed as error:
+                _log.warning("a task waits for the store: task=%s: %s", self.id[:6], error)
+                await trio.sleep(backoff.draw())
 
     async def _tend(self) -> None:
         """Keep record and handler alike."""
@@ -263,7 +283,7 @@ class RunningTask:
 
     async def _store_end(self, outcome: Done[CallToolResult] | Failure | None) -> None:
         state = TaskState.QUEUED if self._is_released and outcome is None else TaskState.ENDED
-        change = _unchanged if state is TaskState.QUEUED else self._end_of(outcome)
+        change = self._given_back if state is TaskState.QUEUED else self._end_of(outcome)
         backoff = Backoff(0.2, 5.0)
         while True:
             try:
@@ -275,6 +295,9 @@ class RunningTask:
             except StoreFailed as error:
                 _log.warning("the end of a task could not be stored yet: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.draw())
+
+    def _given_back(self, document: TaskDocument) -> TaskDocument:
+        return evolve(document, has_begun=self._has_begun)
 
     def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
         """Return how the task has ended, as a change of its record."""
@@ -302,7 +325,3 @@ class RunningTask:
         # The client gets only an id: the text of an exception may contain secrets.
         failure_id = log_failure(_log, error, "task of %s failed", self._record.tool)
         return InternalError(f"internal error in {self._record.tool}: see id {failure_id} in the server's log")
-
-
-def _unchanged(document: TaskDocument) -> TaskDocument:
-    return document

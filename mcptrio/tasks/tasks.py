@@ -133,7 +133,7 @@ class Tasks:
         self._is_stopping = True
         for task in list(self._running):
             # In memory it would end with the process, so it has the same time as the others.
-            if task.is_resumable and self._is_shared:
+            if task.is_movable and self._is_shared:
                 task.release()
 
     async def finish(self) -> None:
@@ -171,8 +171,8 @@ class Tasks:
             Overloaded: there are too many tasks, in total or of this principal.
             StoreFailed: the task could not be stored.
         """
-        document = self._document(scope, policy, secrets.token_urlsafe(16))
         has_room = not policy.is_queued and self._has_room
+        document = self._document(scope, policy, secrets.token_urlsafe(16), has_begun=has_room)
         record = await self._create(scope, document, TaskState.RUNNING if has_room else TaskState.QUEUED)
         if has_room:
             self._begin(record, document, self._scope_of(scope, policy))
@@ -200,7 +200,9 @@ class Tasks:
         # From here on its side effects are claimed, so another process would not repeat them.
         run.journal = evolve(run.journal, call=call)
         document = evolve(
-            self._document(scope, policy, call), answers=dict(run.journal.answers), effects=dict(run.journal.once)
+            self._document(scope, policy, call, has_begun=True),
+            answers=dict(run.journal.answers),
+            effects=dict(run.journal.once),
         )
         record = await self._create(scope, document, TaskState.RUNNING)
         task_scope = self._scope_of(scope, policy)
@@ -288,10 +290,11 @@ class Tasks:
     def _has_room(self) -> bool:
         return self.runs_here and not self._is_stopping and len(self._running) < self._settings.limits.tasks
 
-    def _document(self, scope: RequestScope, policy: TaskPolicy, call: str) -> TaskDocument:
+    def _document(self, scope: RequestScope, policy: TaskPolicy, call: str, *, has_begun: bool) -> TaskDocument:
         return TaskDocument(
             request=store_call(scope),
             resumable=policy.resumable,
+            has_begun=has_begun,
             call=call,
             ttl=policy.ttl,
             poll_interval=policy.poll_interval,
@@ -362,8 +365,7 @@ class Tasks:
             deadlines=self._state.deadlines,
             ttl=max(0.001, left),
         )
-        if record.fence > 1 and not document.resumable:
-            # A claim by another process than the one that has created it.
+        if document.has_begun and not document.resumable:
             scope.fail(InternalError("the process that ran this task has ended, and the tool cannot be resumed"))
         elif document.is_cancelled:
             scope.cancel("the client has cancelled the task")

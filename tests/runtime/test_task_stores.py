@@ -205,3 +205,33 @@ async def test_question_stays_open_while_another_process_comes_to_it(autojump_cl
         assert key not in first
         await served.ask("tasks/update", taskId=id, inputResponses={key: accept("third?")})
         assert (await served.until(id, "completed"))["result"]["content"][0]["text"] == "first? second? third?"
+
+
+async def test_task_that_never_began_is_run_although_it_cannot_be_resumed(autojump_clock: Any) -> None:
+    runs = 0
+
+    async def work() -> str:
+        nonlocal runs
+        runs += 1
+        await trio.sleep(10)
+        return "done"
+
+    async with site(work, concurrency=1, resumable=False) as served:
+        first = await served.begin()
+        await trio.sleep(1)
+        second = await served.begin()
+        # Another process claims it, and dies before it has begun.
+        claimed = await served.store.tasks.claim({"it": 2})
+        assert claimed is not None
+        await served.store.queue(second)
+
+        for id in (first, second):
+            assert (await served.until(id, "completed"))["result"]["content"][0]["text"] == "done"
+        assert runs == 2
+
+        third = await served.begin()
+        await trio.sleep(1)
+        await served.store.queue(third)
+        error = (await served.until(third, "failed"))["error"]
+        assert error["message"] == "the process that ran this task has ended, and the tool cannot be resumed"
+        assert runs == 3
