@@ -111,6 +111,8 @@ class RunningTask:
                         await self._begin()
                         outcome = await run_guarded(work)
                         nursery.cancel_scope.cancel()
+                elif self._run is not None:
+                    self._run.cancel(self._why)
         finally:
             deadlines.discard(self.scope)
             if unfollow is not None:
@@ -119,6 +121,11 @@ class RunningTask:
         self.scope.close()
         if not self._is_lost:
             await self._store_end(outcome)
+
+    def adopt(self, run: Run) -> None:
+        """Take over a handler that is running."""
+        self._run = run
+        run.keep = self.keep
 
     def release(self) -> None:
         """Stop, and let another process run the task from the start."""
@@ -129,8 +136,7 @@ class RunningTask:
 
     async def watch(self, run: Run) -> None:
         """See :class:`mcptrio.runtime.long_work.LongWork`."""
-        self._run = run
-        run.keep = self.keep
+        self.adopt(run)
         try:
             while not run.has_ended:
                 self._deliver()
@@ -138,8 +144,7 @@ class RunningTask:
                 if not run.has_ended:
                     await run.wait_changed()
         except trio.Cancelled:
-            error = self.scope.error
-            run.cancel(self.scope.reason or (error.message if error is not None else "the server is stopping"))
+            run.cancel(self._why)
             raise
         finally:
             self._run = None
@@ -163,6 +168,12 @@ class RunningTask:
         """See :class:`mcptrio.runtime.progress.ProgressSink`. The end of the task has the newest status text."""
 
     # Private
+
+    @property
+    def _why(self) -> str:
+        """The reason for which the handler is cancelled."""
+        error = self.scope.error
+        return self.scope.reason or (error.message if error is not None else "the server is stopping")
 
     def _note_change(self, message: bytes | None) -> None:
         self._is_stale = True

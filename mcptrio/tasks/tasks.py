@@ -199,6 +199,7 @@ class Tasks:
         call = run.journal.call or secrets.token_urlsafe(16)
         # From here on its side effects are claimed, so another process would not repeat them.
         run.journal = evolve(run.journal, call=call)
+        run.keep = policy.ttl
         document = evolve(
             self._document(scope, policy, call, has_begun=True),
             answers=dict(run.journal.answers),
@@ -212,6 +213,7 @@ class Tasks:
         channel.scope = task_scope
         run.work.scope = task_scope
         task = self._add(record, document, task_scope)
+        task.adopt(run)
 
         async def finish() -> CallToolResult:
             await task.watch(run)
@@ -328,6 +330,9 @@ class Tasks:
     def _add(self, record: TaskRecord, document: TaskDocument, scope: RequestScope) -> RunningTask:
         task = RunningTask(record, document, scope, self.store, self.bus)
         self._running.add(task)
+        if self._is_stopping and task.is_movable and self._is_shared:
+            # It was created or claimed while the server began to stop.
+            task.release()
         return task
 
     async def _run(self, task: RunningTask, work: Callable[[], Awaitable[CallToolResult]]) -> None:

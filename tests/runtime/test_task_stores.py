@@ -207,6 +207,57 @@ async def test_question_stays_open_while_another_process_comes_to_it(autojump_cl
         assert (await served.until(id, "completed"))["result"]["content"][0]["text"] == "first? second? third?"
 
 
+async def test_task_that_is_claimed_while_the_server_begins_to_stop_is_given_back(autojump_clock: Any) -> None:
+    started = 0
+
+    async def work() -> str:
+        nonlocal started
+        started += 1
+        await trio.sleep_forever()
+        raise AssertionError
+
+    for resumable in (True, False):
+        async with site(work, concurrency=1, resumable=resumable) as served, trio.open_nursery() as nursery:
+
+            async def stop(record: TaskRecord, served: Site = served, nursery: trio.Nursery = nursery) -> None:
+                nursery.start_soon(served.server.supervisor.drain)
+                await trio.sleep(1)
+
+            served.store.claimed = stop
+            id = await served.begin()
+            await trio.sleep(10)
+            record = await served.store.tasks.load(id)
+            assert record is not None
+            assert (record.state, TaskDocument.decode(record.data).has_begun) == (TaskState.QUEUED, False)
+    assert started == 0
+
+
+async def test_call_that_becomes_a_task_while_the_server_begins_to_stop_is_given_back(autojump_clock: Any) -> None:
+    reasons: list[str | None] = []
+
+    async def work(ctx: Context) -> str:
+        await ctx.task.begin()
+        try:
+            await trio.sleep_forever()
+        finally:
+            reasons.append(ctx.cancel_reason)
+        raise AssertionError
+
+    async with site(work, task="optional") as served, trio.open_nursery() as nursery:
+
+        async def stop() -> None:
+            nursery.start_soon(served.server.supervisor.drain)
+            await trio.sleep(1)
+
+        served.store.created = stop
+        id = await served.begin()
+        await trio.sleep(1)
+        record = await served.store.tasks.load(id)
+        assert record is not None
+        assert record.state is TaskState.QUEUED
+        assert reasons == ["the server is stopping"]
+
+
 async def test_task_that_never_began_is_run_although_it_cannot_be_resumed(autojump_clock: Any) -> None:
     runs = 0
 
