@@ -206,7 +206,10 @@ class RunningTask:
                     await self._save(self._with_progress, TaskState.RUNNING)
                     self._deliver()
                 backoff.reset()
-            except (StoreFailed, Overloaded) as error:
+            except Overloaded as error:
+                # Too large: the client would never see the question.
+                self.scope.fail(error)
+            except StoreFailed as error:
                 _log.warning("the state of a task could not be stored yet: task=%s: %s", self.id[:6], error)
                 self._has_questions = True
                 self._woken.set()
@@ -295,13 +298,18 @@ class RunningTask:
     async def _store_end(self, outcome: Done[CallToolResult] | Failure | None) -> None:
         state = TaskState.QUEUED if self._is_released and outcome is None else TaskState.ENDED
         change = self._given_back if state is TaskState.QUEUED else self._end_of(outcome)
+        is_replaced = False
         backoff = Backoff(0.2, 5.0)
         while True:
             try:
                 await self._save(change, state)
                 return
             except Overloaded as error:
+                if is_replaced:
+                    _log.error("the end of a task is not stored: task=%s: %s", self.id[:6], error)
+                    return
                 # It is too large, and the reason takes its place.
+                is_replaced = True
                 change = self._end_of(Failure(error))
             except StoreFailed as error:
                 _log.warning("the end of a task could not be stored yet: task=%s: %s", self.id[:6], error)
@@ -313,7 +321,8 @@ class RunningTask:
     def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
         """Return how the task has ended, as a change of its record."""
         revision = self.scope.request.peer.revision
-        common: dict[str, Any] = {"questions": {}, "updated": time.time()}
+        # No process runs the call again, so the place of its parameters and answers is free for the result.
+        common: dict[str, Any] = {"request": {}, "answers": {}, "effects": {}, "questions": {}, "updated": time.time()}
         if self._status is not None:
             common["message"] = self._status
         if isinstance(outcome, Done):

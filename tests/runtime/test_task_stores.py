@@ -286,3 +286,22 @@ async def test_task_that_never_began_is_run_although_it_cannot_be_resumed(autoju
         error = (await served.until(third, "failed"))["error"]
         assert error["message"] == "the process that ran this task has ended, and the tool cannot be resumed"
         assert runs == 3
+
+
+async def test_what_is_too_large_for_the_store_fails_the_task_with_a_reason(autojump_clock: Any) -> None:
+    async def work(ctx: Context, padding: str, result: int = 0, question: int = 0, error: int = 0) -> str:
+        if question:
+            await ctx.ask("q" * question, str)
+        if error:
+            ctx.task.set_status("s" * 1000)
+        return "r" * result
+
+    async with site(work, bounds=StoreBounds(task_bytes=20_000)) as served:
+        for arguments in ({"result": 30_000}, {"question": 30_000}):
+            # Without its parameters, the record has room for the reason.
+            id = await served.begin(padding="p" * 18_900, **arguments)
+            failed = await served.until(id, "failed")
+            assert "the data of a task are too large: at most 20000 bytes, got " in failed["error"]["message"]
+            assert "inputRequests" not in failed
+        id = await served.begin(padding="p" * 18_000, result=18_000)
+        assert len((await served.until(id, "completed"))["result"]["content"][0]["text"]) == 18_000
