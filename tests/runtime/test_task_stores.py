@@ -16,6 +16,8 @@ from mcptrio.protocol.messages import Request
 from mcptrio.stores import MemoryBus, StoreBounds, memory_stores
 from mcptrio.tasks.document import TaskDocument
 from tests.runtime.peers import Client, connected, envelope
+from tests.runtime.test_effects import Till
+from tests.runtime.test_shared_effects import Faulty
 from tests.server_options import server_options
 
 __all__: list[str] = []
@@ -286,6 +288,26 @@ async def test_task_that_never_began_is_run_although_it_cannot_be_resumed(autoju
         error = (await served.until(third, "failed"))["error"]
         assert error["message"] == "the process that ran this task has ended, and the tool cannot be resumed"
         assert runs == 3
+
+
+async def test_task_waits_for_the_store_of_side_effects(autojump_clock: Any) -> None:
+    till = Till()
+    till.go_on.set()
+    effects = memory_stores(bus=MemoryBus()).effects
+    assert effects is not None
+    faulty = Faulty(effects, failing={"claim"})
+
+    async def work(ctx: Context) -> str:
+        return f"receipt {await ctx.once(till.charge, 'ann', key='charge')}"
+
+    async with site(work, effects=faulty) as served:
+        id = await served.begin()
+        await trio.sleep(30)
+        assert (await served.until(id, "working"), till.charges)[1] == []
+        faulty.failing.clear()
+        completed = await served.until(id, "completed")
+        assert completed["result"]["content"][0]["text"].startswith("receipt ")
+        assert len(till.charges) == 1
 
 
 async def test_what_is_too_large_for_the_store_fails_the_task_with_a_reason(autojump_clock: Any) -> None:
