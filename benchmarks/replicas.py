@@ -77,7 +77,7 @@ def _trial(store: str, proxy: str, seed: str, seconds: float, clients: int) -> R
     print(f"logs: {folder}")
 
     async def run() -> Report:
-        return await run_trial(store, proxy, folder, seed=seed, seconds=seconds, clients=clients)
+        return await run_trial(store, [proxy], folder, seed=seed, seconds=seconds, clients=clients)
 
     return trio.run(run)
 

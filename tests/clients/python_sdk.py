@@ -30,9 +30,9 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp.shared.message import ClientMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tests.clients.python_sdk_peer import WAIT_TIMEOUT, Peer, Target, connect, failure_of, text_of
+from tests.clients.python_sdk_peer import WAIT_TIMEOUT, Connect, Peer, Target, connect, failure_of, text_of
 
-__all__ = ["Target", "try_behaviours"]
+__all__ = ["Target", "carry_out", "try_behaviours"]
 
 # Lists
 
@@ -100,7 +100,7 @@ async def contents(peer: Peer) -> Any:
 
 async def mirrored(peer: Peer) -> Any:
     """Call a tool with an annotated argument without listing it before."""
-    async with connect(peer.target, peer.revision, pinned=True) as fresh:
+    async with peer.connect(peer.target, peer.revision, pinned=True) as fresh:
         return [await fresh.text("locate", region="Zürich"), await fresh.text("locate", region="Oslo")]
 
 
@@ -315,10 +315,8 @@ async def released(peer: Peer) -> Any:
         if "last-event-id" in request.headers:
             resumed.append(request.method == "GET")
 
-    async with httpx2.AsyncClient(event_hooks={"request": [note]}, timeout=WAIT_TIMEOUT) as http:
-        transport = peer.target.transport(http_client=http)
-        async with connect(peer.target, peer.revision, transport=transport) as own:
-            return [await own.text("break_off"), resumed]
+    async with peer.connect(peer.target, peer.revision, hooks={"request": [note]}) as own:
+        return [await own.text("break_off"), resumed]
 
 
 async def resumed(peer: Peer) -> Any:
@@ -377,9 +375,8 @@ async def ended(peer: Peer) -> Any:
         if response.request.method == "POST":
             statuses.append(response.status_code)
 
-    async with httpx2.AsyncClient(event_hooks={"response": [note]}, timeout=WAIT_TIMEOUT) as http:
-        async with connect(peer.target, peer.revision, transport=peer.target.transport(http_client=http)) as own:
-            agreed = own.agreed
+    async with peer.connect(peer.target, peer.revision, hooks={"response": [note]}) as own:
+        agreed = own.agreed
     headers, hooks = {"mcp-session-id": session_id}, {"response": [note_post]}
     async with httpx2.AsyncClient(headers=headers, event_hooks=hooks, timeout=WAIT_TIMEOUT) as http:
         async with peer.target.transport(http_client=http) as streams, ClientSession(*streams) as session:
@@ -427,7 +424,9 @@ _BEHAVIOURS: Mapping[str, Behaviour] = {
 }
 
 
-async def try_behaviours(target: Target, revision: str, names: Sequence[str]) -> dict[str, Any]:
+async def try_behaviours(
+    target: Target, revision: str, names: Sequence[str], connect: Connect = connect
+) -> dict[str, Any]:
     """Try the behaviours on one connection; return outcomes by name: ``{"saw": …}`` or ``{"failed": traceback}``."""
     report: dict[str, Any] = {}
     async with connect(target, revision) as peer:
@@ -443,12 +442,13 @@ async def try_behaviours(target: Target, revision: str, names: Sequence[str]) ->
     return report
 
 
-async def carry_out(plan: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+async def carry_out(plan: Sequence[Mapping[str, Any]], connect: Connect = connect) -> dict[str, Any]:
     """Execute the runs of a plan. Revisions run one after the other; runs without a common server run concurrently."""
     reports: dict[str, Any] = {run["name"]: None for run in plan}
 
     async def carry_out_one(run: Mapping[str, Any]) -> None:
-        reports[run["name"]] = await try_behaviours(Target(**run["target"]), run["revision"], run["behaviours"])
+        target = Target(**run["target"])
+        reports[run["name"]] = await try_behaviours(target, run["revision"], run["behaviours"], connect)
 
     for (revision, _), runs in groupby(plan, key=lambda run: (run["revision"], "sse" in run["target"])):
         if revision not in MODERN_PROTOCOL_VERSIONS:

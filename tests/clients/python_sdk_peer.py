@@ -6,11 +6,12 @@ Source: mcp 2.3.0, mcp/client.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Protocol, TypeAlias
 
 import anyio
+import httpx2
 import mcp.client.session
 import mcp.client.stdio
 import mcp_types as types
@@ -20,7 +21,20 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["WAIT_TIMEOUT", "Peer", "ReceivedMessages", "Target", "connect", "failure_of", "text_of"]
+__all__ = [
+    "WAIT_TIMEOUT",
+    "Connect",
+    "HTTPHooks",
+    "Peer",
+    "ReceivedMessages",
+    "Target",
+    "connect",
+    "failure_of",
+    "text_of",
+]
+
+HTTPHooks: TypeAlias = Mapping[str, list[Callable[..., Awaitable[None]]]]
+"""Functions that receive each ``request`` or ``response`` of HTTP."""
 
 WAIT_TIMEOUT = 60.0
 """Seconds for one behaviour."""
@@ -106,10 +120,13 @@ class ReceivedMessages:
 class Peer:
     """A connected client."""
 
-    client: Client
+    client: Any
+    """The SDK's client, or one with the same methods."""
     heard: ReceivedMessages
     target: Target
     revision: str
+    connect: Connect
+    """Opens another connection with the same kind of client."""
 
     @property
     def modern(self) -> bool:
@@ -130,27 +147,52 @@ class Peer:
             return f"error {error.code}"
 
 
+class Connect(Protocol):
+    def __call__(
+        self, target: Target, revision: str, *, pinned: bool = False, hooks: HTTPHooks | None = None
+    ) -> AbstractAsyncContextManager[Peer]:
+        """Connect a client.
+
+        Args:
+            pinned: use the revision without probing the server.
+            hooks: see all that is sent over HTTP.
+        """
+        ...
+
+
 @asynccontextmanager
-async def connect(target: Target, revision: str, *, transport: Any = None, pinned: bool = False) -> AsyncIterator[Peer]:
-    """Connect a client.
+async def connect(
+    target: Target,
+    revision: str,
+    *,
+    transport: Any = None,
+    pinned: bool = False,
+    hooks: HTTPHooks | None = None,
+) -> AsyncIterator[Peer]:
+    """Connect the SDK's client; see :class:`Connect`.
 
     Args:
-        pinned: use the revision without probing the server.
+        transport: takes the place of the target's.
     """
     heard = ReceivedMessages()
     modern = revision in MODERN_PROTOCOL_VERSIONS
-    async with Client(
-        transport or target.transport(),
-        mode="legacy" if not modern else revision if pinned else "auto",
-        elicitation_callback=heard.on_elicit,
-        sampling_callback=heard.on_sample,
-        list_roots_callback=heard.on_roots,
-        logging_callback=heard.on_log,
-        message_handler=heard.on_message,
-        client_info=types.Implementation(name="python-sdk", version="2.3.0"),
-        read_timeout_seconds=WAIT_TIMEOUT,
-    ) as client:
-        yield Peer(client=client, heard=heard, target=target, revision=revision)
+    async with AsyncExitStack() as stack:
+        if hooks is not None:
+            http = httpx2.AsyncClient(event_hooks=hooks, timeout=WAIT_TIMEOUT)
+            transport = target.transport(http_client=await stack.enter_async_context(http))
+        client = Client(
+            transport or target.transport(),
+            mode="legacy" if not modern else revision if pinned else "auto",
+            elicitation_callback=heard.on_elicit,
+            sampling_callback=heard.on_sample,
+            list_roots_callback=heard.on_roots,
+            logging_callback=heard.on_log,
+            message_handler=heard.on_message,
+            client_info=types.Implementation(name="python-sdk", version="2.3.0"),
+            read_timeout_seconds=WAIT_TIMEOUT,
+        )
+        await stack.enter_async_context(client)
+        yield Peer(client=client, heard=heard, target=target, revision=revision, connect=connect)
 
 
 def text_of(result: types.CallToolResult) -> str:

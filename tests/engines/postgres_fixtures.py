@@ -10,7 +10,7 @@ import pytest
 
 from tests.engines.postgres_server import PostgresServer, data_folder, server_at
 
-__all__ = ["cluster", "own_postgres", "postgres", "prefix"]
+__all__ = ["cluster", "new_prefix", "own_postgres", "postgres", "prefix"]
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +32,12 @@ def own_postgres(cluster: Path) -> Iterator[PostgresServer]:
         yield server
 
 
+def new_prefix() -> str:
+    """Return the prefix of a schema that no other test has."""
+    return f"t{secrets.token_hex(4)}"
+
+
 @pytest.fixture
 def prefix() -> str:
     """The prefix of the schema of this test."""
-    return f"t{secrets.token_hex(4)}"
+    return new_prefix()

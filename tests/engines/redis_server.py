@@ -53,7 +53,7 @@ class RedisServer:
     def __init__(
         self, folder: Path, *options: str, port: int | None = None, config: Path | None = None, program: str = ""
     ) -> None:
-        self._program = program_path(program or PROGRAMS[0])
+        self.program = program_path(program or PROGRAMS[0])
         self._folder = folder
         self._options = options
         self._config = config
@@ -73,7 +73,7 @@ class RedisServer:
     def start(self, *, is_ready: bool = True) -> None:
         """Start the server; wait until it answers, unless ``is_ready`` is false."""
         self._folder.mkdir(exist_ok=True, parents=True)
-        arguments = [self._program, *([str(self._config)] if self._config else [])]
+        arguments = [self.program, *([str(self._config)] if self._config else [])]
         arguments += ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder), "--save", ""]
         log = (self._folder / "server.log").open("ab")
         with log:

@@ -44,7 +44,7 @@ class Report:
 
     seed: str
     engine: str
-    balancer: str
+    balancers: str
     history: History
     faults: Counter[str]
     counts: Counter[str]
@@ -55,7 +55,7 @@ class Report:
         gaps = sorted(self.gaps)
         gap = f"p50 {gaps[len(gaps) // 2]:.2f} s, longest {gaps[-1]:.2f} s" if gaps else "none"
         lines = [
-            f"{self.engine} behind {self.balancer}, MCPTRIO_HISTORY_SEED={self.seed}",
+            f"{self.engine} behind {self.balancers}, MCPTRIO_HISTORY_SEED={self.seed}",
             f"faults: {_list(self.faults)}",
             f"clients: {_list(self.counts)}",
             f"calls: {len(self.history.calls)}, effects: {len(self.history.effects)}, "
@@ -71,7 +71,7 @@ class Report:
 
 async def run_trial(
     engine: str,
-    balancer: str,
+    balancers: Sequence[str],
     folder: Path,
     *,
     seed: str,
@@ -82,23 +82,26 @@ async def run_trial(
     """Run a trial in a folder, which keeps the logs of all processes.
 
     Args:
+        balancers: names of proxies. Requests take them in turn.
         seconds: for which faults happen. Starting and ending come on top.
         clients: besides those that try quotas and proofs.
         is_calm: whether no fault happens.
     """
     async with AsyncExitStack() as stack:
         opened = await stack.enter_async_context(engine_of(engine, folder))
-        ports = [stack.enter_context(held_port()) for _ in range(_REPLICAS + 1)]
+        fronts = [stack.enter_context(held_port()) for _ in balancers]
+        ports = [stack.enter_context(held_port()) for _ in range(_REPLICAS)]
         issuer = await stack.enter_async_context(issuer_of_keys())
         settings = {**opened.settings, **issuer.settings}
-        replicas = [replica(folder, number, port, opened.url, settings) for number, port in enumerate(ports[1:])]
+        replicas = [replica(folder, number, port, opened.url, settings) for number, port in enumerate(ports)]
         for each in replicas:
             each.start()
             stack.callback(each.end)
         for each in replicas:
             assert await each.until_ready(), f"a replica has ended: {each.log.read_text()[-2000:]}"
-        await stack.enter_async_context(BALANCERS[balancer](folder, ports[0], ports[1:]))
-        trial = Trial(ports[0], History(durable=opened.durable, is_calm=is_calm))
+        for balancer, front in zip(balancers, fronts, strict=True):
+            await stack.enter_async_context(BALANCERS[balancer](folder, front, ports))
+        trial = Trial(fronts, History(durable=opened.durable, is_calm=is_calm))
         faults = Faults(replicas, opened, seed)
         await _run(trial, faults, issuer, seed, seconds, clients)
     effects = folder / "effects"
@@ -111,7 +114,14 @@ async def run_trial(
     trial.history.exits = faults.exits
     trial.history.end = trial.now()
     return Report(
-        seed, opened.name, balancer, trial.history, faults.counts, trial.counts, trial.gaps, judge(trial.history)
+        seed,
+        opened.name,
+        " and ".join(balancers),
+        trial.history,
+        faults.counts,
+        trial.counts,
+        trial.gaps,
+        judge(trial.history),
     )
 
 

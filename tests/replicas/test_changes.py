@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from tests.replicas.engines import engine_of
 from tests.replicas.modern_client import modern_headers, modern_message
 from tests.replicas.processes import replica
 from tests.replicas.raw_http import Reply, request
+from tests.stores.at_once import hold_at_once
 
 __all__: list[str] = []
+
+FAULTS = {"sqlite": "lock the file", "redis": "stall the network", "postgres": "stall the network"}
 
 
 async def _next(stream: Reply) -> dict[str, Any]:
@@ -29,15 +33,22 @@ async def _next(stream: Reply) -> dict[str, Any]:
             return message
 
 
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [("sqlite", "lock the file"), ("redis", "stall the network"), ("postgres", "stall the network")],
-)
-async def test_an_acknowledged_change_of_a_killed_replica_is_reported(name: str, fault: str, tmp_path: Path) -> None:
-    async with engine_of(name, tmp_path) as engine:
+async def test_an_acknowledged_change_of_a_killed_replica_is_reported(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """In all engines at once: starting and waiting take most of the time."""
+    checks = {}
+    for name, fault in FAULTS.items():
+        (tmp_path / name).mkdir()
+        checks[name] = partial(is_reported, name, fault, tmp_path / name)
+    await hold_at_once(checks, subtests)
+
+
+async def is_reported(name: str, fault: str, folder: Path) -> None:
+    async with engine_of(name, folder) as engine:
         with ExitStack() as stack:
             ports = [stack.enter_context(held_port()) for _ in range(2)]
-            one, two = (replica(tmp_path, at, port, engine.url, {}) for at, port in enumerate(ports))
+            one, two = (replica(folder, at, port, engine.url, {}) for at, port in enumerate(ports))
             for each in (one, two):
                 each.start()
                 stack.callback(each.end)

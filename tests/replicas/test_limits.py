@@ -27,7 +27,7 @@ LOG = f"""\
 
 
 async def test_without_faults_replicas_allow_the_rate_and_each_proof_once(tmp_path: Path) -> None:
-    report = await run_trial("sqlite", "nginx", tmp_path, seed="calm", seconds=4.0, clients=0, is_calm=True)
+    report = await run_trial("sqlite", ["nginx"], tmp_path, seed="calm", seconds=4.0, clients=0, is_calm=True)
 
     print(report)
     assert not report.violations, f"\n{report}"
@@ -38,7 +38,7 @@ async def test_without_faults_replicas_allow_the_rate_and_each_proof_once(tmp_pa
 async def test_the_log_of_a_replica_says_when_it_counts_alone(tmp_path: Path) -> None:
     log = tmp_path / "replica0.log"
     log.write_text(LOG)
-    trial = Trial(0, History())
+    trial = Trial([0], History())
 
     found = list(read_local_quotas(log, trial))
 

@@ -1,15 +1,17 @@
-"""The clients of the official SDKs through a proxy that sends each request to either of two replicas.
+"""The clients of the official SDKs and of FastMCP through a proxy that sends each request to either of two replicas.
 
-They must see what they see of one process: the expectations are those of tests/clients.
+The expectations are those of tests/clients, where the clients use one process.
 """
 
 from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 import trio
@@ -21,16 +23,38 @@ from tests.node import find_node
 from tests.processes import held_port
 from tests.replicas.engines import engine_of
 from tests.replicas.processes import Replica, nginx
+from tests.servers.environment import install
 
 __all__: list[str] = []
 
 REVISIONS = (*SSE, MODERN)
 """The first and the last revision with a handshake, and the one without; tests/clients has all of them."""
-PYTHON = runs_of("asyncio", REVISIONS, sse=SSE, routed=True)
-TYPESCRIPT = {
-    "v1": runs_of("typescript-1", SSE, sse=SSE, routed=True),
-    "v2": runs_of("typescript-2", REVISIONS, sse=SSE, routed=True),
+FASTMCP = HERE.parent / "coming_from" / "fastmcp.txt"
+"""The packages of FastMCP, which are no packages of these tests: they would replace some."""
+
+Command: TypeAlias = Callable[[], Sequence[str | Path]]
+
+
+def python_client() -> Sequence[str | Path]:
+    return sys.executable, "-m", "tests.clients.python_sdk"
+
+
+def fastmcp_client() -> Sequence[str | Path]:
+    return install(FASTMCP, ["fastmcp"]), "-m", "tests.clients.fastmcp_client"
+
+
+def typescript_client(version: str) -> Sequence[str | Path]:
+    node, folder = find_node(), HERE / "typescript"
+    return node.binary, folder / f"{version}.mjs", node.install(folder)
+
+
+CLIENTS: Mapping[str, tuple[Command, Sequence[Run]]] = {
+    "python": (python_client, runs_of("asyncio", REVISIONS, sse=SSE, routed=True)),
+    "fastmcp": (fastmcp_client, runs_of("fastmcp", REVISIONS, sse=SSE, routed=True)),
+    "typescript v1": (partial(typescript_client, "v1"), runs_of("typescript-1", SSE, sse=SSE, routed=True)),
+    "typescript v2": (partial(typescript_client, "v2"), runs_of("typescript-2", REVISIONS, sse=SSE, routed=True)),
 }
+"""The command of each client's script, which installs its packages if they are missing, and the runs of the script."""
 
 
 @frozen
@@ -72,22 +96,14 @@ async def service(folder: Path) -> AsyncIterator[Service]:
             assert not [problem for each in replicas for problem in problems_in(each.log)]
 
 
-async def check(command: Sequence[str | Path], runs: Sequence[Run], folder: Path, subtests: pytest.Subtests) -> None:
-    """Run a client's script against two replicas, and compare what it has seen with the expectations."""
-    async with service(folder) as served:
-        reports = await trio.to_thread.run_sync(run_script, command, runs, served.url, folder / "client.log")
-    for run in runs:
-        for behaviour, saw in reports[str(run)].items():
-            with subtests.test(f"{run} {behaviour}"):
-                assert saw == {"saw": expected(behaviour, run)}, saw.get("failed", "")
-
-
-async def test_python_client_sees_one_server(tmp_path: Path, subtests: pytest.Subtests) -> None:
-    await check([sys.executable, "-m", "tests.clients.python_sdk"], PYTHON, tmp_path, subtests)
-
-
-@pytest.mark.parametrize("version", TYPESCRIPT)
-async def test_typescript_client_sees_one_server(version: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    node, folder = find_node(), HERE / "typescript"
-    command = [node.binary, folder / f"{version}.mjs", node.install(folder)]
-    await check(command, TYPESCRIPT[version], tmp_path, subtests)
+async def test_each_client_sees_one_server(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """One client after the other: some of them watch the same resource."""
+    async with service(tmp_path) as served:
+        for name, (command, runs) in CLIENTS.items():
+            with subtests.test(name):
+                script = await trio.to_thread.run_sync(command)
+                reports = await trio.to_thread.run_sync(run_script, script, runs, served.url, tmp_path / "client.log")
+                for run in runs:
+                    for behaviour, saw in reports[str(run)].items():
+                        with subtests.test(f"{run} {behaviour}"):
+                            assert saw == {"saw": expected(behaviour, run)}, saw.get("failed", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -32,18 +32,25 @@ _PAUSE: Final = 0.1
 class Trial:
     """
     Attributes:
-        port: of the proxy in front of the replicas.
+        ports: of the proxies in front of the replicas, which requests take in turn.
         counts: what has happened to the clients, for people to read.
         stopping: set when clients must not begin anything more.
     """
 
-    port: int
+    ports: Sequence[int]
     history: History
     counts: Counter[str] = field(factory=Counter)
     stopping: trio.Event = field(factory=trio.Event)
     gaps: list[float] = field(factory=list)
     """Seconds between a broken stream and its next event."""
     _tokens: int = 0
+    _requests: int = 0
+
+    @property
+    def port(self) -> int:
+        """The proxy for the next request."""
+        self._requests += 1
+        return self.ports[self._requests % len(self.ports)]
 
     @property
     def is_stopping(self) -> bool:

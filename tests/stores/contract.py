@@ -1,4 +1,4 @@
-"""What every store of sessions and events does: bounds, expiry, cursors that stay good.
+"""What every store of sessions and events does: bounds, cursors that stay good. expiry_contract.py has the rest.
 
 A module of tests imports these functions and has two fixtures: ``opener``, which opens the stores with some bounds, and
 ``passing``, which lets time pass.
@@ -14,7 +14,7 @@ import pytest
 from attrs import evolve
 
 from mcptrio.abc import EventStore, Principal, SessionRecord, SessionStore
-from mcptrio.errors import ConnectionClosed, Overloaded
+from mcptrio.errors import ConnectionClosed
 from mcptrio.stores import StoreBounds
 
 __all__ = [
@@ -23,20 +23,15 @@ __all__ = [
     "Passing",
     "test_an_inbox_has_the_bounds_of_a_stream",
     "test_an_inbox_takes_messages_of_every_process_and_is_no_stream_of_the_client",
-    "test_an_inbox_that_is_read_does_not_begin_again",
     "test_complete_stream_takes_nothing_more",
     "test_complete_streams_pay_first_for_the_bound_of_a_session",
     "test_dropped_session_is_forgotten",
     "test_equal_events_after_the_end_are_refused_too",
     "test_event_larger_than_every_bound_is_still_delivered",
     "test_events_are_replayed_after_a_cursor",
-    "test_full_session_store_refuses_new_sessions_but_keeps_the_old",
     "test_large_event_takes_the_place_of_many_small_ones",
-    "test_old_events_are_dropped_but_a_quiet_cursor_stays_good",
     "test_saved_session_is_loaded_unchanged",
     "test_second_save_of_one_generation_is_refused",
-    "test_session_expires_by_idle_time",
-    "test_session_that_makes_room_for_another_one_is_named_or_forgotten",
     "test_several_events_are_stored_in_their_order",
     "test_stream_keeps_its_newest_events_and_rejects_evicted_cursors",
     "test_stream_that_is_given_up_ends_with_its_will",
@@ -132,49 +127,6 @@ async def test_an_inbox_has_the_bounds_of_a_stream(opener: Opener) -> None:
 
         assert await kept.events.inbox("s", 0) == ([b"2", b"3", b"4"], 5)
         assert await kept.events.inbox("s", 4) == ([b"4"], 5)
-
-
-async def test_an_inbox_that_is_read_does_not_begin_again(opener: Opener, passing: Passing) -> None:
-    async with opener(StoreBounds(event_timeout=passing.bound)) as kept:
-        await kept.events.put("s", b"1")
-        for _ in range(4):
-            assert (await kept.events.inbox("s", 1))[0] == []
-            # Engines keep the positions for some time without a reader.
-            await passing.advance(passing.bound * 0.75)
-        await kept.events.put("s", b"2")
-
-        assert await kept.events.inbox("s", 1) == ([b"2"], 2)
-
-
-async def test_session_expires_by_idle_time(opener: Opener, passing: Passing) -> None:
-    """Loading counts as use."""
-    async with opener(StoreBounds(idle_timeout=passing.bound)) as kept:
-        store = kept.sessions
-        await store.save(record("used"))
-        await store.save(record("idle"))
-        await passing.advance(passing.bound * 0.6)
-        assert await store.load("used") == evolve(record("used"), generation=1)
-        await passing.advance(passing.bound * 0.6)
-
-        assert await store.load("idle") is None
-        assert await store.expire() == ["idle"]
-        assert await store.load("used") == evolve(record("used"), generation=1)
-        assert await store.delete("used")
-        assert not await store.delete("used")
-
-
-async def test_full_session_store_refuses_new_sessions_but_keeps_the_old(opener: Opener, passing: Passing) -> None:
-    async with opener(StoreBounds(idle_timeout=passing.bound, max_sessions=2)) as kept:
-        store = kept.sessions
-        await store.save(record("a"))
-        await store.save(record("b"))
-
-        with pytest.raises(Overloaded):
-            await store.save(record("c"))
-        assert await store.save(evolve(record("a"), generation=1, log_level="error")) is not None
-        await passing.advance(passing.bound * 1.1)
-        await store.save(record("c"))
-        assert await store.load("c") is not None
 
 
 async def test_events_are_replayed_after_a_cursor(opener: Opener) -> None:
@@ -284,20 +236,6 @@ async def test_complete_streams_pay_first_for_the_bound_of_a_session(opener: Ope
         assert await store.read("s", "open", 0) == ([quiet], False)
 
 
-async def test_old_events_are_dropped_but_a_quiet_cursor_stays_good(opener: Opener, passing: Passing) -> None:
-    async with opener(StoreBounds(event_timeout=passing.bound)) as kept:
-        store = kept.events
-        first = await store.append("s", "x", b"1")
-        await store.append("s", "done", b"1", last=True)
-        await passing.advance(passing.bound * 1.1)
-        for stream in ("y", "z"):
-            await store.append("s", stream, b"1")
-
-        assert await store.read("s", "done", 0) == ([], False)
-        assert await store.read("s", "x", 0) == ([], False)
-        assert await store.after("s", first.id) == ("x", [], False)
-
-
 async def test_event_larger_than_every_bound_is_still_delivered(opener: Opener) -> None:
     async with opener(StoreBounds(session_bytes=100, total_bytes=100)) as kept:
         event = await kept.events.append("s", "x", b"1" * 1000)
@@ -314,18 +252,6 @@ async def test_dropped_session_is_forgotten(opener: Opener) -> None:
 
         assert await kept.events.after("s", event.id) is None
         assert await kept.events.read("t", "x", 0) == ([other], False)
-
-
-async def test_session_that_makes_room_for_another_one_is_named_or_forgotten(opener: Opener, passing: Passing) -> None:
-    """The store either drops its events or names the sessions to drop."""
-    async with opener(StoreBounds(idle_timeout=passing.bound, max_sessions=1)) as kept:
-        await kept.sessions.save(record("a"))
-        await kept.events.append("a", "s", b"1")
-        await passing.advance(passing.bound * 1.1)
-        await kept.sessions.save(record("b"))
-        named = await kept.sessions.expire()
-
-        assert named == ["a"] or await kept.events.read("a", "s", 0) == ([], False)
 
 
 async def test_large_event_takes_the_place_of_many_small_ones(opener: Opener, passing: Passing) -> None:

@@ -221,7 +221,7 @@ async def test_a_claim_whose_caller_is_cancelled_is_taken_back(shared: SharedTas
             records = [await tasks.load(f"{at}") for at in range(20)]
             return {record.id for record in records if record is not None and record.state is RUNNING}
 
-        # A cancelled claim may still be written, and stays until the store takes it back. This is written after them all.
+        # A cancelled claim may still be written, and stays until the store takes it back. This is written after all.
         await tasks.create(new_task("after the claims", state=RUNNING))
         with trio.fail_after(60):
             while await running() != claimed:  # noqa: ASYNC110 - the store takes them back

@@ -18,7 +18,6 @@ from mcptrio.abc import (
     TASK_QUEUED,
     TASKS_TOPIC,
     Stores,
-    TaskQueue,
     TaskRecord,
     TaskState,
     TaskStore,
@@ -26,8 +25,7 @@ from mcptrio.abc import (
 )
 from mcptrio.errors import Overloaded, StoreFailed
 
-from .contract import Passing
-from .shared_contract import Heard, eventually
+from .shared_contract import Heard
 
 __all__ = [
     "ENDED",
@@ -36,13 +34,11 @@ __all__ = [
     "TasksOpener",
     "new_task",
     "task_store",
-    "test_a_full_store_refuses_new_tasks_and_keeps_the_old",
     "test_a_new_task_is_loaded_unchanged",
     "test_a_page_of_a_list_is_bounded_in_bytes",
     "test_a_released_task_is_claimed_before_younger_ones",
     "test_a_task_is_claimed_once_and_the_oldest_first",
     "test_an_ended_task_never_changes",
-    "test_an_expired_task_is_gone_whatever_its_state",
     "test_an_id_in_use_is_refused",
     "test_an_owner_has_a_limited_number_of_tasks_that_have_not_ended",
     "test_changes_are_announced",
@@ -50,7 +46,6 @@ __all__ = [
     "test_data_have_a_limit",
     "test_names_may_contain_anything",
     "test_only_the_holder_changes_the_state_of_a_running_task",
-    "test_queues_are_counted_by_tool",
     "test_second_save_of_one_generation_of_a_task_is_refused",
     "test_tasks_of_a_tool_run_up_to_its_limit",
     "test_tasks_of_an_owner_are_listed_in_pages",
@@ -221,21 +216,6 @@ async def test_a_released_task_is_claimed_before_younger_ones(tasks_opener: Task
         assert (await claimed(tasks)).id == "b"
 
 
-async def test_a_full_store_refuses_new_tasks_and_keeps_the_old(tasks_opener: TasksOpener, passing: Passing) -> None:
-    async with tasks_opener(max_tasks=3, task_timeout=passing.bound) as stores:
-        tasks = task_store(stores)
-        kept = await tasks.create(new_task("a", expires=2e10))
-        await tasks.create(new_task("b"))
-        await tasks.create(new_task("c", owner="eve", state=RUNNING))
-        with pytest.raises(Overloaded, match="too many tasks"):
-            await tasks.create(new_task("d"))
-        assert await tasks.save(evolve(kept, data=b"changed")) is not None
-        await passing.advance(passing.bound * 1.1)
-        await tasks.create(new_task("d"))
-        assert await tasks.load("d") is not None
-        assert await tasks.load("a") is not None
-
-
 async def test_an_owner_has_a_limited_number_of_tasks_that_have_not_ended(tasks_opener: TasksOpener) -> None:
     async with tasks_opener(tasks_per_owner=2) as stores:
         tasks = task_store(stores)
@@ -293,56 +273,6 @@ async def test_a_page_of_a_list_is_bounded_in_bytes(tasks_opener: TasksOpener) -
             await tasks.create(new_task(f"{at}", data=b"x" * (3 << 20)))
         assert [each.id for each in await tasks.list("ada")] == ["0", "1"]
         assert [each.id for each in await tasks.list("ada", "1")] == ["2", "3"]
-
-
-async def test_queues_are_counted_by_tool(tasks_opener: TasksOpener, passing: Passing) -> None:
-    async with tasks_opener() as stores:
-        tasks = task_store(stores)
-        assert list(await tasks.queues()) == []
-        await tasks.create(new_task("a", "sow", state=RUNNING))
-        await tasks.create(new_task("b"))
-        await passing.advance(passing.bound / 2)
-        for id in ("c", "d", "e"):
-            await tasks.create(new_task(id))
-        first = await claimed(tasks)
-        ended = await claimed(tasks)
-        await saved(tasks, ended, state=ENDED)
-
-        dig, sow = await tasks.queues()
-        assert (dig.tool, dig.queued, dig.running) == ("dig", 2, 1)
-        assert 0.0 <= dig.oldest < passing.bound / 2
-        assert sow == TaskQueue("sow", 0, 1, 0.0)
-        await saved(tasks, first, state=QUEUED)
-        dig, _ = await tasks.queues()
-        assert (dig.queued, dig.running) == (3, 0)
-        assert passing.bound / 2 <= dig.oldest < 60
-
-
-async def test_an_expired_task_is_gone_whatever_its_state(tasks_opener: TasksOpener, passing: Passing) -> None:
-    async with tasks_opener(task_timeout=passing.bound) as stores:
-        tasks = task_store(stores)
-        for at in range(5):
-            await tasks.create(new_task(f"q{at}"))
-        running = await tasks.create(new_task("r", state=RUNNING))
-        longer = await tasks.create(new_task("l", "sow", expires=2e10))
-        kept = await tasks.create(new_task("k", "sow"))
-        kept = await saved(tasks, await claimed(tasks, {"sow": 0}), expires=2e10)
-        assert kept.id == "l"
-        await passing.advance(passing.bound * 1.1)
-
-        assert await tasks.load("q0") is None
-        assert await tasks.save(running, held=True) is None
-        assert await tasks.claim({"dig": 0}) is None
-        assert [each.id for each in await tasks.list("ada")] == ["l"]
-        heard = Heard(stores, task_topic("q1"))
-        assert await tasks.expire() == 7
-        assert await tasks.expire() == 0
-        await eventually(lambda: TASK_CHANGED in heard.messages, "the deletion is announced")
-        assert list(await tasks.queues()) == [TaskQueue("sow", 0, 1, 0.0)]
-        # The id of an expired task is free, and so is its place among the running ones.
-        await tasks.create(new_task("r", state=QUEUED))
-        assert (await claimed(tasks, {"dig": 1})).fence == 1
-        assert longer.expires == kept.expires
 
 
 async def test_names_may_contain_anything(tasks_opener: TasksOpener) -> None:

@@ -9,6 +9,7 @@ from mcptrio.stores import StoreBounds
 
 from .contract import *  # noqa: F403 - these are the tests
 from .contract import Opener, Passing
+from .expiry_contract import *  # noqa: F403 - as above
 
 __all__: list[str] = []
 

@@ -17,6 +17,7 @@ from mcptrio.stores.wall_clock import WallClock
 
 from .tasks_contract import *  # noqa: F403 - these are the tests
 from .tasks_contract import TasksOpener
+from .tasks_expiry_contract import *  # noqa: F403 - as above
 
 __all__: list[str] = []
 

@@ -76,6 +76,9 @@ class Address:
             # Before the tables are analyzed, the planner takes them for small, and compares each row with each item
             # of a batch instead of using an index.
             "enable_seqscan": "off",
+            # A plan that has to scan a table all the same has a huge cost then, for which the engine would compile each
+            # such statement: that takes 100 ms, and the statement less than one.
+            "jit": "off",
             "tcp_keepalives_idle": 10,
             "tcp_keepalives_interval": 5,
             "tcp_keepalives_count": 3,

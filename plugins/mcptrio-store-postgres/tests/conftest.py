@@ -1,4 +1,4 @@
-"""A PostgreSQL server for all tests of a run, and one for tests that damage it."""
+"""A PostgreSQL server for all tests of a run, and the stores in it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mcptrio_store_postgres import tools
 
 from mcptrio.abc import Stores
 from mcptrio.stores import StoreSettings, open_stores
-from tests.engines.postgres_fixtures import cluster, own_postgres, postgres, prefix
+from tests.engines.postgres_fixtures import cluster, postgres, prefix
 from tests.engines.postgres_server import PostgresServer
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Replica
 
-__all__ = ["cluster", "own_postgres", "postgres", "prefix"]
+__all__ = ["cluster", "postgres", "prefix"]
 
 
 class RealTime:
@@ -39,7 +39,11 @@ def passing() -> Passing:
 @pytest.fixture
 def opener(postgres: PostgresServer, prefix: str) -> Opener:
     """Opens the stores with some bounds."""
-    return lambda bounds: opened(postgres, prefix, **asdict(bounds))
+    return opener_at(postgres, prefix)
+
+
+def opener_at(server: PostgresServer, prefix: str) -> Opener:
+    return lambda bounds: opened(server, prefix, **asdict(bounds))
 
 
 @pytest.fixture

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 
+import pytest
 import trio
 from hypothesis import HealthCheck, given, settings
 
 from mcptrio.stores import StoreBounds
+from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer
+from tests.stores import expiry_contract
+from tests.stores.at_once import contract_of, hold_at_once
 from tests.stores.contract import *  # noqa: F403 - these are the tests
+from tests.stores.contract import Passing
 from tests.stores.model import STEPS, Model, Step, play
 
-from .conftest import opened
+from .conftest import opened, opener_at
 
 __all__: list[str] = []
 
@@ -29,3 +35,9 @@ def test_store_matches_the_model(postgres: PostgresServer, steps: list[Step]) ->
         trio.run(lambda: play(steps, Model(bounds=BOUNDS), lambda: opened(postgres, prefix, **bounds), can_reopen=True))
     finally:
         postgres.run(f"DROP SCHEMA IF EXISTS {prefix} CASCADE")
+
+
+async def test_expiry(postgres: PostgresServer, passing: Passing, subtests: pytest.Subtests) -> None:
+    contract = contract_of(expiry_contract)
+    checks = {name: partial(holds, opener_at(postgres, new_prefix()), passing) for name, holds in contract.items()}
+    await hold_at_once(checks, subtests)

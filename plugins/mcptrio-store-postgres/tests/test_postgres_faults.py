@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
 
 import outcome
 import psycopg
@@ -14,12 +17,16 @@ import trio
 from mcptrio.abc import SessionRecord, Stores
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
-from tests.engines.postgres_server import PostgresServer
+from tests.engines.postgres_fixtures import new_prefix
+from tests.engines.postgres_server import PostgresServer, data_folder, server_at
+from tests.stores.at_once import entered, hold_at_once
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
 
 __all__: list[str] = []
+
+Fault = Callable[[PostgresServer, str], Awaitable[None]]
 
 
 def record(id: str) -> SessionRecord:
@@ -44,8 +51,7 @@ async def until_readable(stores: Stores) -> None:
             await trio.sleep(0.1)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
-async def test_a_restart_of_the_engine_loses_and_repeats_no_event(
+async def a_restart_of_the_engine_loses_and_repeats_no_event(
     own_postgres: PostgresServer, prefix: str, how: signal.Signals
 ) -> None:
     count = 200
@@ -76,7 +82,7 @@ async def test_a_restart_of_the_engine_loses_and_repeats_no_event(
         await eventually(lambda: stores.status().is_reachable and stores.status().replicas == 2, "both are back")
 
 
-async def test_replicas_count_each_other_after_a_failure_for_longer_than_a_lease(
+async def replicas_count_each_other_after_a_failure_for_longer_than_a_lease(
     own_postgres: PostgresServer, prefix: str
 ) -> None:
     lease = 1.0
@@ -102,7 +108,7 @@ async def test_replicas_count_each_other_after_a_failure_for_longer_than_a_lease
         assert counted == {2}
 
 
-async def test_a_stalled_engine_fails_in_time_and_loses_no_append(own_postgres: PostgresServer, prefix: str) -> None:
+async def a_stalled_engine_fails_in_time_and_loses_no_append(own_postgres: PostgresServer, prefix: str) -> None:
     async with opened(own_postgres, prefix, lease=2.0, timeout=1.0) as stores:
         await stores.events.append("s", "x", b"0")
         async with trio.open_nursery() as nursery:
@@ -134,7 +140,7 @@ async def test_ended_connections_disturb_no_caller(postgres: PostgresServer, pre
         assert stores.status().is_reachable
 
 
-async def test_a_lock_that_another_holds_is_waited_for(postgres: PostgresServer, prefix: str) -> None:
+async def a_lock_that_another_holds_is_waited_for(postgres: PostgresServer, prefix: str) -> None:
     async with opened(postgres, prefix, timeout=1.0) as stores:
         await stores.events.append("s", "x", b"0")
         with psycopg.connect(postgres.socket_url) as holder:
@@ -150,11 +156,12 @@ async def test_a_lock_that_another_holds_is_waited_for(postgres: PostgresServer,
         assert await numbers(stores) == [b"0", b"1"]
 
 
-async def test_tables_that_are_locked_for_ten_seconds_lose_no_append_and_end_no_replica(
+async def tables_that_are_locked_for_five_leases_lose_no_append_and_end_no_replica(
     postgres: PostgresServer, prefix: str
 ) -> None:
     tables = ", ".join(f"{prefix}.{name}" for name in ("leases", "sessions", "streams", "events"))
-    async with opened(postgres, prefix, timeout=1.0) as stores, opened(postgres, prefix, timeout=1.0) as other:
+    own = {"lease": 1.0, "timeout": 1.0}
+    async with opened(postgres, prefix, **own) as stores, opened(postgres, prefix, **own) as other:
         await stores.sessions.save(record("a"))
         await stores.events.append("s", "x", b"0")
         with psycopg.connect(postgres.socket_url) as holder:
@@ -168,10 +175,9 @@ async def test_tables_that_are_locked_for_ten_seconds_lose_no_append_and_end_no_
                 with pytest.raises(StoreFailed, match=r"within 1 s|statement timeout"):
                     await other.sessions.load("a")
                 assert trio.current_time() - began < 4
-                await trio.sleep(10 - (trio.current_time() - began))
+                await trio.sleep(5 * own["lease"] - (trio.current_time() - began))
                 holder.rollback()
         await until_readable(other)
-        # Five leases have passed.
         assert await numbers(other) == [b"0", b"1"]
         for at in range(20):
             events, is_last = await other.events.read("s", f"y{at}", 0)
@@ -220,10 +226,10 @@ async def test_cancelled_commands_leave_nothing_behind(postgres: PostgresServer,
         await stores.events.append("s", "last", b"1")
 
 
-async def test_a_cancelled_claim_is_given_back(own_postgres: PostgresServer, prefix: str) -> None:
-    async with opened(own_postgres, prefix) as stores:
+async def a_cancelled_claim_is_given_back(postgres: PostgresServer, prefix: str) -> None:
+    async with opened(postgres, prefix) as stores:
         assert stores.effects is not None
-        with psycopg.connect(own_postgres.socket_url) as holder:
+        with psycopg.connect(postgres.socket_url) as holder:
             holder.execute(f"LOCK TABLE {prefix}.effects IN EXCLUSIVE MODE".encode())
             with trio.move_on_after(0.3):
                 await stores.effects.claim("call", "key")
@@ -233,7 +239,7 @@ async def test_a_cancelled_claim_is_given_back(own_postgres: PostgresServer, pre
                 await trio.sleep(0.05)
 
 
-async def test_closing_is_bounded_while_the_engine_is_stalled(own_postgres: PostgresServer, prefix: str) -> None:
+async def closing_is_bounded_while_the_engine_is_stalled(own_postgres: PostgresServer, prefix: str) -> None:
     scope, closed = trio.CancelScope(), trio.Event()
 
     async def serve(*, task_status: trio.TaskStatus[None]) -> None:
@@ -252,7 +258,7 @@ async def test_closing_is_bounded_while_the_engine_is_stalled(own_postgres: Post
                 await closed.wait()
 
 
-async def test_the_start_waits_for_the_engine(own_postgres: PostgresServer, prefix: str) -> None:
+async def the_start_waits_for_the_engine(own_postgres: PostgresServer, prefix: str) -> None:
     async with opened(own_postgres, prefix):
         pass
     await trio.to_thread.run_sync(own_postgres.stop)
@@ -270,11 +276,11 @@ async def test_the_start_waits_for_the_engine(own_postgres: PostgresServer, pref
             await stores.sessions.save(record("a"))
 
 
-async def test_the_start_survives_an_engine_that_stalls_again(own_postgres: PostgresServer, prefix: str) -> None:
+async def the_start_survives_an_engine_that_stalls_again(postgres: PostgresServer, prefix: str) -> None:
     """The tables can be read, but the lease cannot be written yet."""
-    async with opened(own_postgres, prefix):
+    async with opened(postgres, prefix):
         pass
-    with psycopg.connect(own_postgres.socket_url) as other:
+    with psycopg.connect(postgres.socket_url) as other:
         other.execute(f"LOCK TABLE {prefix}.leases IN SHARE MODE".encode())
         async with trio.open_nursery() as nursery:
 
@@ -283,17 +289,17 @@ async def test_the_start_survives_an_engine_that_stalls_again(own_postgres: Post
                 other.rollback()
 
             nursery.start_soon(unlock)
-            async with opened(own_postgres, prefix, timeout=0.5) as stores:
+            async with opened(postgres, prefix, timeout=0.5) as stores:
                 await stores.sessions.save(record("a"))
 
 
-async def test_an_unsent_message_becomes_a_loss(own_postgres: PostgresServer, prefix: str) -> None:
-    async with opened(own_postgres, prefix, timeout=1.0) as one, opened(own_postgres, prefix) as two:
+async def an_unsent_message_becomes_a_loss(postgres: PostgresServer, prefix: str) -> None:
+    async with opened(postgres, prefix, timeout=1.0) as one, opened(postgres, prefix) as two:
         assert one.bus is not None
         there = Heard(two, "topic")
         await there.begin()
         # Stop the backends of the first only: the second keeps its connection and would not know.
-        pids = own_postgres.run(
+        pids = postgres.run(
             "SELECT pid FROM pg_stat_activity WHERE application_name = %s ORDER BY backend_start LIMIT 1",
             f"mcptrio {prefix}",
         )
@@ -307,3 +313,39 @@ async def test_an_unsent_message_becomes_a_loss(own_postgres: PostgresServer, pr
                 os.kill(pid, signal.SIGCONT)
         await eventually(lambda: bool(there.messages), "the loss is known")
         assert there.messages == [None] or there.messages == [b"1"]
+
+
+ON_ONE_SERVER: Mapping[str, Fault] = {
+    each.__name__: each
+    for each in (
+        a_lock_that_another_holds_is_waited_for,
+        a_cancelled_claim_is_given_back,
+        the_start_survives_an_engine_that_stalls_again,
+        an_unsent_message_becomes_a_loss,
+        tables_that_are_locked_for_five_leases_lose_no_append_and_end_no_replica,
+    )
+}
+ON_OWN_SERVERS: Mapping[str, Fault] = {
+    each.__name__: each
+    for each in (
+        replicas_count_each_other_after_a_failure_for_longer_than_a_lease,
+        a_stalled_engine_fails_in_time_and_loses_no_append,
+        closing_is_bounded_while_the_engine_is_stalled,
+        the_start_waits_for_the_engine,
+    )
+} | {
+    f"a_restart_of_the_engine_by_{how.name}": partial(a_restart_of_the_engine_loses_and_repeats_no_event, how=how)
+    for how in (signal.SIGINT, signal.SIGQUIT)
+}
+
+
+async def test_faults(postgres: PostgresServer, cluster: Path, subtests: pytest.Subtests) -> None:
+    """At once: leases and timeouts take most of the time."""
+
+    async def hold_on_own(fault: Fault) -> None:
+        async with entered(data_folder(cluster)) as folder, entered(server_at(folder)) as server:
+            await fault(server, new_prefix())
+
+    checks = {name: partial(fault, postgres, new_prefix()) for name, fault in ON_ONE_SERVER.items()}
+    checks |= {name: partial(hold_on_own, fault) for name, fault in ON_OWN_SERVERS.items()}
+    await hold_at_once(checks, subtests)

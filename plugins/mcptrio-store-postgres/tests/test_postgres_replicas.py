@@ -119,12 +119,19 @@ async def test_a_replica_that_pauses_for_less_than_its_lease_keeps_its_streams(
     async with opened(postgres, prefix, lease=LEASE) as stores:
         async with other(postgres, prefix) as process:
             assert process.stdin is not None
+
+            def expiry() -> object:
+                return postgres.run(f"SELECT expires FROM {prefix}.leases WHERE process = %s", process.pid)
+
             for _ in range(3):
+                before = expiry()
                 process.send_signal(signal.SIGSTOP)
                 await trio.sleep(LEASE * 0.6)
                 process.send_signal(signal.SIGCONT)
                 await process.stdin.send_all(b"\n")
                 assert await line(process) == "appended"
+                # The event may be stored first, and two pauses together are longer than the lease.
+                await eventually(lambda before=before: expiry() != before, "it renews its lease")  # type: ignore[misc]
             assert not await has_ended(stores)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
@@ -11,8 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from mcptrio_store_postgres import tools
 
 from mcptrio.stores import StoreSettings
+from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer
-from tests.stores.shared_tasks_contract import *  # noqa: F403 - these are the tests
+from tests.stores import shared_tasks_contract, tasks_expiry_contract
+from tests.stores.at_once import contract_of, hold_at_once
+from tests.stores.contract import Passing
 from tests.stores.shared_tasks_contract import SharedTasks
 from tests.stores.tasks_contract import *  # noqa: F403 - these are the tests
 from tests.stores.tasks_contract import TasksOpener
@@ -22,7 +26,7 @@ from .conftest import opened
 
 __all__: list[str] = []
 
-LEASE = 2.0
+LEASE = 1.5
 
 
 @pytest.fixture
@@ -30,12 +34,23 @@ def tasks_opener(postgres: PostgresServer, prefix: str) -> TasksOpener:
     return partial(opened, postgres, prefix)
 
 
-@pytest.fixture
-async def shared(postgres: PostgresServer, prefix: str) -> SharedTasks:
-    own = {"prefix": prefix, "lease": LEASE, "start_timeout": 10.0}
-    await tools.migrate(postgres.url, StoreSettings(**own))
-    # A lease may be new when its replica ends, and another one notices between two of its own renewals.
-    return SharedTasks(postgres.url, own, takeover=LEASE * 8 / 3 + 1)
+async def test_expiry(postgres: PostgresServer, passing: Passing, subtests: pytest.Subtests) -> None:
+    contract = contract_of(tasks_expiry_contract)
+    checks = {
+        name: partial(holds, partial(opened, postgres, new_prefix()), passing) for name, holds in contract.items()
+    }
+    await hold_at_once(checks, subtests)
+
+
+async def test_shared_tasks(postgres: PostgresServer, subtests: pytest.Subtests) -> None:
+    async def hold(holds: Callable[[SharedTasks], Awaitable[None]]) -> None:
+        own = {"prefix": new_prefix(), "lease": LEASE, "start_timeout": 10.0}
+        await tools.migrate(postgres.url, StoreSettings(**own))
+        # A lease may be new when its replica ends, and another one notices between two of its own renewals.
+        await holds(SharedTasks(postgres.url, own, takeover=LEASE * 8 / 3 + 1))
+
+    contract = contract_of(shared_tasks_contract)
+    await hold_at_once({name: partial(hold, holds) for name, holds in contract.items()}, subtests)
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])

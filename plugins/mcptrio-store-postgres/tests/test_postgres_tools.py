@@ -6,6 +6,7 @@ import pytest
 import trio
 from mcptrio_store_postgres import tools, versions
 from mcptrio_store_postgres.address import read_address
+from mcptrio_store_postgres.links import Connection
 
 from mcptrio.abc import SessionRecord
 from mcptrio.errors import ConfigError, StoreFailed
@@ -54,6 +55,26 @@ def test_connections_begin_without_options_which_pgbouncer_refuses() -> None:
 def test_a_prefix_that_is_no_plain_identifier_is_refused(prefix: str) -> None:
     with pytest.raises(ConfigError, match="prefix: expected a lower-case letter"):
         read_address("postgresql:///d", StoreSettings(prefix=prefix))
+
+
+async def test_the_engine_compiles_no_statement(postgres: PostgresServer, prefix: str) -> None:
+    """Compiling takes much longer than any of them. The planner takes the scan of a table for expensive."""
+    async with opened(postgres, prefix):
+        pass
+    address = read_address(postgres.url, StoreSettings(prefix=prefix))
+
+    def plan(connection: Connection) -> list[str]:
+        return [
+            str(line)
+            for (line,) in connection.execute(
+                "EXPLAIN ANALYZE SELECT max(number) + max(compatible_from) FROM migrations"
+            )
+        ]
+
+    lines = await tools.run_in_thread(address, plan, seconds=10)
+
+    assert any("Seq Scan" in line for line in lines)
+    assert not [line for line in lines if "JIT" in line]
 
 
 async def test_passwords_are_in_no_error(postgres: PostgresServer) -> None:

@@ -17,7 +17,11 @@ from mcptrio.stores import StoreBounds, StoreSettings, open_stores
 from tests.engines.redis_server import PROGRAMS, RedisServer
 from tests.stores.contract import Opener, Passing
 
+from .topologies import Place, clustered
+
 __all__: list[str] = []
+
+DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 class RealTime:
@@ -35,17 +39,29 @@ def redis(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield server
 
 
+@pytest.fixture(scope="session")
+def redis_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[RedisServer], Place]]:
+    """A cluster that no test damages."""
+    with clustered(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
 @pytest.fixture
 def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     """A server that the test may stop, stall and fill. It keeps its data."""
-    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
+    with RedisServer(tmp_path / "redis", *DURABLE) as server:
         yield server
+
+
+def new_prefix() -> str:
+    """Return the beginning of keys that no other test has."""
+    return f"t{secrets.token_hex(4)}"
 
 
 @pytest.fixture
 def prefix() -> str:
     """Keys of this test."""
-    return f"t{secrets.token_hex(4)}"
+    return new_prefix()
 
 
 @pytest.fixture
@@ -56,7 +72,11 @@ def passing() -> Passing:
 @pytest.fixture
 def opener(redis: RedisServer, prefix: str) -> Opener:
     """Opens the stores with some bounds."""
-    return lambda bounds: opened(redis, prefix, **asdict(bounds))
+    return opener_at(redis, prefix)
+
+
+def opener_at(server: RedisServer, prefix: str) -> Opener:
+    return lambda bounds: opened(server, prefix, **asdict(bounds))
 
 
 @asynccontextmanager

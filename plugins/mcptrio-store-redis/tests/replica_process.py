@@ -32,21 +32,24 @@ class ReplicaProcess:
         self.process.stdin.write(text.encode() + b"\n")
         self.process.stdin.flush()
 
-    def answer(self) -> str:
+    async def answer(self) -> str:
+        return await trio.to_thread.run_sync(self._line)
+
+    async def ask(self, text: str) -> str:
+        self.say(text)
+        return await self.answer()
+
+    def _line(self) -> str:
         assert self.process.stdout is not None
         readable, _, _ = select.select([self.process.stdout], [], [], WAIT_TIMEOUT)
         assert readable, f"no answer within {WAIT_TIMEOUT:g} s"
         return self.process.stdout.readline().decode().strip()
 
-    def ask(self, text: str) -> str:
-        self.say(text)
-        return self.answer()
-
-    def __enter__(self) -> Self:
-        assert self.answer() == "ready"
+    async def __aenter__(self) -> Self:
+        assert await self.answer() == "ready"
         return self
 
-    def __exit__(self, *_: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait(WAIT_TIMEOUT)
         for pipe in (self.process.stdin, self.process.stdout):

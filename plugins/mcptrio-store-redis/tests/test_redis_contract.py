@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 
+import pytest
 import trio
 from hypothesis import given, settings
 
 from mcptrio.stores import StoreBounds
 from tests.engines.redis_server import RedisServer
+from tests.stores import expiry_contract
+from tests.stores.at_once import contract_of, hold_at_once
 from tests.stores.contract import *  # noqa: F403 - these are the tests
+from tests.stores.contract import Passing
 from tests.stores.model import STEPS, Model, Step, play
 
-from .conftest import opened
+from .conftest import new_prefix, opened, opener_at
 
 __all__: list[str] = []
 
@@ -31,3 +36,9 @@ def test_store_matches_the_model(redis: RedisServer, steps: list[Step]) -> None:
         await play(steps, Model(bounds=ENDLESS), lambda: opened(redis, prefix, **bounds), can_reopen=True)
 
     trio.run(run)
+
+
+async def test_expiry(redis: RedisServer, passing: Passing, subtests: pytest.Subtests) -> None:
+    contract = contract_of(expiry_contract)
+    checks = {name: partial(holds, opener_at(redis, new_prefix()), passing) for name, holds in contract.items()}
+    await hold_at_once(checks, subtests)

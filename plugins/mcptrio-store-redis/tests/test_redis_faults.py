@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,9 +21,10 @@ from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.redis_server import RedisServer, until
 from tests.replicas.fault_proxy import fault_proxy
+from tests.stores.at_once import entered, hold_at_once
 from tests.stores.shared_contract import Heard, eventually
 
-from .conftest import opened
+from .conftest import DURABLE, new_prefix, opened
 from .replica_process import ReplicaProcess
 
 __all__: list[str] = []
@@ -46,9 +49,7 @@ async def in_thread(function: object) -> None:
     await trio.to_thread.run_sync(function)
 
 
-async def test_an_engine_that_restarts_loses_nothing_and_followers_look_again(
-    own_redis: RedisServer, prefix: str
-) -> None:
+async def an_engine_that_restarts_loses_nothing_and_followers_look_again(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix) as stores:
         heard = Heard(stores, "topic")
         await heard.begin()
@@ -75,7 +76,7 @@ async def test_an_engine_that_restarts_loses_nothing_and_followers_look_again(
             await eventually(lambda: b"1" in heard.messages, "messages arrive again")
 
 
-async def test_replicas_count_each_other_after_a_failure_for_longer_than_a_lease(
+async def replicas_count_each_other_after_a_failure_for_longer_than_a_lease(
     own_redis: RedisServer, prefix: str
 ) -> None:
     lease = 1.0
@@ -101,9 +102,7 @@ async def test_replicas_count_each_other_after_a_failure_for_longer_than_a_lease
         assert counted == {2}
 
 
-async def test_a_stalled_engine_ends_no_stream_and_no_event_is_stored_twice(
-    own_redis: RedisServer, prefix: str
-) -> None:
+async def a_stalled_engine_ends_no_stream_and_no_event_is_stored_twice(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix, timeout=0.5) as stores:
         await stores.events.append("s", "x", b"0")
         own_redis.stall()
@@ -123,7 +122,7 @@ async def test_a_stalled_engine_ends_no_stream_and_no_event_is_stored_twice(
             assert [event.data for event in (await stores.events.read("s", f"y{at}", 0))[0]] == [b"1"]
 
 
-async def test_a_cancelled_append_happens_completely_or_not_at_all(own_redis: RedisServer, prefix: str) -> None:
+async def a_cancelled_append_happens_completely_or_not_at_all(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix) as stores:
         await stores.events.append("s", "x", b"0")
         own_redis.stall()
@@ -158,9 +157,7 @@ async def test_scripts_that_the_engine_has_forgotten_are_loaded_again(redis: Red
         assert stores.status().is_reachable
 
 
-async def test_a_full_engine_refuses_new_sessions_and_still_answers_readers(
-    own_redis: RedisServer, prefix: str
-) -> None:
+async def a_full_engine_refuses_new_sessions_and_still_answers_readers(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix) as stores:
         saved = await stores.sessions.save(RECORD)
         assert saved is not None
@@ -223,15 +220,15 @@ async def test_a_start_waits_for_the_engine_and_then_says_why_it_failed(tmp_path
         server.kill()
 
 
-async def test_the_streams_of_a_killed_replica_end_with_their_wills(redis: RedisServer, prefix: str) -> None:
+async def the_streams_of_a_killed_replica_end_with_their_wills(redis: RedisServer, prefix: str) -> None:
     lease = 1.5
     async with opened(redis, prefix, lease=lease) as stores:
         heard = Heard(stores, session_topic("s"))
         await heard.begin()
-        with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
-            assert child.ask("append x") == "ok"
-            assert child.ask("append y") == "ok"
-            assert child.ask("claim") == "claimed"
+        async with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
+            assert await child.ask("append x") == "ok"
+            assert await child.ask("append y") == "ok"
+            assert await child.ask("claim") == "claimed"
             child.process.kill()
             killed = trio.current_time()
             await eventually(lambda: heard.count(wake_message("x")) >= 2, "the will is executed")
@@ -246,34 +243,34 @@ async def test_the_streams_of_a_killed_replica_end_with_their_wills(redis: Redis
                 await trio.sleep(0.05)
 
 
-async def test_a_replica_that_stood_still_does_not_write_the_streams_that_others_have_ended(
+async def a_replica_that_stood_still_does_not_write_the_streams_that_others_have_ended(
     redis: RedisServer, prefix: str
 ) -> None:
     lease = 1.0
     async with opened(redis, prefix, lease=lease) as stores:
         heard = Heard(stores, session_topic("s"))
         await heard.begin()
-        with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
-            assert child.ask("append x") == "ok"
+        async with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
+            assert await child.ask("append x") == "ok"
             child.process.send_signal(signal.SIGSTOP)
             await eventually(lambda: heard.count(wake_message("x")) >= 2, "the will is executed")
             child.process.send_signal(signal.SIGCONT)
-            assert child.ask("append x") == ConnectionClosed.__name__
-            assert child.ask("append z") == "ok"
+            assert await child.ask("append x") == ConnectionClosed.__name__
+            assert await child.ask("append z") == "ok"
             await eventually(lambda: stores.status().replicas == 2, "it is back")
             child.process.kill()
             await eventually(lambda: heard.count(wake_message("z")) >= 2, "its later stream ends too")
 
 
-async def test_a_replica_whose_lease_is_late_keeps_its_streams(redis: RedisServer, prefix: str) -> None:
+async def a_replica_whose_lease_is_late_keeps_its_streams(redis: RedisServer, prefix: str) -> None:
     lease = 2.0
     async with opened(redis, prefix, lease=lease) as stores:
-        with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
-            assert child.ask("append x") == "ok"
+        async with ReplicaProcess(redis.url, prefix=prefix, lease=lease) as child:
+            assert await child.ask("append x") == "ok"
             child.process.send_signal(signal.SIGSTOP)
             await trio.sleep(lease * 1.3)
             child.process.send_signal(signal.SIGCONT)
-            assert child.ask("append x") == "ok"
+            assert await child.ask("append x") == "ok"
         assert len((await stores.events.read("s", "x", 0))[0]) == 2
 
 
@@ -333,7 +330,7 @@ async def test_an_exception_of_the_body_is_raised_as_it_is(redis: RedisServer, p
         assert (await stores.events.read("s", "x", 0))[1]
 
 
-async def test_an_open_stream_without_events_keeps_its_position(redis: RedisServer, prefix: str) -> None:
+async def an_open_stream_without_events_keeps_its_position(redis: RedisServer, prefix: str) -> None:
     async with opened(redis, prefix, event_timeout=1, lease=1) as stores:
         first = await stores.events.append("s", "x", b"1")
         # Longer than any key of the stream lives without being kept.
@@ -348,7 +345,7 @@ async def test_an_open_stream_without_events_keeps_its_position(redis: RedisServ
                 await trio.sleep(0.05)
 
 
-async def test_messages_that_could_not_be_published_make_all_replicas_look(own_redis: RedisServer, prefix: str) -> None:
+async def messages_that_could_not_be_published_make_all_replicas_look(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix, timeout=0.5) as one, opened(own_redis, prefix, timeout=0.5) as two:
         there = Heard(two, "topic")
         await there.begin()
@@ -372,3 +369,31 @@ async def test_the_start_survives_an_engine_that_goes_again(redis: RedisServer, 
             assert await stores.sessions.save(RECORD) is not None
 
         assert proxy.breaks_on is None
+
+
+ON_ONE_SERVER = (
+    the_streams_of_a_killed_replica_end_with_their_wills,
+    a_replica_that_stood_still_does_not_write_the_streams_that_others_have_ended,
+    a_replica_whose_lease_is_late_keeps_its_streams,
+    an_open_stream_without_events_keeps_its_position,
+)
+ON_OWN_SERVERS = (
+    an_engine_that_restarts_loses_nothing_and_followers_look_again,
+    replicas_count_each_other_after_a_failure_for_longer_than_a_lease,
+    a_stalled_engine_ends_no_stream_and_no_event_is_stored_twice,
+    a_cancelled_append_happens_completely_or_not_at_all,
+    a_full_engine_refuses_new_sessions_and_still_answers_readers,
+    messages_that_could_not_be_published_make_all_replicas_look,
+)
+
+
+async def test_faults(redis: RedisServer, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """At once: leases and timeouts take most of the time."""
+
+    async def hold_on_own(check: Callable[[RedisServer, str], Awaitable[None]]) -> None:
+        async with entered(RedisServer(tmp_path / check.__name__, *DURABLE, program=redis.program)) as server:
+            await check(server, new_prefix())
+
+    checks = {each.__name__: partial(each, redis, new_prefix()) for each in ON_ONE_SERVER}
+    checks |= {each.__name__: partial(hold_on_own, each) for each in ON_OWN_SERVERS}
+    await hold_at_once(checks, subtests)

@@ -13,17 +13,19 @@ from hypothesis import given, settings
 from mcptrio.abc import TaskRecord, TaskStore
 from mcptrio.errors import Overloaded, StoreFailed
 from tests.engines.redis_server import RedisServer
-from tests.stores.shared_tasks_contract import *  # noqa: F403 - these are the tests
+from tests.stores import shared_tasks_contract, tasks_expiry_contract
+from tests.stores.at_once import contract_of, hold_at_once
+from tests.stores.contract import Passing
 from tests.stores.shared_tasks_contract import SharedTasks
 from tests.stores.tasks_contract import *  # noqa: F403 - these are the tests
 from tests.stores.tasks_contract import ENDED, RUNNING, TasksOpener, new_task, task_store
 from tests.stores.tasks_model import TASK_BOUNDS, TASK_STEPS, TasksModel, TaskStep, play_tasks
 
-from .conftest import opened
+from .conftest import new_prefix, opened
 
 __all__: list[str] = []
 
-LEASE = 2.0
+LEASE = 1.5
 
 
 @pytest.fixture
@@ -31,11 +33,21 @@ def tasks_opener(redis: RedisServer, prefix: str) -> TasksOpener:
     return partial(opened, redis, prefix)
 
 
-@pytest.fixture
-def shared(redis: RedisServer, prefix: str) -> SharedTasks:
+async def test_expiry(redis: RedisServer, passing: Passing, subtests: pytest.Subtests) -> None:
+    contract = contract_of(tasks_expiry_contract)
+    checks = {name: partial(holds, partial(opened, redis, new_prefix()), passing) for name, holds in contract.items()}
+    await hold_at_once(checks, subtests)
+
+
+async def test_shared_tasks(redis: RedisServer, subtests: pytest.Subtests) -> None:
+    contract = contract_of(shared_tasks_contract)
+    await hold_at_once({name: partial(holds, shared_at(redis.url)) for name, holds in contract.items()}, subtests)
+
+
+def shared_at(url: str) -> SharedTasks:
+    own = {"prefix": new_prefix(), "lease": LEASE, "start_timeout": 10.0}
     # A lease may be new when its replica ends, and another one notices between two of its own renewals.
-    own = {"prefix": prefix, "lease": LEASE, "start_timeout": 10.0}
-    return SharedTasks(redis.url, own, takeover=LEASE * 8 / 3 + 1)
+    return SharedTasks(url, own, takeover=LEASE * 8 / 3 + 1)
 
 
 async def test_a_full_engine_refuses_tasks_and_loses_none(own_redis: RedisServer, prefix: str) -> None:

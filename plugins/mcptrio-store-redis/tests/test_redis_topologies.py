@@ -1,52 +1,35 @@
-"""Redis with replicas, behind sentinels, and as a cluster."""
+"""The stores in Redis with replicas, behind sentinels, and in a cluster."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
-from attrs import asdict, frozen
+from attrs import asdict
 
 from mcptrio.abc import SessionRecord, session_topic, wake_message
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreBounds
-from tests.engines.redis_server import RedisServer, free_port, until
+from tests.engines.redis_server import RedisServer
 from tests.stores import shared_tasks_contract as tasks
+from tests.stores.at_once import entered, hold_at_once
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Heard, eventually
 
-from .conftest import RealTime, opened
+from .conftest import RealTime, new_prefix, opened
+from .test_redis_tasks import shared_at
+from .topologies import Place, replicated, watched
 
 __all__: list[str] = []
 
 RECORD = SessionRecord(id="s", revision="a revision")
 
 
-@frozen
-class Place:
-    """What :func:`opened` takes instead of a server."""
-
-    url: str
-
-
-def is_linked(replica: RedisServer) -> bool:
-    return bool(replica.command("INFO", "replication")["master_link_status"] == "up")
-
-
-@contextmanager
-def replicated(folder: Path) -> Iterator[tuple[RedisServer, RedisServer]]:
-    with RedisServer(folder / "master", "--repl-diskless-sync-delay", "0") as master:
-        with RedisServer(folder / "replica", "--replicaof", "127.0.0.1", str(master.port)) as replica:
-            until(lambda: is_linked(replica), "the replica follows its master")
-            yield master, replica
-
-
-async def test_writes_count_once_replicas_of_the_engine_have_them(tmp_path: Path, prefix: str) -> None:
-    with replicated(tmp_path) as (master, replica):
+async def writes_count_once_replicas_of_the_engine_have_them(folder: Path, prefix: str) -> None:
+    async with entered(replicated(folder)) as (master, replica):
         async with opened(master, prefix, confirm=1, timeout=4) as stores:
             await stores.sessions.save(RECORD)
             await stores.events.append("s", "x", b"1")
@@ -64,47 +47,15 @@ async def test_writes_count_once_replicas_of_the_engine_have_them(tmp_path: Path
             assert [event.data for event in (await stores.events.read("s", "x", 0))[0]] == [b"1", b"2"]
 
 
-async def test_a_replica_of_the_engine_is_not_written(tmp_path: Path, prefix: str) -> None:
-    with replicated(tmp_path) as (_, replica):
+async def a_replica_of_the_engine_is_not_written(folder: Path, prefix: str) -> None:
+    async with entered(replicated(folder)) as (_, replica):
         with pytest.raises(StoreFailed, match="ReadOnly"):
             async with opened(replica, prefix, start_timeout=0.3):
                 raise AssertionError("it takes no writes")
 
 
-@contextmanager
-def watched(folder: Path) -> Iterator[tuple[RedisServer, RedisServer, Place]]:
-    """A master with a replica, and three sentinels."""
-    with replicated(folder) as (master, replica), sentinels_of(folder, master, replicas=1) as place:
-        yield master, replica, place
-
-
-@contextmanager
-def sentinels_of(folder: Path, master: RedisServer, *, replicas: int) -> Iterator[Place]:
-    with ExitStack() as stack:
-        sentinels = []
-        for at in range(3):
-            config = folder / f"sentinel{at}.conf"
-            config.write_text(
-                f"sentinel monitor main 127.0.0.1 {master.port} 2\n"
-                "sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n"
-            )
-            sentinel = RedisServer(folder / f"sentinel{at}", "--sentinel", config=config)
-            sentinels.append(stack.enter_context(sentinel))
-        for sentinel in sentinels:
-            until(lambda each=sentinel: knows_all(each, replicas), "the sentinels know each other and the replicas")  # type: ignore[misc]
-        hosts = ",".join(f"127.0.0.1:{each.port}" for each in sentinels)
-        yield Place(f"redis+sentinel://{hosts}/main")
-
-
-def knows_all(sentinel: RedisServer, replicas: int) -> bool:
-    flat = sentinel.command("SENTINEL", "MASTER", "main")
-    state = flat if isinstance(flat, dict) else dict(zip(flat[::2], flat[1::2], strict=True))
-    found = {str(name.decode() if isinstance(name, bytes) else name): value for name, value in state.items()}
-    return int(found["num-other-sentinels"]) == 2 and int(found["num-slaves"]) == replicas
-
-
-async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, prefix: str) -> None:
-    with watched(tmp_path) as (master, replica, place):
+async def after_a_failover_the_stores_use_the_new_master(folder: Path, prefix: str) -> None:
+    async with entered(watched(folder)) as (master, replica, place):
         async with opened(place, prefix, confirm=1) as stores:  # type: ignore[arg-type]
             heard = Heard(stores, "topic")
             await heard.begin()
@@ -114,7 +65,7 @@ async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, pr
             heard = Heard(stores, session_topic("s"))
             await heard.begin()
             await stores.events.append("s", "y", b"1")
-            until(lambda: bool(replica.command("KEYS", f"{prefix}*:e:y")), "the replica has it")
+            await eventually(lambda: bool(replica.command("KEYS", f"{prefix}*:e:y")), "the replica has it")
             await trio.to_thread.run_sync(master.kill)
             event = await stores.events.append("s", "y", b"2")
             assert event.id == "y/1"
@@ -128,37 +79,18 @@ async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, pr
                 await eventually(lambda: bool(heard.messages), "messages arrive")
 
 
-@contextmanager
-def clustered(
-    folder: Path, options_of: Callable[[int], Sequence[str]] = lambda at: ()
-) -> Iterator[tuple[list[RedisServer], Place]]:
-    """Three masters, each with further options."""
-    with ExitStack() as stack:
-        nodes = []
-        for at in range(3):
-            bus = str(free_port())
-            options = "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000"
-            nodes.append(stack.enter_context(RedisServer(folder / f"node{at}", *options, *options_of(at))))
-        hosts = [f"127.0.0.1:{each.port}" for each in nodes]
-        subprocess.run(
-            ["redis-cli", "--cluster", "create", *hosts, "--cluster-yes"], check=True, capture_output=True, timeout=60
-        )
-        for node in nodes:
-            until(lambda each=node: b"cluster_state:ok" in raw(each), "the cluster is ready")  # type: ignore[misc]
-        yield nodes, Place(f"redis+cluster://{hosts[0]},{hosts[1]}")
-
-
-def raw(node: RedisServer) -> bytes:
-    found = node.command("CLUSTER", "INFO")
-    if isinstance(found, dict):
-        return b"".join(f"{name}:{value}\n".encode() for name, value in found.items())
-    return found if isinstance(found, bytes) else str(found).encode()
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[RedisServer], Place]]:
-    with clustered(tmp_path_factory.mktemp("cluster")) as found:
-        yield found
+async def test_replicas_and_sentinels(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """At once: starting and failing over take most of the time."""
+    checks = {}
+    for check in (
+        writes_count_once_replicas_of_the_engine_have_them,
+        a_replica_of_the_engine_is_not_written,
+        after_a_failover_the_stores_use_the_new_master,
+    ):
+        folder = tmp_path / check.__name__
+        folder.mkdir()
+        checks[check.__name__] = partial(check, folder, new_prefix())
+    await hold_at_once(checks, subtests)
 
 
 class TestCluster:
@@ -169,13 +101,13 @@ class TestCluster:
         return RealTime()
 
     @pytest.fixture
-    def opener(self, cluster: tuple[list[RedisServer], Place], prefix: str) -> Opener:
-        return lambda bounds: opened(cluster[1], prefix, **asdict(bounds))  # type: ignore[arg-type]
+    def opener(self, redis_cluster: tuple[list[RedisServer], Place], prefix: str) -> Opener:
+        return lambda bounds: opened(redis_cluster[1], prefix, **asdict(bounds))  # type: ignore[arg-type]
 
     async def test_sessions_events_and_inboxes_are_spread_over_the_nodes(
-        self, opener: Opener, cluster: tuple[list[RedisServer], Place], prefix: str
+        self, opener: Opener, redis_cluster: tuple[list[RedisServer], Place], prefix: str
     ) -> None:
-        nodes, place = cluster
+        nodes, place = redis_cluster
         async with opener(StoreBounds()) as one, opened(place, prefix) as two:  # type: ignore[arg-type]
             heard = [Heard(two, session_topic(f"s{at}")) for at in range(20)]
             for each in heard:
@@ -199,30 +131,20 @@ class TestCluster:
             assert len(used) == 3
             assert await one.sessions.delete("s0")
 
-    @pytest.mark.parametrize(
-        "holds",
-        [
+    async def test_tasks(self, redis_cluster: tuple[list[RedisServer], Place], subtests: pytest.Subtests) -> None:
+        wanted = (
             tasks.test_any_process_answers_and_only_the_holder_works,
             tasks.test_claims_of_two_processes_at_once_get_each_task_once,
             tasks.test_a_process_that_closes_gives_its_tasks_back,
             tasks.test_tasks_of_a_killed_process_are_claimed_again,
             tasks.test_tasks_of_a_process_that_is_suspended_are_claimed_again,
-        ],
-    )
-    async def test_tasks(
-        self,
-        holds: Callable[[tasks.SharedTasks], Awaitable[None]],
-        cluster: tuple[list[RedisServer], Place],
-        prefix: str,
-    ) -> None:
-        lease = 2.0
-        own = {"prefix": prefix, "lease": lease, "start_timeout": 10.0}
-        await holds(tasks.SharedTasks(cluster[1].url, own, takeover=lease * 8 / 3 + 1))
+        )
+        await hold_at_once({each.__name__: partial(each, shared_at(redis_cluster[1].url)) for each in wanted}, subtests)
 
     async def test_a_slot_that_moves_takes_its_sessions_along(
-        self, opener: Opener, cluster: tuple[list[RedisServer], Place]
+        self, opener: Opener, redis_cluster: tuple[list[RedisServer], Place]
     ) -> None:
-        nodes, _ = cluster
+        nodes, _ = redis_cluster
         async with opener(StoreBounds()) as kept:
             sessions = [f"m{at}" for at in range(30)]
             for session in sessions:

@@ -1,0 +1,53 @@
+"""Runs checks at the same time that spend most of it waiting, each with its own data. The tests of engines use it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
+from types import ModuleType
+from typing import Any, TypeVar
+
+import pytest
+import trio
+
+__all__ = ["Check", "contract_of", "entered", "hold_at_once"]
+
+T = TypeVar("T")
+
+Check = Callable[[], Awaitable[None]]
+
+
+def contract_of(module: ModuleType) -> dict[str, Callable[..., Awaitable[None]]]:
+    """Return the tests that a module offers to others, by name."""
+    exported: dict[str, Any] = {name: getattr(module, name) for name in module.__all__}
+    return {name: each for name, each in exported.items() if name.startswith("test_")}
+
+
+@asynccontextmanager
+async def entered(context: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """Enter a context manager in a thread, and leave it in one: other checks go on while it blocks."""
+    value = await trio.to_thread.run_sync(context.__enter__)
+    try:
+        yield value
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(context.__exit__, None, None, None)
+
+
+async def hold_at_once(checks: Mapping[str, Check], subtests: pytest.Subtests) -> None:
+    """Run checks by their names. Each one is a subtest, and does not end the others when it fails."""
+    failures: dict[str, BaseException] = {}
+
+    async def hold(name: str, check: Check) -> None:
+        try:
+            await check()
+        except (Exception, pytest.fail.Exception) as error:
+            failures[name] = error
+
+    async with trio.open_nursery() as nursery:
+        for name, check in checks.items():
+            nursery.start_soon(hold, name, check)
+    for name in checks:
+        with subtests.test(name):
+            if name in failures:
+                raise failures[name]
