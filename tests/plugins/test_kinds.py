@@ -95,7 +95,7 @@ def test_plugins_argument_that_is_not_a_list_is_refused(plugins: Any, kind: str)
 
 
 def test_object_without_decorated_methods_and_hooks_is_an_error() -> None:
-    with pytest.raises(PluginError, match="nothing to serve: no function is marked"):
+    with pytest.raises(PluginError, match="nothing to serve: no function is decorated"):
         Server(plugins=[types.SimpleNamespace(plain=plain)], settings=ServerSettings(strict=True))
 
 
