@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from mcptrio.protocol.model.sampling import SamplingMessage as SamplingMessage
     from mcptrio.protocol.model.sampling import ToolChoice as ToolChoice
     from mcptrio.protocol.model.subscriptions import SubscriptionFilter as SubscriptionFilter
+    from mcptrio.protocol.model.tasks import TaskStatus as TaskStatus
     from mcptrio.protocol.model.tools import CallToolResult as CallToolResult
     from mcptrio.protocol.model.tools import Tool as Tool
     from mcptrio.protocol.model.tools import ToolAnnotations as ToolAnnotations
@@ -148,6 +149,7 @@ _HOMES = {
     "SamplingMessage": "mcptrio.protocol.model.sampling",
     "ServerCapabilities": "mcptrio.protocol.model.lifecycle",
     "SubscriptionFilter": "mcptrio.protocol.model.subscriptions",
+    "TaskStatus": "mcptrio.protocol.model.tasks",
     "TextContent": "mcptrio.protocol.model.content",
     "TextResourceContents": "mcptrio.protocol.model.resource_contents",
     "Tool": "mcptrio.protocol.model.tools",

@@ -26,7 +26,7 @@ from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
-from mcptrio.client.tasks import ClientTask
+from mcptrio.client.tasks import ClientTask, OnTask
 from mcptrio.client.tool_calls import ToolCall, followed
 from mcptrio.client.tool_requests import ToolRequests
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
@@ -153,7 +153,8 @@ class Client:
 
         Args:
             timeout: Seconds to wait for an answer since the call or its last progress report; by default
-                ``timeouts.idle``.
+                ``timeouts.idle``. If the server makes a task of the call, seconds without a change of the task; by
+                default without limit.
             progress: Called with each progress report, in order, before this method returns.
             meta: Members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
 
@@ -165,17 +166,25 @@ class Client:
             RemoteProtocolError: The result is malformed or does not match the tool's output schema.
             RequestTimeout: No answer in time; the client has asked the server to cancel the call.
             RequestFailed, ConnectionClosed: The call could not be delivered, or its answer was lost.
+            TaskCancelled: The server had made a task of the call, and another program has cancelled it.
         """
+        return await self._call_tool(name, arguments, created=None, timeout=timeout, progress=progress, meta=meta)
+
+    async def _call_tool(
+        self, name: str, arguments: Mapping[str, Any] | None, *, created: OnTask | None, **options: Any
+    ) -> CallToolResult:
         params = CallToolParams(name=name, arguments=dict(arguments or {}))
-        send = partial(
-            self._requests.send_with_input, "tools/call", params, timeout=timeout, progress=progress, meta=meta
-        )
+        send = partial(self._requests.send_with_input, "tools/call", params, **options)
+        timeout = options["timeout"]
         seconds = self._options.timeouts.idle if timeout is None else timeout
 
         async def call(param_headers: Mapping[str, tuple[str, ...]]) -> CallToolResult:
             result: CallToolResult | CreateTaskResult = await send(param_headers=param_headers)
             if isinstance(result, CreateTaskResult):
-                return await self.task(result.task_id, timeout=timeout).finish(result, progress)
+                task = self.task(result.task_id, timeout=timeout)
+                if created is not None:
+                    created(task)
+                return await task._finish(result, options["progress"])
             return result
 
         return await self._tools.call(name, call, seconds)
@@ -200,10 +209,10 @@ class Client:
     ) -> AsyncIterator[ToolCall]:
         """Start a tool call and follow it: iterate over its progress, then ``await call.result()``.
 
-        Leaving the block before the result cancels the call. See :meth:`call_tool` for the arguments.
+        Leaving the block before the result cancels the call, unless it was detached. See :meth:`call_tool` for the
+        arguments.
         """
-        work = partial(self.call_tool, name, arguments, timeout=timeout, meta=meta)
-        async with followed(lambda report: work(progress=report)) as call:
+        async with followed(partial(self._call_tool, name, arguments, timeout=timeout, meta=meta)) as call:
             yield call
 
     # Resources
