@@ -184,7 +184,8 @@ class ClientTask:
         latest, changed = state.last_updated_at, trio.current_time()
         message: str | None = None
         while True:
-            if state.status_message is not None and state.status_message != message:
+            # The text about a failure or a cancellation is that of the exception.
+            if state.status_message not in (None, message) and state.status not in ("failed", "cancelled"):
                 message = state.status_message
                 await self._report(progress, message)
             if isinstance(state, GetTaskResult):
@@ -253,7 +254,7 @@ class ClientTask:
         except InvalidParams as error:
             raise RemoteProtocolError(f"the result of task {self.id}: {error.message}") from error
 
-    async def _report(self, progress: OnProgress | None, message: str) -> None:
+    async def _report(self, progress: OnProgress | None, message: str | None) -> None:
         if progress is None:
             return
         # A task has a text and no number, so the reports are counted.

@@ -138,6 +138,21 @@ async def test_leaving_the_call_cancels_its_task(autojump_clock: MockClock) -> N
         assert plugin.ended == ["the client has cancelled the task"]
 
 
+@pytest.mark.parametrize("attempt", range(5))
+async def test_leaving_the_client_cancels_the_task_of_its_call(attempt: int, autojump_clock: MockClock) -> None:
+    """Trio wakes cancelled tasks in random order, so one attempt may succeed by chance."""
+    plugin = Site()
+    async with serving(plugin).open() as running, trio.open_nursery() as nursery:
+        ours, theirs = memory_channel_pair()
+        nursery.start_soon(running.serve, theirs)
+        with trio.move_on_after(5):
+            async with connect(ours) as client:
+                await client.call_tool("dig")
+        await trio.testing.wait_all_tasks_blocked()
+
+        assert plugin.ended == ["the client has cancelled the task"]
+
+
 async def test_task_that_another_program_cancels_is_told_apart(autojump_clock: MockClock) -> None:
     async with site(Site()) as client, client.start_tool("dig") as call:
         # The first report is that of the task.
