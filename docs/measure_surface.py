@@ -40,8 +40,8 @@ __all__ = ["LIMITS", "main"]
 LIMITS = {
     "names in mcptrio": 38,
     "parameters of Server": 11,
-    "commands": 35,
-    "options in all": 199,
+    "commands": 37,
+    "options in all": 208,
     "options of serve": 13,
     "options of run": 6,
     "configuration keys": 89,
