@@ -26,7 +26,7 @@ from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
-from mcptrio.client.tasks import ClientTask, OnTask
+from mcptrio.client.tasks import ClientTask
 from mcptrio.client.tool_calls import ToolCall, followed
 from mcptrio.client.tool_requests import ToolRequests
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
@@ -148,6 +148,7 @@ class Client:
         timeout: float | None = None,
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
+        created: Callable[[ClientTask], object] | None = None,
     ) -> CallToolResult:
         """Call a tool and return its result. Questions that the server asks meanwhile go to the handlers.
 
@@ -157,6 +158,7 @@ class Client:
                 default without limit.
             progress: Called with each progress report, in order, before this method returns.
             meta: Members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
+            created: Called with the task, if the server makes one of the call. Its id is all that :meth:`task` needs.
 
         Returns:
             The result. It has ``is_error`` set if the tool reports a failure for the model to read.
@@ -168,14 +170,10 @@ class Client:
             RequestFailed, ConnectionClosed: The call could not be delivered, or its answer was lost.
             TaskCancelled: The server had made a task of the call, and another program has cancelled it.
         """
-        return await self._call_tool(name, arguments, created=None, timeout=timeout, progress=progress, meta=meta)
-
-    async def _call_tool(
-        self, name: str, arguments: Mapping[str, Any] | None, *, created: OnTask | None, **options: Any
-    ) -> CallToolResult:
         params = CallToolParams(name=name, arguments=dict(arguments or {}))
-        send = partial(self._requests.send_with_input, "tools/call", params, **options)
-        timeout = options["timeout"]
+        send = partial(
+            self._requests.send_with_input, "tools/call", params, timeout=timeout, progress=progress, meta=meta
+        )
         seconds = self._options.timeouts.idle if timeout is None else timeout
 
         async def call(param_headers: Mapping[str, tuple[str, ...]]) -> CallToolResult:
@@ -184,7 +182,7 @@ class Client:
                 task = self.task(result.task_id, timeout=timeout)
                 if created is not None:
                     created(task)
-                return await task._finish(result, options["progress"])
+                return await task._finish(result, progress)
             return result
 
         return await self._tools.call(name, call, seconds)
@@ -212,7 +210,7 @@ class Client:
         Leaving the block before the result cancels the call, unless it was detached. See :meth:`call_tool` for the
         arguments.
         """
-        async with followed(partial(self._call_tool, name, arguments, timeout=timeout, meta=meta)) as call:
+        async with followed(partial(self.call_tool, name, arguments, timeout=timeout, meta=meta)) as call:
             yield call
 
     # Resources

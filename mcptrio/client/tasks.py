@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 from attrs import frozen
@@ -44,7 +44,7 @@ from mcptrio.protocol.model.tasks import (
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.protocol.remote_errors import server_error
 
-__all__ = ["ClientTask", "OnTask", "ServerTask"]
+__all__ = ["ClientTask", "ServerTask"]
 
 T = TypeVar("T")
 
@@ -262,10 +262,6 @@ class ClientTask:
         returned = progress(Progress(self._reports, None, message))
         if inspect.isawaitable(returned):
             await returned
-
-
-OnTask: TypeAlias = Callable[[ClientTask], None]
-"""Called with the task of a call, once the server has made one."""
 
 
 def _pause(state: CreateTaskResult | GetTaskResult) -> float:

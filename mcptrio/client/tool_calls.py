@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 
 import trio
 
 from mcptrio.client.calls import OnProgress, Progress
-from mcptrio.client.tasks import ClientTask, OnTask
+from mcptrio.client.tasks import ClientTask
 from mcptrio.errors import MCPTrioError, RequestFailed
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.model.tasks import TaskStatus
@@ -27,7 +27,9 @@ MAX_UNREAD_REPORTS = 64
 class CallWork(Protocol):
     """Makes a tool call. Calls ``created`` with its task, if the server makes one."""
 
-    def __call__(self, *, progress: OnProgress, created: OnTask) -> Awaitable[CallToolResult]: ...
+    def __call__(
+        self, *, progress: OnProgress, created: Callable[[ClientTask], object]
+    ) -> Awaitable[CallToolResult]: ...
 
 
 class ToolCall:
