@@ -40,8 +40,8 @@ __all__ = ["LIMITS", "main"]
 LIMITS = {
     "names in mcptrio": 38,
     "parameters of Server": 11,
-    "commands": 37,
-    "options in all": 209,
+    "commands": 39,
+    "options in all": 218,
     "options of serve": 13,
     "options of run": 6,
     "configuration keys": 92,

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from mcptrio.protocol.model.sampling import SamplingMessage as SamplingMessage
     from mcptrio.protocol.model.sampling import ToolChoice as ToolChoice
     from mcptrio.protocol.model.subscriptions import SubscriptionFilter as SubscriptionFilter
+    from mcptrio.protocol.model.tasks import TaskStatus as TaskStatus
     from mcptrio.protocol.model.tools import CallToolResult as CallToolResult
     from mcptrio.protocol.model.tools import Tool as Tool
     from mcptrio.protocol.model.tools import ToolAnnotations as ToolAnnotations
@@ -149,7 +150,11 @@ _HOMES = {
     "SamplingMessage": "mcptrio.protocol.model.sampling",
     "ServerCapabilities": "mcptrio.protocol.model.lifecycle",
     "SubscriptionFilter": "mcptrio.protocol.model.subscriptions",
+<<<<<<< HEAD
+    "TaskStatus": "mcptrio.protocol.model.tasks",
+=======
     "TaskControl": "mcptrio.capabilities.task_control",
+>>>>>>> tasks
     "TextContent": "mcptrio.protocol.model.content",
     "TextResourceContents": "mcptrio.protocol.model.resource_contents",
     "Tool": "mcptrio.protocol.model.tools",

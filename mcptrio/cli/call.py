@@ -12,6 +12,7 @@ from mcptrio.cli.client.client_command import ClientCommand
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.contents import Contents, says_the_same
 from mcptrio.cli.client.exit_codes import ExitCode
+from mcptrio.cli.client.following import follow_call, record_detached
 from mcptrio.cli.client.tool_options import as_words, help_of
 from mcptrio.cli.terminal.console import refers_to_log
 from mcptrio.cli.terminal.input_lines import read_input
@@ -23,7 +24,7 @@ from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.protocol.model.tools import CallToolResult, Tool
 
-__all__ = ["command"]
+__all__ = ["command", "show_result"]
 
 
 _HELP = ("--help", "-h")
@@ -64,8 +65,15 @@ class _CallCommand(ClientCommand):
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Save images, audio and blobs here."
 )
+@click.option("--detach", is_flag=True, help="Print the id of the task that the server makes, and leave it running.")
 async def command(
-    cmd: CommandContext, tool: str, words: tuple[str, ...], base: str | None, no_check: bool, output: Path | None
+    cmd: CommandContext,
+    tool: str,
+    words: tuple[str, ...],
+    base: str | None,
+    no_check: bool,
+    output: Path | None,
+    detach: bool,
 ) -> int:
     """Call a tool.
 
@@ -103,8 +111,16 @@ async def command(
     if not no_check:
         check_arguments(arguments, schema)
     with cmd.asking_for(unlisted), progress_line(cmd.console, tool) as line:
-        result = await cmd.client.call_tool(tool, arguments, progress=line)
-    return await _show(cmd, tool, found, result, output)
+        async with cmd.client.start_tool(tool, arguments) as call:
+            id = await call.detach() if detach else None
+            result = await follow_call(cmd, call, line) if id is None else None
+    if result is None:
+        assert call.task_id is not None
+        await record_detached(cmd, tool, call.task_id)
+        return ExitCode.DONE
+    if detach:
+        cmd.console.note(f"{tool} has ended without a task", "dim")
+    return await show_result(cmd, tool, found, result, output)
 
 
 async def _base(cmd: CommandContext, text: str | None) -> dict[str, Any] | None:
@@ -124,7 +140,15 @@ async def _base(cmd: CommandContext, text: str | None) -> dict[str, Any] | None:
     return value
 
 
-async def _show(cmd: CommandContext, name: str, tool: Tool | None, result: CallToolResult, output: Path | None) -> int:
+async def show_result(
+    cmd: CommandContext, name: str, tool: Tool | None, result: CallToolResult, output: Path | None
+) -> int:
+    """Show the result of a tool, and return the exit code.
+
+    Args:
+        tool: as the server lists it; ``None`` if it is not known.
+        output: the folder for images, audio and blobs.
+    """
     code = ExitCode.FAILED if result.is_error else ExitCode.DONE
     contents = Contents(cmd.console, output, name=name)
     if cmd.as_json:

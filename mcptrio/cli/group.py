@@ -43,6 +43,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "package": "Describe plugins for the MCP registry, or build an MCPB bundle.",
         "list": "List a server's tools, resources, templates and prompts.",
         "call": "Call a tool.",
+        "tasks": "List the detached tasks with their present state.",
+        "task": "Show the state of a task, wait for its result, or cancel it.",
         "read": "Read a resource.",
         "prompt": "Get a prompt.",
         "complete": "Show completions for an argument of a prompt or a resource template.",
@@ -60,6 +62,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Serve plugins": ("run", "serve", "worker", "dev", "store"),
         "Use a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
+        "Use tasks": ("tasks", "task"),
         "Manage plugins": ("plugins", "lock", "new", "package"),
         "Control access": ("auth", "token"),
         "Set up this machine": ("host", "completion"),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mcptrio.client.subscriptions import Change as Change
     from mcptrio.client.subscriptions import ChangeKind as ChangeKind
     from mcptrio.client.subscriptions import Changes as Changes
+    from mcptrio.client.tasks import ClientTask as ClientTask
+    from mcptrio.client.tasks import ServerTask as ServerTask
     from mcptrio.client.timeouts import ClientTimeouts as ClientTimeouts
     from mcptrio.client.tool_calls import ToolCall as ToolCall
     from mcptrio.connecting.targets import Stderr as Stderr
@@ -36,9 +38,11 @@ _HOMES = {
     "OpenURL": "mcptrio.client.forms",
     "Roots": "mcptrio.client.handlers",
     # Calls
+    "ClientTask": "mcptrio.client.tasks",
     "ClientTimeouts": "mcptrio.client.timeouts",
     "OnProgress": "mcptrio.client.calls",
     "Progress": "mcptrio.client.calls",
+    "ServerTask": "mcptrio.client.tasks",
     "ToolCall": "mcptrio.client.tool_calls",
     # Lists and changes
     "Change": "mcptrio.client.subscriptions",

@@ -148,14 +148,17 @@ class Client:
         timeout: float | None = None,
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
+        created: Callable[[ClientTask], object] | None = None,
     ) -> CallToolResult:
         """Call a tool and return its result. Questions that the server asks meanwhile go to the handlers.
 
         Args:
             timeout: Seconds to wait for an answer since the call or its last progress report; by default
-                ``timeouts.idle``.
+                ``timeouts.idle``. If the server makes a task of the call, seconds without a change of the task; by
+                default without limit.
             progress: Called with each progress report, in order, before this method returns.
             meta: Members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
+            created: Called with the task, if the server makes one of the call. Its id is all that :meth:`task` needs.
 
         Returns:
             The result. It has ``is_error`` set if the tool reports a failure for the model to read.
@@ -165,6 +168,7 @@ class Client:
             RemoteProtocolError: The result is malformed or does not match the tool's output schema.
             RequestTimeout: No answer in time; the client has asked the server to cancel the call.
             RequestFailed, ConnectionClosed: The call could not be delivered, or its answer was lost.
+            TaskCancelled: The server had made a task of the call, and another program has cancelled it.
         """
         params = CallToolParams(name=name, arguments=dict(arguments or {}))
         send = partial(
@@ -175,7 +179,10 @@ class Client:
         async def call(param_headers: Mapping[str, tuple[str, ...]]) -> CallToolResult:
             result: CallToolResult | CreateTaskResult = await send(param_headers=param_headers)
             if isinstance(result, CreateTaskResult):
-                return await self.task(result.task_id, timeout=timeout).finish(result, progress)
+                task = self.task(result.task_id, timeout=timeout)
+                if created is not None:
+                    created(task)
+                return await task._finish(result, progress)
             return result
 
         return await self._tools.call(name, call, seconds)
@@ -200,10 +207,10 @@ class Client:
     ) -> AsyncIterator[ToolCall]:
         """Start a tool call and follow it: iterate over its progress, then ``await call.result()``.
 
-        Leaving the block before the result cancels the call. See :meth:`call_tool` for the arguments.
+        Leaving the block before the result cancels the call, unless it was detached. See :meth:`call_tool` for the
+        arguments.
         """
-        work = partial(self.call_tool, name, arguments, timeout=timeout, meta=meta)
-        async with followed(lambda report: work(progress=report)) as call:
+        async with followed(partial(self.call_tool, name, arguments, timeout=timeout, meta=meta)) as call:
             yield call
 
     # Resources

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import trio
 from attrs import frozen
@@ -43,6 +45,8 @@ from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.protocol.remote_errors import server_error
 
 __all__ = ["ClientTask", "ServerTask"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("mcptrio.client.tasks")
 
@@ -95,8 +99,12 @@ class ClientTask:
         self._requests = requests
         self._supervisor = supervisor
         self._timeout = inf if timeout is None else timeout
+        self.status: TaskStatus = "working"
+        """The status of the last answer of the server."""
         self._answered: set[str] = set()
         self._reports = 0
+        self.is_detached = False
+        """Whether the task keeps running when the call that made it is cancelled."""
 
     async def state(self) -> ServerTask:
         """Ask the server for the state of the task.
@@ -134,14 +142,17 @@ class ClientTask:
             TaskCancelled: The task was cancelled.
             MCPError: The task has failed, or the server does not know it.
             RequestTimeout: The task has not changed for the timeout.
+            RemoteProtocolError: The server has sent another task, or too many questions.
         """
         return await self._follow(await self._get(), progress)
 
     # For Client.call_tool
 
-    async def finish(self, created: CreateTaskResult, progress: OnProgress | None) -> CallToolResult:
-        """Wait as :meth:`result`. The task is cancelled if the caller is, or if a question cannot be answered."""
+    async def _finish(self, created: CreateTaskResult, progress: OnProgress | None) -> CallToolResult:
+        """Wait as :meth:`result`. The task is cancelled if the caller is, or if a question cannot be answered, unless
+        it is detached."""
         is_done = False
+        self.status = created.status
         try:
             result = await self._follow(created, progress)
             is_done = True
@@ -150,7 +161,7 @@ class ClientTask:
             is_done = True
             raise
         finally:
-            if not is_done:
+            if not is_done and not self.is_detached:
                 await self._leave()
 
     # Private
@@ -164,47 +175,54 @@ class ClientTask:
 
     async def _get(self) -> GetTaskResult:
         state: GetTaskResult = await self._requests.send("tasks/get", GetTaskParams(task_id=self.id))
+        if state.task_id != self.id:
+            raise RemoteProtocolError(f"expected the state of task {self.id}, got that of {state.task_id!r:.200}")
+        self.status = state.status
         return state
 
     async def _follow(self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None) -> CallToolResult:
         latest, changed = state.last_updated_at, trio.current_time()
         message: str | None = None
         while True:
-            if state.status_message is not None and state.status_message != message:
+            # The text about a failure or a cancellation is that of the exception.
+            if state.status_message not in (None, message) and state.status not in ("failed", "cancelled"):
                 message = state.status_message
                 await self._report(progress, message)
             if isinstance(state, GetTaskResult):
                 if state.status in ("completed", "failed", "cancelled"):
                     return await self._end(state)
-                if state.input_requests:
-                    await self._answer(state.input_requests)
+                if state.input_requests and await self._answer(state):
                     changed = trio.current_time()
-            if trio.current_time() - changed > self._timeout:
+            remaining = changed + self._timeout - trio.current_time()
+            if remaining <= 0:
                 raise RequestTimeout(f"task {self.id}: no change within {self._timeout:.3g} s", seconds=self._timeout)
-            await trio.sleep(_pause(state))
-            state = await self._poll(state)
+            await trio.sleep(min(_pause(state), remaining))
+            state = await self._insist(state, self._get)
             if state.last_updated_at != latest:
                 latest, changed = state.last_updated_at, trio.current_time()
 
-    async def _poll(self, state: CreateTaskResult | GetTaskResult) -> GetTaskResult:
-        """Ask for the state, and again while the server cannot be reached."""
+    async def _insist(self, state: CreateTaskResult | GetTaskResult, send: Callable[[], Awaitable[T]]) -> T:
+        """Send a request, and again while the server cannot be reached."""
         backoff = Backoff()
         # The task goes on meanwhile, and no longer than this.
         end = inf if state.ttl_ms is None else trio.current_time() + state.ttl_ms / 1000
         while True:
             try:
-                return await self._get()
+                return await send()
             except (RequestFailed, ConnectionClosed, Overloaded) as error:
                 has_ended = isinstance(error, ConnectionClosed) and not self._supervisor.restarts
                 if has_ended or trio.current_time() >= end:
                     raise
                 _log.info("a task is asked for again: task=%s: %s", self.id[:6], error)
+                backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 await trio.sleep(backoff.draw())
 
-    async def _answer(self, questions: dict[str, Any]) -> None:
+    async def _answer(self, state: GetTaskResult) -> bool:
+        """Answer the questions that are new, and return whether there are any."""
+        questions: dict[str, Any] = state.input_requests or {}
         fresh = {key: question for key, question in questions.items() if key not in self._answered}
         if not fresh:
-            return
+            return False
         if len(self._answered) + len(fresh) > MAX_QUESTIONS:
             raise RemoteProtocolError(f"expected at most {MAX_QUESTIONS} questions of one task, got more")
         session = await self._supervisor.current()
@@ -213,8 +231,11 @@ class ClientTask:
         except InvalidParams as error:
             raise RemoteProtocolError(f"a question of task {self.id}: {error.message}") from error
         answers = await answer_all(session, read)
-        await self._requests.send("tasks/update", UpdateTaskParams(task_id=self.id, input_responses=answers))
+        params = UpdateTaskParams(task_id=self.id, input_responses=answers)
+        # The user has answered, perhaps with some work, so a lost connection must not lose the answers.
+        await self._insist(state, partial(self._requests.send, "tasks/update", params))
         self._answered |= fresh.keys()
+        return True
 
     async def _end(self, state: GetTaskResult) -> CallToolResult:
         session = await self._supervisor.current()
@@ -233,7 +254,7 @@ class ClientTask:
         except InvalidParams as error:
             raise RemoteProtocolError(f"the result of task {self.id}: {error.message}") from error
 
-    async def _report(self, progress: OnProgress | None, message: str) -> None:
+    async def _report(self, progress: OnProgress | None, message: str | None) -> None:
         if progress is None:
             return
         # A task has a text and no number, so the reports are counted.

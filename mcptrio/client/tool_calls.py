@@ -1,4 +1,4 @@
-"""A tool call that the caller follows while it runs.
+"""A tool call that the caller follows while it runs, or leaves running as a task of the server.
 
 ``Client.start_tool`` returns a ToolCall. Progress reports arrive in order and before the result.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import trio
 
 from mcptrio.client.calls import OnProgress, Progress
+from mcptrio.client.tasks import ClientTask
 from mcptrio.errors import MCPTrioError, RequestFailed
 from mcptrio.ground.nurseries import open_hidden_nursery
+from mcptrio.protocol.model.tasks import TaskStatus
 from mcptrio.protocol.model.tools import CallToolResult
 
 __all__ = ["ToolCall", "followed"]
@@ -21,16 +24,39 @@ MAX_UNREAD_REPORTS = 64
 """Progress reports that wait for the reader. When full, the call waits."""
 
 
+class CallWork(Protocol):
+    """Makes a tool call. Calls ``created`` with its task, if the server makes one."""
+
+    def __call__(
+        self, *, progress: OnProgress, created: Callable[[ClientTask], object]
+    ) -> Awaitable[CallToolResult]: ...
+
+
 class ToolCall:
     """A running tool call. Made by ``Client.start_tool``.
 
     Iterate over its progress with ``async for progress in call: ...``, then ``await call.result()``.
+    If the server has made a task of the call, its progress reports are the texts about the task's status.
     """
 
     def __init__(self) -> None:
         self._send, self._receive = trio.open_memory_channel[Progress](MAX_UNREAD_REPORTS)
         self._done = trio.Event()
         self._result: CallToolResult | MCPTrioError | None = None
+        self._task: ClientTask | None = None
+        self._scope = trio.CancelScope()
+        # Set with the task, or with the result of a call that is none.
+        self._settled = trio.Event()
+
+    @property
+    def task_id(self) -> str | None:
+        """The id of the server's task; ``None`` while the call is none."""
+        return None if self._task is None else self._task.id
+
+    @property
+    def status(self) -> TaskStatus | None:
+        """The status of the server's task, as the client last heard it; ``None`` while the call is none."""
+        return None if self._task is None else self._task.status
 
     def __aiter__(self) -> AsyncIterator[Progress]:
         return self
@@ -55,9 +81,37 @@ class ToolCall:
         assert self._result is not None
         return self._result
 
+    async def detach(self) -> str | None:
+        """Leave the call running as a task, and return its id. The server decides when a call becomes a task.
+
+        Leaving the block does not cancel the task then. ``Client.task`` follows it again, in another process too.
+
+        Returns:
+            The id; ``None`` if the call has ended before, so that :meth:`result` has its outcome.
+        """
+        self._receive.close()
+        await self._settled.wait()
+        if self._task is None or (self._done.is_set() and not self._task.is_detached):
+            return None
+        self._task.is_detached = True
+        self.end(RequestFailed(f"the call was detached; task {self._task.id} has its result"))
+        self._scope.cancel()
+        return self._task.id
+
     # For the client
 
-    async def report(self, progress: Progress) -> None:
+    async def _run(self, work: CallWork) -> None:
+        with self._scope:
+            try:
+                self.end(await work(progress=self._report, created=self._created))
+            except MCPTrioError as error:
+                self.end(error)
+
+    def _created(self, task: ClientTask) -> None:
+        self._task = task
+        self._settled.set()
+
+    async def _report(self, progress: Progress) -> None:
         try:
             await self._send.send(progress)
         except trio.BrokenResourceError:
@@ -70,25 +124,15 @@ class ToolCall:
             self._result = result
             self._send.close()
             self._done.set()
+            self._settled.set()
 
 
 @asynccontextmanager
-async def followed(work: Callable[[OnProgress], Awaitable[CallToolResult]]) -> AsyncIterator[ToolCall]:
-    """Run a tool call inside the context. Leaving the context before the result cancels the call.
-
-    Args:
-        work: Makes the call and reports its progress.
-    """
+async def followed(work: CallWork) -> AsyncIterator[ToolCall]:
+    """Run a tool call inside the context. Leaving the context before the result cancels the call."""
     call = ToolCall()
-
-    async def run() -> None:
-        try:
-            call.end(await work(call.report))
-        except MCPTrioError as error:
-            call.end(error)
-
     async with open_hidden_nursery() as nursery:
-        nursery.start_soon(run)
+        nursery.start_soon(call._run, work)
         try:
             yield call
         finally:

@@ -9,7 +9,7 @@ Source: MCP 2026-07-28, basic/transports; MCP 2024-11-05, basic/transports (HTTP
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial, wraps
 from pathlib import Path
@@ -25,7 +25,7 @@ from mcptrio.client.handlers import Handlers
 from mcptrio.client.options import OWN_INFO, ClientOptions
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.targets import Command, Endpoint, Socket, Target
-from mcptrio.errors import AuthorizationError, ConfigError
+from mcptrio.errors import AuthorizationError, ConfigError, MCPTrioError
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.lifecycle import Implementation
@@ -147,13 +147,22 @@ async def connect(
         cache_entries=cache_entries,
         prefers_handshake=prefer is not None,
     )
-    client = Client(ways, options)
+    client, running = Client(ways, options), trio.CancelScope()
+
+    async def keep(*, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
+        with running:
+            await client.run(task_status=task_status)
+
     async with open_hidden_nursery() as nursery:
-        start: Callable[..., Awaitable[None]] = client.run
-        failure = await nursery.start(start)
+        failure = await nursery.start(keep)
         if failure is not None:
             raise failure
-        yield client
+        # If the caller is cancelled, the block ends first: its calls still tell the server that they are cancelled.
+        running.shield = True
+        try:
+            yield client
+        finally:
+            running.cancel()
 
 
 def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:

@@ -15,6 +15,7 @@ import trio
 from attrs import frozen
 
 from mcptrio.capabilities.logging import Logging
+from mcptrio.client.tasks import ClientTask
 from mcptrio.errors import MCPError, MCPTrioError, NotApproved, RequestTimeout
 from mcptrio.ground.guarded import Failure, run_guarded_sync
 
@@ -46,6 +47,7 @@ class AuditRecord:
             part of the host failed; ``timeout``; ``not_approved``; ``declined``: the user declined or cancelled the
             server's question; ``cancelled``.
         detail: the error or reason, redacted.
+        task_id: the id of the task that the server has made of a tool call; ``None`` if it made none.
         seconds: from the user's approval, or from the start if none was needed, to the outcome.
     """
 
@@ -57,6 +59,7 @@ class AuditRecord:
     outcome: AuditOutcome
     detail: str | None
     seconds: float
+    task_id: str | None = None
 
 
 Audit: TypeAlias = Callable[[AuditRecord], None]
@@ -76,6 +79,7 @@ class AuditEntry:
         self.started = trio.current_time()
         self.outcome: AuditOutcome | None = None
         self.detail: str | None = None
+        self.task_id: str | None = None
 
     def approved(self, edited: Mapping[str, Any] | None = None) -> None:
         """Note the user's approval. ``seconds`` counts from here.
@@ -86,6 +90,10 @@ class AuditEntry:
         self.started = trio.current_time()
         if edited is not None:
             self.arguments = edited
+
+    def created(self, task: ClientTask) -> None:
+        """Note the task that the server has made of the call."""
+        self.task_id = task.id
 
     def end(self, outcome: AuditOutcome, detail: str | None = None) -> None:
         """Set the outcome. The first outcome counts, because later exceptions are less precise."""
@@ -151,6 +159,7 @@ class Auditor:
             outcome=entry.outcome or "failed",
             detail=str(self._redacted(entry.detail)) if entry.detail is not None else None,
             seconds=trio.current_time() - entry.started,
+            task_id=entry.task_id,
         )
         # A full disk must not fail a call that has succeeded.
         outcome = run_guarded_sync(audit, record)

@@ -161,7 +161,7 @@ class Host:
         ways, where, can_restart = openers(target)
         member = self._join(name, where, ways, can_restart=can_restart, origin=origin_of(target))
         if self._nursery is not None:
-            self._nursery.start_soon(member.keep)
+            self._nursery.start_soon(partial(member.keep, is_shielded=True))
             for following in self._following:
                 following.follow(member)
                 following.moved(member)
@@ -250,7 +250,9 @@ class Host:
         with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
             tool, sent = await self._approval.obtain_for_tool(member, name, exact, entry)
             result = await member.ask(
-                lambda client: client.call_tool(tool.name, orjson.loads(sent), timeout=timeout, progress=progress)
+                lambda client: client.call_tool(
+                    tool.name, orjson.loads(sent), timeout=timeout, progress=progress, created=entry.created
+                )
             )
             if result.is_error:
                 entry.end("error", "the tool failed")
@@ -371,13 +373,17 @@ class Host:
         try:
             async with open_hidden_nursery() as nursery:
                 self._nursery = nursery
+                # If the caller is cancelled, the block ends first: its calls still tell the servers that they are
+                # cancelled.
                 for member in self._members.values():
                     if not member.is_over:
-                        nursery.start_soon(member.keep)
+                        nursery.start_soon(partial(member.keep, is_shielded=True))
                 try:
                     yield
                 finally:
                     self._nursery = None
+                    for member in self._members.values():
+                        member.close()
         finally:
             for following in self._following:
                 following.changes.end()

@@ -166,9 +166,14 @@ class ManagedServer(ConnectionWatcher):
 
     # Keeping it
 
-    async def keep(self) -> None:
-        """Connect, and connect again, until the server is removed."""
+    async def keep(self, *, is_shielded: bool = False) -> None:
+        """Connect, and connect again, until the server is removed.
+
+        Args:
+            is_shielded: whether it stays connected when the caller is cancelled, until :meth:`close`.
+        """
         self._is_kept = True
+        self._scope.shield = is_shielded
         try:
             with self._scope:
                 await self._keep_trying()
@@ -185,6 +190,10 @@ class ManagedServer(ConnectionWatcher):
         # Without a task that keeps it, for example because the host is not open, there is nothing to wait for.
         if self._is_kept:
             await self._gone.wait()
+
+    def close(self) -> None:
+        """Start to disconnect, because the host's block has ended."""
+        self._scope.cancel()
 
     # Asking it
 

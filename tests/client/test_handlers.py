@@ -97,6 +97,9 @@ async def test_handlers_declare_their_capabilities(handlers: Handlers, declared:
         assert discover.params is not None
         if "roots" in declared:
             declared = {"roots": {}}
+        # The client follows tasks without a handler.
+        extensions = {"io.modelcontextprotocol/tasks": {}, **declared.get("extensions", {})}
+        declared = {**declared, "extensions": extensions}
         assert discover.params["_meta"]["io.modelcontextprotocol/clientCapabilities"] == declared
 
 

@@ -357,7 +357,8 @@ async def test_each_request_has_the_metadata_of_its_revision(revision: str) -> N
         assert meta == {}
     else:
         assert meta["io.modelcontextprotocol/protocolVersion"] == revision
-        assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+        tasks: dict[str, Any] = {"io.modelcontextprotocol/tasks": {}}
+        assert meta["io.modelcontextprotocol/clientCapabilities"] == {"extensions": tasks}
         assert meta["io.modelcontextprotocol/clientInfo"]["name"] == "mcptrio"
 
 

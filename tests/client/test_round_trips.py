@@ -489,7 +489,7 @@ async def test_questions_in_other_results_are_an_error(ask: Any) -> None:
             await ask(client)
 
 
-@pytest.mark.parametrize("kind", ["task", "", "COMPLETE", None, 5, ["complete"]])
+@pytest.mark.parametrize("kind", ["tasks", "", "COMPLETE", None, 5, ["complete"]])
 async def test_result_of_an_unknown_type_is_an_error(kind: Any) -> None:
     async with play(NEW) as (client, script), trio.open_nursery() as nursery:
 

@@ -30,6 +30,7 @@ def record(**changes: Any) -> AuditRecord:
         "outcome": "ok",
         "detail": None,
         "seconds": 0.25,
+        "task_id": None,
     }
     return AuditRecord(**{**fields, **changes})
 
@@ -183,6 +184,7 @@ def test_file_has_a_line_for_each_record(tmp_path: Path) -> None:
         "outcome": "ok",
         "detail": None,
         "seconds": 0.25,
+        "task_id": None,
     }
     assert json.loads(lines[1])["detail"] == "no\nroom"
     assert len(lines) == 2

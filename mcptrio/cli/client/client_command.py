@@ -23,7 +23,7 @@ from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
 from mcptrio.protocol.revisions.registry import REVISIONS
 
-__all__ = ["ClientCommand"]
+__all__ = ["ClientCommand", "common_options"]
 
 _COMMAND = "mcptrio.cli.command"
 """The key in click's context of the words after ``--``."""
@@ -54,7 +54,7 @@ class ClientCommand(CLICommand):
         """The parameters without TARGET and the options for connecting."""
         options.setdefault("epilog", EXIT_CODES)
         target = click.Argument(["target"], metavar="TARGET")
-        super().__init__(name, params=[target, *self.own_params, *_common()], **options)
+        super().__init__(name, params=[target, *self.own_params, *common_options()], **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remove the words after ``--``; then, and with ``--plugin``, TARGET is not expected."""
@@ -112,7 +112,7 @@ def _json() -> click.Option:
     return click.Option([*NAMES], is_flag=True, help=HELP)
 
 
-def _common() -> list[click.Parameter]:
+def common_options() -> list[click.Parameter]:
     """Return new options for each command: click stores state of the command in them."""
     return [
         click.Option(

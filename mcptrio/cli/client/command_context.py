@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import frozen
 
+from mcptrio.cli.client.targets import TargetOptions
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.terminal import Terminal
 from mcptrio.client.client import Client
@@ -26,6 +27,10 @@ __all__ = ["CommandContext"]
 @frozen(kw_only=True)
 class CommandContext:
     client: Client
+    options: TargetOptions
+    """The options with which the client has connected."""
+    server: str
+    """The name of the server for the user."""
     hint_at_login: Callable[[], Awaitable[str]]
     """Returns the end of an error about a name that the server does not list: how to get more scopes, if the
     client sent credentials; otherwise an empty text."""

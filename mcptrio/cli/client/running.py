@@ -37,7 +37,7 @@ from mcptrio.errors import AuthorizationError, MCPTrioError, RequestFailed
 from mcptrio.ground.quoting import printable
 from mcptrio.protocol.model.logging import LoggingLevel
 
-__all__ = ["Action", "Work", "run_action", "run_at_console"]
+__all__ = ["Action", "Work", "connected", "run_action", "run_at_console"]
 
 Action: TypeAlias = Callable[[CommandContext], Awaitable[int | None]]
 """A command's function. Returns the exit code if it is not 0."""
@@ -56,7 +56,7 @@ _MAX_CALL_SECONDS = 3600.0
 def run_action(action: Action, options: TargetOptions) -> int:
 
     def start() -> Work:
-        return partial(_connected, action, options, find_target(options, ask=_asker(options)))
+        return partial(connected, action, options, find_target(options, ask=_asker(options)))
 
     url = options.target or ""
     return run_at_console(start, moved=bool(options.plugins), verbose=options.verbose, url=url)
@@ -148,9 +148,10 @@ async def _with_terminal(work: Work, console: Console) -> int:
     return 128 + number
 
 
-async def _connected(
+async def connected(
     action: Action, options: TargetOptions, found: FoundTarget, console: Console, terminal: Terminal | None
 ) -> int:
+    """Connect to one server, run the function of a command, and return the exit code."""
     if found.note is not None:
         console.note(found.note, "dim")
     settings = options.settings
@@ -173,6 +174,8 @@ async def _connected(
             )
         cmd = CommandContext(
             client=client,
+            options=options,
+            server=found.name,
             hint_at_login=partial(_hint_at_login, target),
             console=console,
             terminal=terminal,

@@ -1,8 +1,6 @@
 """The history of the shell, in the user's state folder.
 
 If the file cannot be read or written, the shell works without it. Only its owner can read it.
-
-Source: XDG Base Directory Specification, "XDG_STATE_HOME".
 """
 
 from __future__ import annotations
@@ -10,6 +8,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+
+from mcptrio.cli.terminal.state_folder import state_folder
 
 __all__ = ["History", "history_path"]
 
@@ -20,10 +20,7 @@ _MAX_FILE_BYTES = 8 * 1024 * 1024
 
 def history_path() -> Path:
     """Return the path of ``mcptrio/history`` in the user's state folder."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    # The specification declares relative paths invalid, and tells applications to ignore them.
-    folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    return folder / "mcptrio" / "history"
+    return state_folder() / "history"
 
 
 class History:

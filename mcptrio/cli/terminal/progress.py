@@ -31,20 +31,31 @@ class ProgressLine:
         self._console = console
         self._label = printable(label)
         self._latest: Progress | None = None
+        self._status: str | None = None
         # The first report is shown at once.
         self._reported = -math.inf
 
     def __call__(self, progress: Progress) -> None:
-        self._latest = progress
+        self._latest, self._status = progress, None
+        message = f" {progress.message}" if progress.message else ""
+        self._show(f"{_count(progress)}{message}")
+
+    def show_status(self, text: str) -> None:
+        """Show a text in place of the bar, such as the status of a task."""
+        self._status = text
+        self._show(text)
+
+    def _show(self, text: str) -> None:
         if self._console.has_bottom:
             self._console.refresh()
         elif trio.current_time() - self._reported >= _LINE_INTERVAL:
             self._reported = trio.current_time()
-            message = f" {progress.message}" if progress.message else ""
-            self._console.note(f"{self._label}: {_count(progress)}{message}")
+            self._console.note(f"{self._label}: {text}")
 
     def draw(self, width: int) -> str:
         """Return one row: the label, the bar, the percentage and the server's message."""
+        if self._status is not None:
+            return cut(f"{cut(self._label, width // 3)}  {printable(self._status[:width])}", width)
         if self._latest is None:
             return self._console.paint(cut(f"{self._label} …", width), "dim")
         share = _share(self._latest)
