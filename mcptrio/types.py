@@ -150,11 +150,8 @@ _HOMES = {
     "SamplingMessage": "mcptrio.protocol.model.sampling",
     "ServerCapabilities": "mcptrio.protocol.model.lifecycle",
     "SubscriptionFilter": "mcptrio.protocol.model.subscriptions",
-<<<<<<< HEAD
-    "TaskStatus": "mcptrio.protocol.model.tasks",
-=======
     "TaskControl": "mcptrio.capabilities.task_control",
->>>>>>> tasks
+    "TaskStatus": "mcptrio.protocol.model.tasks",
     "TextContent": "mcptrio.protocol.model.content",
     "TextResourceContents": "mcptrio.protocol.model.resource_contents",
     "Tool": "mcptrio.protocol.model.tools",
