@@ -32,7 +32,7 @@ class Index:
         """Look at the touched files of a folder. Supervised like a tool: deadline, cancellation, progress."""
         folder = params.get("folder")
         if not isinstance(folder, str):
-            raise InvalidParams("expected a string @ $.params.folder")
+            raise InvalidParams("expected a string at `params.folder`")
         files = [file for file in self._touched if file.startswith(f"{folder}/")]
         async for file in ctx.track(files):
             await ctx.notify("com.example/indexed", {"file": file})

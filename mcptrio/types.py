@@ -10,6 +10,7 @@ from mcptrio.ground.lazy_names import lazy_names
 if TYPE_CHECKING:
     from mcptrio.capabilities.questions import Elicited as Elicited
     from mcptrio.capabilities.questions import Question as Question
+    from mcptrio.capabilities.task_control import TaskControl as TaskControl
     from mcptrio.protocol.messages import Batch as Batch
     from mcptrio.protocol.messages import ErrorResponse as ErrorResponse
     from mcptrio.protocol.messages import Incoming as Incoming
@@ -149,6 +150,7 @@ _HOMES = {
     "SamplingMessage": "mcptrio.protocol.model.sampling",
     "ServerCapabilities": "mcptrio.protocol.model.lifecycle",
     "SubscriptionFilter": "mcptrio.protocol.model.subscriptions",
+    "TaskControl": "mcptrio.capabilities.task_control",
     "TaskStatus": "mcptrio.protocol.model.tasks",
     "TextContent": "mcptrio.protocol.model.content",
     "TextResourceContents": "mcptrio.protocol.model.resource_contents",

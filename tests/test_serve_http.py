@@ -321,6 +321,10 @@ def test_readiness_reports_the_stores(folder: Path) -> None:
         status, health = client.get("/readyz")
 
     assert (status, health["stores"]["kind"], health["stores"]["is_reachable"]) == (200, "sqlite", True)
+    (replica,) = health["stores"]["live"]
+    # Not its machine and process: anyone may ask.
+    assert set(replica) == {"id", "age", "heartbeat"}
+    assert 0 <= replica["age"] < WAIT_TIMEOUT
 
 
 @pytest.mark.parametrize(("failing", "expected"), [(None, 200), (4.0, 200), (6.0, 503)])

@@ -17,7 +17,7 @@ COMMON = (
     "The reference's tools with the same names, arguments, required arguments and types",
     "Tools with an output schema, with a title, with all four hints",
     "Prompts, resources, templates",
-    "Newest revision spoken",
+    "Newest revision supported",
     "Time from start to the list of tools, with only this plugin",
     "Memory (RSS) at that time",
 )

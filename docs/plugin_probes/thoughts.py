@@ -48,7 +48,7 @@ async def modern(trial: Trial) -> str:
             await _think(talk, 1)
             answer = await _think(talk, 2)
     except RemoteProtocolError:
-        return "does not speak that revision"
+        return "does not support that revision"
     return "continues the sequence" if not answer.is_error else str(answer)
 
 

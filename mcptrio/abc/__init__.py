@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcptrio.abc.engine import Engine as Engine
     from mcptrio.abc.engine import PeerSession as PeerSession
     from mcptrio.abc.engine import StateSealer as StateSealer
+    from mcptrio.abc.status import ReplicaStatus as ReplicaStatus
     from mcptrio.abc.status import StoreStatus as StoreStatus
     from mcptrio.abc.stores import INBOX_MESSAGE as INBOX_MESSAGE
     from mcptrio.abc.stores import Bus as Bus
@@ -79,6 +80,7 @@ _HOMES = {
     "INBOX_MESSAGE": "mcptrio.abc.stores",
     "QuotaStore": "mcptrio.abc.stores",
     "ReplayStore": "mcptrio.abc.stores",
+    "ReplicaStatus": "mcptrio.abc.status",
     "Stores": "mcptrio.abc.stores",
     "StoreStatus": "mcptrio.abc.status",
     "UsesStores": "mcptrio.abc.stores",

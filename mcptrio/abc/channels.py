@@ -1,4 +1,7 @@
-"""Interfaces for message channels to one peer, and for sinks of the messages about one request."""
+"""Interfaces of message channels to one peer, and of sinks for the messages about one request.
+
+:mod:`mcptrio.transports` and :mod:`mcptrio.http` implement them; the server's engine and the client use them.
+"""
 
 from __future__ import annotations
 

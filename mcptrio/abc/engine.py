@@ -1,4 +1,7 @@
-"""Interface of the server engine that transports call."""
+"""Interface of the server engine that transports call.
+
+:mod:`mcptrio.runtime` implements it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Interface of the connection of a client to one server."""
+"""Interface of a client's connection to one server.
+
+The client uses it. A message channel and :mod:`mcptrio.http.client.link` implement it.
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ __all__ = [
     "PluginStatus",
     "QuestionStatus",
     "Readiness",
+    "ReplicaStatus",
     "RequestStatus",
     "ServerStatus",
     "SessionStatus",
@@ -138,6 +139,26 @@ class PluginStatus:
 
 
 @frozen(kw_only=True)
+class ReplicaStatus:
+    """A process that uses shared stores.
+
+    Args:
+        id: as in the log.
+        host: the name of its machine; empty if it is not known. ``/readyz`` leaves it out.
+        process: its process id; 0 if it is not known. ``/readyz`` leaves it out.
+        age: seconds since it has opened the stores; ``None`` if that is not known.
+        heartbeat: seconds since it has last renewed its lease, if all replicas have the same ``stores.lease``; ``None``
+            in SQLite, where the system knows which processes run.
+    """
+
+    id: str
+    host: str = ""
+    process: int = 0
+    age: float | None = None
+    heartbeat: float | None = None
+
+
+@frozen(kw_only=True)
 class StoreStatus:
     """The state of the stores that replicas share.
 
@@ -146,7 +167,8 @@ class StoreStatus:
         is_reachable: whether the last command worked.
         failing_since: seconds for which it has failed; ``None`` while it works.
         waiting: commands in the queue.
-        replicas: processes that use the stores, this one included.
+        replicas: the number of processes that use the stores, this one included.
+        live: at most 100 of these processes, the oldest first.
     """
 
     kind: str
@@ -154,6 +176,7 @@ class StoreStatus:
     failing_since: float | None = None
     waiting: int = 0
     replicas: int = 1
+    live: tuple[ReplicaStatus, ...] = ()
 
 
 @frozen(kw_only=True)

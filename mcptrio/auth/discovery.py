@@ -115,13 +115,13 @@ def _discover_resource(url: str, metadata_url: str | None) -> Flow[ResourceMetad
                 advice = f": connect to {shown(there)}" if there and covers(metadata.resource, there) else ""
                 raise AuthorizationError(
                     f"resource: expected the server's own URL {shown(url)} or a parent of it, "
-                    f"got {shown(metadata.resource)} @ {shown(where)}{advice}"
+                    f"got {shown(metadata.resource)} at {shown(where)}{advice}"
                 )
             return metadata
         # Only a 4xx at a guessed URL means that no metadata exists. After a 5xx, the fallback to 2025-03-26 would ask a
         # broken server for authorization endpoints that it does not have.
         if not 400 <= response.status < 500 or where == metadata_url:
-            failed = failed or f"expected metadata of the resource, got HTTP {response.status} @ {shown(where)}"
+            failed = failed or f"expected metadata of the resource, got HTTP {response.status} at {shown(where)}"
     if failed is not None:
         raise AuthorizationError(failed)
     return None
@@ -161,14 +161,14 @@ def _of_issuer(response: FetchResponse, where: str, issuer: str, *spelled: str) 
         advice = ": both are this machine, so the two servers have to be configured with one spelling"
         raise AuthorizationError(
             f"issuer: expected {issuer[:200]!r}, by which it was looked for, "
-            f"got {metadata.issuer[:200]!r} @ {shown(where)}{advice if is_same_machine else ''}"
+            f"got {metadata.issuer[:200]!r} at {shown(where)}{advice if is_same_machine else ''}"
         )
     if not _is_here(issuer):
         for name, url in metadata.endpoints().items():
             # A remote document with a loopback endpoint would send the user's browser to any program that listens
             # there.
             if _is_here(url):
-                raise AuthorizationError(f"{name}: expected a URL elsewhere, got {shown(url)} @ {shown(where)}")
+                raise AuthorizationError(f"{name}: expected a URL elsewhere, got {shown(url)} at {shown(where)}")
     return metadata
 
 

@@ -54,7 +54,7 @@ class _MetadataDocument:
             value = members.get(member.name)
             if value is None:
                 if member.name in cls._REQUIRED:
-                    raise AuthorizationError(f"{member.name}: expected to be there, got none @ {shown(where)}")
+                    raise AuthorizationError(f"{member.name}: expected to be there, got none at {shown(where)}")
                 continue
             # With `from __future__ import annotations`, attrs keeps the annotation as text.
             kind = str(member.type)
@@ -65,7 +65,7 @@ class _MetadataDocument:
             else:
                 values[member.name] = _text(member.name, value, where)
             if member.name in cls._URLS:
-                check_url(values[member.name], f"{member.name} @ {shown(where)}")
+                check_url(values[member.name], f"{member.name} at {shown(where)}")
         return cls(**values)
 
     def write(self) -> bytes:
@@ -142,13 +142,13 @@ def read_object(document: bytes, where: str) -> Mapping[str, Any]:
         AuthorizationError: The document is not a JSON object, or is larger than 128 KiB.
     """
     if len(document) > MAX_DOCUMENT_BYTES:
-        raise AuthorizationError(f"expected at most {MAX_DOCUMENT_BYTES} bytes, got {len(document)} @ {shown(where)}")
+        raise AuthorizationError(f"expected at most {MAX_DOCUMENT_BYTES} bytes, got {len(document)} at {shown(where)}")
     try:
         value = orjson.loads(document)
     except orjson.JSONDecodeError as error:
-        raise AuthorizationError(f"expected JSON @ {shown(where)}: {error.msg}") from None
+        raise AuthorizationError(f"expected JSON at {shown(where)}: {error.msg}") from None
     if not isinstance(value, dict):
-        raise AuthorizationError(f"expected a JSON object, got {type(value).__name__} @ {shown(where)}")
+        raise AuthorizationError(f"expected a JSON object, got {type(value).__name__} at {shown(where)}")
     return value
 
 
@@ -173,4 +173,4 @@ def _truth(name: str, value: object, where: str) -> bool:
 def _wrong(name: str, expected: str, value: object, where: str) -> AuthorizationError:
     size = f" of {len(value)}" if isinstance(value, str | list | dict) else ""
     # The type and the size only: the value may be long, or a secret in the wrong member.
-    return AuthorizationError(f"{name}: expected {expected}, got {type(value).__name__}{size} @ {shown(where)}")
+    return AuthorizationError(f"{name}: expected {expected}, got {type(value).__name__}{size} at {shown(where)}")

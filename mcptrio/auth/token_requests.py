@@ -191,7 +191,7 @@ def ask_token_endpoint(
             prover.heard(where, response.headers)
     if response.status != 200:
         code, said = read_error(response)
-        raise TokenRefused(f"the authorization server refused the token request: {said} @ {shown(where)}", code=code)
+        raise TokenRefused(f"the authorization server refused the token request: {said} at {shown(where)}", code=code)
     return response, where, asked_at
 
 
@@ -356,15 +356,15 @@ def _read_tokens(response: FetchResponse, where: str, asked_at: float, *, bound:
     members = read_object(response.body, where)
     token, kind = members.get("access_token"), members.get("token_type")
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        raise AuthorizationError(f"access_token: expected visible ASCII characters, at most 16384 @ {shown(where)}")
+        raise AuthorizationError(f"access_token: expected visible ASCII characters, at most 16384 at {shown(where)}")
     scheme = _SCHEMES.get(kind.lower()) if isinstance(kind, str) else None
     # Without a proof key, a DPoP-bound token would be rejected on every request.
     if scheme is None or (scheme == "DPoP" and not bound):
         expected = "Bearer or DPoP" if bound else "Bearer"
-        raise AuthorizationError(f"token_type: expected {expected}, got {one_line(repr(kind))} @ {shown(where)}")
+        raise AuthorizationError(f"token_type: expected {expected}, got {one_line(repr(kind))} at {shown(where)}")
     refresh, scope = members.get("refresh_token"), members.get("scope")
     if refresh is not None and not (isinstance(refresh, str) and 0 < len(refresh) <= 16384):
-        raise AuthorizationError(f"refresh_token: expected a text of at most 16384 characters @ {shown(where)}")
+        raise AuthorizationError(f"refresh_token: expected a text of at most 16384 characters at {shown(where)}")
     return Tokens(
         access_token=Secret(token),
         scheme=scheme,

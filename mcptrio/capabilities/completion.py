@@ -96,7 +96,7 @@ class Completions:
     async def _complete(self, scope: RequestScope, params: CompleteParams) -> CompleteResult:
         typed = params.argument.value
         if len(typed) > MAX_VALUE_CHARS:
-            raise InvalidParams(f"expected at most {MAX_VALUE_CHARS} characters @ $.argument.value, got {len(typed)}")
+            raise InvalidParams(f"expected at most {MAX_VALUE_CHARS} characters at `argument.value`, got {len(typed)}")
         # A session that types for several users, such as a gateway, shares one bucket; more is refused, not queued.
         if not self._bucket(scope).take():
             raise RateLimited(f"too many completions: more than {RATE:g} a second")
@@ -151,15 +151,15 @@ class Completions:
         if isinstance(params.ref, PromptReference):
             prompt = self._prompts.get(ref)
             if prompt is None or not self._may_know(prompt.component, scope):
-                raise InvalidParams(f"no such prompt: {ref} @ $.ref.name")
+                raise InvalidParams(f"no such prompt: {ref} at `ref.name`")
             function, known = prompt.function, [each.name for each in prompt.prompt.arguments]
         else:
             entry = self._resources.templates.get(ref) or self._resources.resources.get(ref)
             if entry is None or not self._may_know(entry.component, scope):
-                raise InvalidParams(f"no such resource template: {ref} @ $.ref.uri")
+                raise InvalidParams(f"no such resource template: {ref} at `ref.uri`")
             function, known = entry.function, entry.template.variables if entry.template is not None else ()
         if params.argument.name not in known:
-            raise InvalidParams(f"{ref} has no argument {params.argument.name!r} @ $.argument.name")
+            raise InvalidParams(f"{ref} has no argument {params.argument.name!r} at `argument.name`")
         # The arguments of a mounted entry are known by name only, and its server completes them.
         schema = function.arguments.schema if function.arguments is not None else {}
         facts = schema.get("properties", {}).get(params.argument.name, {})

@@ -70,7 +70,6 @@ class Context(Generic[StateT]):
         self._inputs = inputs
         self._logging = logging
         self._loop = loop
-        # The plugin's registrar, so that what the handler adds leaves with its plugin.
         self.server: Registrar = owner.registrar
         self.state: StateT = owner.yielded
 
@@ -126,8 +125,8 @@ class Context(Generic[StateT]):
         return self.server.tool_name(name)
 
     def supports(self, capability: str) -> bool:
-        """Whether the client can do something: ``sampling``, ``sampling.tools``, ``elicitation.form``,
-        ``elicitation.url``, ``roots``, or an extension's identifier."""
+        """Whether the client has ``sampling``, ``sampling.tools``, ``elicitation.form``, ``elicitation.url``, ``roots``
+        or an extension, by its identifier."""
         return declares(self._scope.request.peer, capability)
 
     def require(self, capability: str) -> None:
@@ -182,11 +181,7 @@ class Context(Generic[StateT]):
         return Tracked(items, lambda done: self.report_progress(done, total))
 
     async def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> None:
-        """Send a log message to the client of this request, if it wants this level. A checkpoint.
-
-        Args:
-            data: a text, or any JSON value; redacted like every log message.
-        """
+        """Send a log message (a text or a JSON value) to the client, if it wants this level. A checkpoint."""
         self._logging.emit(self._scope, level, data, logger)
         await trio.lowlevel.checkpoint()
 
@@ -374,9 +369,13 @@ class Context(Generic[StateT]):
         return answer
 
     @overload
+    async def once(self, effect: Callable[..., Awaitable[T]], /, *args: Any, repeatable: bool, **kwargs: Any) -> T: ...
+    @overload
     async def once(self, effect: Callable[..., Awaitable[T]], /, *args: Any, key: str, **kwargs: Any) -> T: ...
     @overload
     async def once(self, effect: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    async def once(self, effect: Callable[..., T], /, *args: Any, repeatable: bool, **kwargs: Any) -> T: ...
     @overload
     async def once(self, effect: Callable[..., T], /, *args: Any, key: str, **kwargs: Any) -> T: ...
     @overload
@@ -392,14 +391,15 @@ class Context(Generic[StateT]):
                 JSON value, because the client carries it: a list and not a tuple, a dict with string keys.
             args: arguments of ``effect``.
             key: identifies the effect; by default its name and arguments, which must then be JSON values.
-            kwargs: keyword arguments of ``effect``, except ``key``.
+            repeatable: True if it may run again, as far as its result is not stored, after its process has ended.
+            kwargs: keyword arguments of ``effect``, except ``key`` and ``repeatable``.
 
         Raises:
             TypeError: the result, or an argument without a ``key``, is no JSON value.
         """
         # Taken out here and not declared: the overloads pass the effect's own signature through.
-        key: str | None = kwargs.pop("key", None)
-        return await self._inputs.once(*named_effect(effect, args, kwargs, key))
+        key, repeatable = kwargs.pop("key", None), kwargs.pop("repeatable", False)
+        return await self._inputs.once(*named_effect(effect, args, kwargs, key), repeatable=repeatable)
 
     # Tell
 

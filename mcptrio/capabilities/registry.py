@@ -285,7 +285,7 @@ def _read_cursor(kind: str, cursor: str) -> tuple[int, str]:
         InvalidParams: it is not one of a list of this kind.
     """
     # One message for all faults: a cursor is opaque, and its parts are none of the client's business.
-    error = InvalidParams("expected a cursor given by this list @ $.cursor")
+    error = InvalidParams("expected a cursor given by this list at `cursor`")
     if len(cursor) > _MAX_CURSOR_CHARS:
         raise error
     try:

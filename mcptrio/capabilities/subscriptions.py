@@ -227,11 +227,11 @@ class Subscriptions:
         limit = scope.session.settings.limits.subscriptions
         subscriptions = scope.session.subscriptions
         if len(params.uri) > MAX_URI_CHARS:
-            raise InvalidParams(f"expected a URI of at most {MAX_URI_CHARS} characters @ $.uri, got {len(params.uri)}")
+            raise InvalidParams(f"expected a URI of at most {MAX_URI_CHARS} characters at `uri`, got {len(params.uri)}")
         if not self._access.may_watch(params.uri, scope.principal):
             raise ResourceNotFound(params.uri)
         if params.uri not in subscriptions and len(subscriptions) >= limit:
-            raise InvalidParams(f"expected at most {limit} subscriptions in one session, got one more @ $.uri")
+            raise InvalidParams(f"expected at most {limit} subscriptions in one session, got one more at `uri`")
         scope.session.set_subscriptions(subscriptions | {params.uri})
         self.touched()
         return EmptyResult()
@@ -248,12 +248,12 @@ class Subscriptions:
         wanted = params.notifications
         if len(wanted.resource_subscriptions) > limits.subscriptions:
             raise InvalidParams(
-                f"expected at most {limits.subscriptions} URIs @ $.notifications.resourceSubscriptions, "
+                f"expected at most {limits.subscriptions} URIs at `notifications.resourceSubscriptions`, "
                 f"got {len(wanted.resource_subscriptions)}"
             )
         if len(wanted.task_ids) > limits.subscriptions:
             raise InvalidParams(
-                f"expected at most {limits.subscriptions} ids @ $.notifications.taskIds, got {len(wanted.task_ids)}"
+                f"expected at most {limits.subscriptions} ids at `notifications.taskIds`, got {len(wanted.task_ids)}"
             )
         honoured = await self._honoured(wanted, scope)
         meta = {SUBSCRIPTION_ID: scope.request.id}

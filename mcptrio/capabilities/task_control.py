@@ -10,7 +10,9 @@ __all__ = ["TaskControl"]
 
 
 class TaskControl:
-    """The task of a call. A call of a client without tasks has none, and then nothing here has an effect.
+    """The task of a call. Made by the server.
+
+    A call of a client without tasks has none, and then nothing here has an effect.
 
     Source: MCP extension io.modelcontextprotocol/tasks.
     """

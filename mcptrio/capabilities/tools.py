@@ -133,6 +133,7 @@ class Tools:
         self._access = access
         self._calls = calls
         self._settings = settings
+        self._state = state
         self._on_task_tool = on_task_tool
         self._pages = Pages(registry, "tools", self._listed, size=settings.page_size)
         self.tasks = Tasks(state, settings, execute=self._call_for_task, concurrency=self._concurrency)
@@ -150,6 +151,11 @@ class Tools:
         if mark.task != "never":
             self._on_task_tool()
         return entry.key
+
+    @property
+    def has_task_tools(self) -> bool:
+        """Whether calls of any tool may become tasks."""
+        return any(entry.mark.task != "never" for entry in self.registry.entries.values())
 
     def owner_of(self, name: str) -> str | None:
         """The plugin that offers a tool."""
@@ -219,28 +225,39 @@ class Tools:
             MissingClientCapability: the tool is for clients with tasks only, and this one has none.
         """
         has_tasks = supports_tasks(scope.request.peer)
-        mark, limits, timeouts = entry.mark, entry.owner.limits, self._settings.timeouts
-        policy = TaskPolicy(
-            ttl=mark.ttl if mark.ttl is not None else min(timeouts.request, _MAX_DEFAULT_TTL),
+        if entry.mark.task == "required" and not has_tasks:
+            raise MissingClientCapability(
+                f"{entry.key} takes long: it needs a client of {MODERN_VERSIONS[0]} with the extension"
+                f" {TASKS_EXTENSION}",
+                required={"extensions": {TASKS_EXTENSION: {}}},
+            )
+        if not has_tasks:
+            return None
+        if entry.mark.task == "required" or not self.tasks.runs_here:
+            return await self.tasks.submit(scope, self._policy(entry))
+
+        def convert(outcome: Done[Any] | Failure) -> CallToolResult:
+            return _final(entry.key, _concluded(scope, entry, outcome))
+
+        scope.plan = AdoptionPlan(
+            self.tasks,
+            scope,
+            deadlines=self._state.deadlines,
+            after=self._settings.timeouts.task_after,
+            policy=partial(self._policy, entry),
+            convert=convert,
+        )
+        return None
+
+    def _policy(self, entry: ToolEntry) -> TaskPolicy:
+        mark, limits = entry.mark, entry.owner.limits
+        return TaskPolicy(
+            ttl=mark.ttl if mark.ttl is not None else min(self._settings.timeouts.request, _MAX_DEFAULT_TTL),
             poll_interval=mark.poll_interval,
             resumable=mark.resumable,
             timeout=mark.timeout if mark.timeout is not None or limits is None else limits.timeout,
             is_queued=mark.concurrency is not None,
         )
-        if mark.task == "required":
-            if not has_tasks:
-                raise MissingClientCapability(
-                    f"{entry.key} takes long: it needs a client of {MODERN_VERSIONS[0]} with the extension {TASKS_EXTENSION}",
-                    required={"extensions": {TASKS_EXTENSION: {}}},
-                )
-            return await self.tasks.submit(scope, policy)
-        if has_tasks:
-
-            def convert(outcome: Done[Any] | Failure) -> CallToolResult:
-                return _final(entry.key, _concluded(scope, entry, outcome))
-
-            scope.plan = AdoptionPlan(self.tasks, scope, policy, after=timeouts.task_after, convert=convert)
-        return None
 
     async def _call_for_task(self, scope: RequestScope, params: CallToolParams) -> CallToolResult:
         return _final(params.name, await self._call(scope, params))

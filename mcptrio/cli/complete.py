@@ -30,6 +30,9 @@ async def command(
 ) -> None:
     """Show completions for an argument of a prompt or a resource template.
 
+    \b
+    mcptrio complete --plugin garden.py prompt plan season sp
+
     NAME is the prompt or the URI template; VALUE is the text typed so far.
     """
     cmd.require("completions")

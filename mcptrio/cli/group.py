@@ -32,10 +32,11 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "run": "Serve plugins, as files or installed, over stdio or HTTP: the short form of serve.",
         "serve": "Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.",
+        "worker": "Run tasks from a store, without serving clients.",
         "plugins": "List, show, enable, disable, install and check plugins.",
         "lock": "Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates.",
         "dev": "Serve plugins during development: changes are reloaded, and clients stay connected.",
-        "store": "Check the Redis or PostgreSQL server that replicas share, or bring its tables up to date.",
+        "store": "Check the store that replicas share, bring its tables up to date, or count its tasks.",
         "token": "Create, list and revoke access tokens, for a team without an identity provider.",
         "new": "Create a plugin package with an example and tests.",
         "host": "Add mcptrio to the configuration of Claude, Cursor, VS Code and other hosts, or remove it.",
@@ -49,7 +50,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "complete": "Show completions for an argument of a prompt or a resource template.",
         "watch": "Show changes of lists, and of the contents of the named resources.",
         "ping": "Check whether a server answers.",
-        "inspect": "Describe a server: its name, its tools, resources and prompts, their cost, and findings.",
+        "inspect": "Describe a server: its tools, resources and prompts, what they cost in tokens, and findings.",
         "auth": "Log in to servers, show your logins, and log out.",
         "shell": "Use a server interactively, with completion.",
         "completion": "Print a script with which a shell completes commands, options and plugin names.",
@@ -59,7 +60,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "Serve plugins": ("run", "serve", "dev", "store"),
+        "Serve plugins": ("run", "serve", "worker", "dev", "store"),
         "Use a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
         "Use tasks": ("tasks", "task"),
         "Manage plugins": ("plugins", "lock", "new", "package"),
@@ -115,7 +116,12 @@ class _Group(CLIGroup):
 )
 @click.version_option(package_name="mcptrio", prog_name="mcptrio")
 def cli() -> None:
-    """A Trio-native runtime for the Model Context Protocol.
+    """Serve MCP tools that are written in Python, and use the tools of any MCP server.
+
+    \b
+    mcptrio run hello.py --http
+    mcptrio list http://127.0.0.1:8000/mcp
+    mcptrio call --plugin hello.py add a=2 b=3
 
     Settings without an option are in mcptrio.toml or the environment: MCPTRIO_HTTP_PORT sets port in [http].
     """

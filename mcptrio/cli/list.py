@@ -30,6 +30,10 @@ _INDENT = "    "
 async def command(cmd: CommandContext, kind: str | None) -> None:
     """List a server's tools, resources, templates and prompts, or one kind of them.
 
+    \b
+    mcptrio list --plugin hello.py
+    mcptrio list http://127.0.0.1:8000/mcp tools
+
     In a pipe, prints one line per entry: its name, a tab and its description.
     """
     found = {each: await fetch(cmd, each) for each in ((kind,) if kind else KINDS)}

@@ -46,7 +46,7 @@ _MODE = 0o644
 def command(ctx: click.Context, chosen: ChosenPlugins, check: bool, as_json: bool) -> None:
     """Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates.
 
-    The file is written next to the configuration. With locked = true in [tools], a server offers no other tools.
+    The file is written next to mcptrio.toml. With locked = true in [tools], a server offers no other tools.
     """
     read = chosen.read()
     # The lock must not filter the entries with which it is compared.

@@ -1,4 +1,4 @@
-"""``mcptrio ping``: ask a server for a sign of life, measure the time, and sum up."""
+"""``mcptrio ping``: pings a server, measures the response times, and prints a summary."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["command"]
 async def command(cmd: CommandContext, count: int, interval: float) -> int:
     """Check whether a server answers.
 
-    Several pings end with a summary, also at Ctrl-C: the number of pings without an answer, and the times of others.
+    With --count, a summary follows, also after Ctrl-C: the number of pings without an answer, and the response times.
     """
     took: list[float] = []
     failures: list[MCPTrioError] = []

@@ -28,6 +28,9 @@ __all__ = ["command", "read_texts"]
 async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output: Path | None) -> None:
     """Get a prompt, and show its messages.
 
+    \b
+    mcptrio prompt --plugin garden.py plan season=spring
+
     Arguments are strings: KEY=VALUE, or KEY=@FILE for the contents of a file.
     """
     cmd.require("prompts")

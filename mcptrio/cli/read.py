@@ -34,7 +34,12 @@ _STDOUT = Path("-")
 async def command(cmd: CommandContext, uri: str, output: Path | None, force: bool) -> None:
     """Read a resource.
 
-    Text is printed with a line end. Bytes are printed only into a pipe. With -o - both are printed unchanged.
+    \b
+    mcptrio read --plugin notes.py note:///1
+    mcptrio read http://127.0.0.1:8000/mcp image:///logo -o logo.png
+
+    Text is printed and ends with a line end. Binary data is printed only into a pipe. With -o -, both are printed
+    unchanged.
     """
     cmd.require("resources")
     file = None if output is None or output == _STDOUT or await trio.Path(output).is_dir() else output

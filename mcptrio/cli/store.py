@@ -1,25 +1,29 @@
-"""``mcptrio store``: checks an engine that replicas share, and brings its tables up to date.
+"""``mcptrio store``: checks an engine that replicas share, brings its tables up to date, and counts its tasks.
 
 The settings of the table ``[stores]`` apply, such as ``password_file`` and ``ca_file``.
 
-Exit codes: 0 done, or everything is as it should be; 1 failed, or something is not; 2 wrong use or configuration.
+Exit codes: 0 done, or no problem found; 1 failed, or a problem found; 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 import trio
 from attrs import asdict
 
+from mcptrio.abc import TaskQueue
 from mcptrio.cli.help_pages import CLICommand, CLIGroup
 from mcptrio.cli.server.config_options import config_option, read_config
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Style, TerminalStyle
 from mcptrio.errors import StoreFailed
 from mcptrio.ground.quoting import printable
-from mcptrio.stores.opening import find_tools
+from mcptrio.stores.opening import find_tools, open_stores
+from mcptrio.stores.settings import StoreSettings
+from mcptrio.stores.urls import scheme_of
 
 __all__ = ["command"]
 
@@ -28,7 +32,7 @@ _STYLES: dict[str, Style] = {"ok": "green", "problem": "red"}
 
 @click.group("store", cls=CLIGroup)
 def command() -> None:
-    """Check the Redis or PostgreSQL server that replicas share, or bring its tables up to date."""
+    """Check the store that replicas share, bring its tables up to date, or count its tasks."""
 
 
 @command.command("check", cls=CLICommand)
@@ -71,6 +75,37 @@ def migrate(url: str, config: Path | None, as_json: bool) -> None:
     look = TerminalStyle.of_stdout()
     for each in done or ["everything is up to date"]:
         click.echo(look.wrap(printable(each)))
+
+
+@command.command("tasks", cls=CLICommand)
+@click.argument("url")
+@config_option
+@json_option
+def tasks(url: str, config: Path | None, as_json: bool) -> None:
+    """Count the tasks at URL that have not ended: for each tool, those that wait for a worker and those that run.
+
+    OLDEST is the age in seconds of the task that has waited longest. Add workers when it grows.
+    """
+    try:
+        found = trio.run(_queues, url, read_config(config).stores)
+    except StoreFailed as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        print_json({"queues": [asdict(each) for each in found]})
+        return
+    look = TerminalStyle.of_stdout()
+    if not found:
+        click.echo(look.wrap("no task waits or runs"))
+        return
+    rows = [(printable(each.tool), str(each.queued), str(each.running), f"{each.oldest:.0f}") for each in found]
+    click.echo(look.table(("tool", "queued", "running", "oldest"), rows))
+
+
+async def _queues(url: str, settings: StoreSettings) -> Sequence[TaskQueue]:
+    async with open_stores(url, settings) as stores:
+        if stores.tasks is None:
+            raise StoreFailed(f"{scheme_of(url)}: expected a store that keeps tasks")
+        return await stores.tasks.queues()
 
 
 def _described(found: str, advice: str, is_ok: bool) -> str:

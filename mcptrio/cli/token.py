@@ -40,7 +40,10 @@ def command() -> None:
 
 
 _file_option = click.option(
-    "--file", "path", type=click.Path(path_type=Path), help="The tokens.  [default: tokens of [auth] in mcptrio.toml]"
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="The file of tokens.  [default: tokens of [auth] in mcptrio.toml]",
 )
 
 
@@ -167,4 +170,4 @@ def _until(token: StaticToken, now: float) -> str:
     if token.expires is None:
         return "does not expire"
     day = datetime.fromtimestamp(token.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"good until {day}" if token.expires > now else f"expired {day}"
+    return f"valid until {day}" if token.expires > now else f"expired {day}"

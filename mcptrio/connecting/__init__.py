@@ -1,1 +1,1 @@
-"""Connection targets, the ``mcp.json`` files that contain them, and the function that connects."""
+"""Connects clients to servers: the targets, the ``mcp.json`` files that contain them, and ``connect``."""

@@ -238,7 +238,7 @@ class Connection:
         raw = message.params or {}
         requested = raw.get("protocolVersion")
         if not isinstance(requested, str):
-            raise InvalidParams(f"expected a string, got {type(requested).__name__} @ $.protocolVersion")
+            raise InvalidParams(f"expected a string, got {type(requested).__name__} at `protocolVersion`")
         revision = negotiate(requested)
         params: InitializeParams = revision.structure(raw, InitializeParams)
         # Measured after the conversion, which has refused other types.
@@ -424,5 +424,5 @@ def _params(raw: dict[str, Any] | None, method: Method, revision: Revision) -> A
     params = raw or {}
     if not isinstance(params.get("_meta", {}), dict):
         # The method checks its other parameters itself.
-        raise InvalidParams(f"expected an object @ $._meta, got {type(params['_meta']).__name__}")
+        raise InvalidParams(f"expected an object at `_meta`, got {type(params['_meta']).__name__}")
     return params

@@ -62,7 +62,7 @@ class Envelope:
         meta = params.get("_meta") if params else None
         if type(meta) is not dict:
             raise InvalidParams(
-                f"expected an object with {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} @ $.params._meta"
+                f"expected an object with {PROTOCOL_VERSION} and {CLIENT_CAPABILITIES} at `params._meta`"
             )
         version = _member(meta, PROTOCOL_VERSION, str, "a string")
         capabilities = _member(meta, CLIENT_CAPABILITIES, dict, "an object")
@@ -73,8 +73,8 @@ class Envelope:
 
 def _member(meta: dict[str, Any], key: str, kind: type, expected: str) -> Any:
     if key not in meta:
-        raise InvalidParams(f"expected {expected}, got nothing @ $.params._meta[{key!r}]")
+        raise InvalidParams(f"expected {expected}, got nothing at `params._meta[{key!r}]`")
     value = meta[key]
     if type(value) is not kind:
-        raise InvalidParams(f"expected {expected}, got {type(value).__name__} @ $.params._meta[{key!r}]")
+        raise InvalidParams(f"expected {expected}, got {type(value).__name__} at `params._meta[{key!r}]`")
     return value

@@ -34,6 +34,7 @@ from mcptrio.protocol.messages import (
     RequestId,
     Response,
 )
+from mcptrio.protocol.revisions.mismatch import show_place
 
 __all__ = [
     "decode",
@@ -182,7 +183,7 @@ def require_json(value: dict[str, Any], what: str) -> None:
         if found is None:
             return
         where, why = found
-    raise LocalProtocolError(f"{what}: the parameters cannot be sent as JSON: {why} @ {where}")
+    raise LocalProtocolError(f"{what}: the parameters cannot be sent as JSON: {why}{show_place(where)}")
 
 
 def _first_unwritable(value: Any, where: str = "$", depth: int = 0) -> tuple[str, str] | None:

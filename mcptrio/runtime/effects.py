@@ -39,7 +39,13 @@ class Effects:
         self._bytes = 0
 
     async def once(
-        self, call: str, key: str, effect: Callable[[], Awaitable[Any]], *, keep: float | None = None
+        self,
+        call: str,
+        key: str,
+        effect: Callable[[], Awaitable[Any]],
+        *,
+        repeatable: bool = False,
+        keep: float | None = None,
     ) -> Any:
         """Return the result of an effect, and run it unless another delivery of the call has run it or is running it.
 
@@ -48,6 +54,7 @@ class Effects:
         Args:
             call: names the call over all its rounds.
             effect: its result is a JSON value.
+            repeatable: whether it may run again if the replica that ran it has ended.
             keep: seconds for which the shared store keeps the result; by default its own.
 
         Raises:
@@ -58,17 +65,21 @@ class Effects:
         while name not in self._results:
             running = self._running.get(name)
             if running is None:
-                return await self._run(name, effect, keep)
+                return await self._run(name, effect, repeatable, keep)
             await running.wait()
         return orjson.loads(self._results[name][1])
 
-    async def _run(self, name: tuple[str, str], effect: Callable[[], Awaitable[Any]], keep: float | None) -> Any:
+    async def _run(
+        self, name: tuple[str, str], effect: Callable[[], Awaitable[Any]], repeatable: bool, keep: float | None
+    ) -> Any:
         ended = self._running[name] = trio.Event()
-        shared = self.shared
+        shared, (call, key) = self.shared, name
         try:
-            if shared is not None and (result := await shared.claim(*name)) is not None:
-                self._keep(name, result)
-                return orjson.loads(result)
+            if shared is not None:
+                key, found = await shared.claim(call, key, repeatable=repeatable)
+                if found is not None:
+                    self._keep(name, found)
+                    return orjson.loads(found)
             is_done = False
             try:
                 value = await effect()
@@ -78,11 +89,11 @@ class Effects:
             finally:
                 if shared is not None and not is_done:
                     with trio.move_on_after(REPORT_SECONDS, shield=True):
-                        await shared.release(*name)
+                        await shared.release(call, key)
             self._keep(name, result)
             if shared is not None:
                 with trio.move_on_after(REPORT_SECONDS, shield=True):
-                    await shared.finish(*name, result, keep)
+                    await shared.finish(call, key, result, keep)
             return value
         finally:
             del self._running[name]

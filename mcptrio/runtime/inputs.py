@@ -87,13 +87,16 @@ class InputChannel(Protocol):
         """
         ...
 
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
+    async def once(
+        self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True, repeatable: bool = False
+    ) -> Any:
         """Return the result of a side effect that must not run twice, however often the handler is replayed.
 
         Args:
             effect: returns a JSON value.
             shared: whether other deliveries of the request use the result; the effect then finishes even if the request
                 is cancelled. ``False`` for an effect that asks questions.
+            repeatable: whether it may run again if its process ends while it runs.
         """
         ...
 
@@ -181,7 +184,9 @@ class BackChannel:
             scope.input_arrived()
         return answers
 
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
+    async def once(
+        self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True, repeatable: bool = False
+    ) -> Any:
         return await self._lifetime.within(effect)
 
     async def _ask_all(self, questions: Sequence[InputQuestion], answers: list[Any], timeout: float) -> None:
@@ -230,7 +235,9 @@ class NoChannel:
         method, revision = self.scope.request.method.name, self.scope.request.peer.revision.version
         raise RuntimeError(f"{revision} has no way to ask the client during {method}")
 
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
+    async def once(
+        self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True, repeatable: bool = False
+    ) -> Any:
         return await effect()
 
 

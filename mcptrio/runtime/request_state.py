@@ -189,4 +189,4 @@ def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: st
 
 
 def _refusal(sealed: str) -> InvalidParams:
-    return InvalidParams("expected the requestState of the last answer to this request, unchanged @ $.requestState")
+    return InvalidParams("expected the requestState of the last answer to this request, unchanged at `requestState`")

@@ -74,7 +74,7 @@ class RoundTrips(RunChannel):
         # Before it is decoded and decrypted.
         if len(state) > settings.limits.state_bytes:
             raise InvalidParams(
-                f"expected at most {settings.limits.state_bytes} characters, got {len(state)} @ $.requestState"
+                f"expected at most {settings.limits.state_bytes} characters, got {len(state)} at `requestState`"
             )
         return open_state(
             self._runs.sealer,

@@ -76,9 +76,11 @@ class RunChannel:
                 run.withdraw(key, entry)
         return [entry.answer for entry in asked.values()]
 
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True) -> Any:
+    async def once(
+        self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True, repeatable: bool = False
+    ) -> Any:
         async def once() -> Any:
-            return await self._current.once(key, effect, shared=shared)
+            return await self._current.once(key, effect, shared=shared, repeatable=repeatable)
 
         return await self._lifetime.within(once)
 
@@ -98,7 +100,7 @@ class RunChannel:
             InvalidParams: it does not fit the question.
         """
         if not isinstance(raw, dict):
-            raise InvalidParams(f"expected an object, got {type(raw).__name__} @ $.inputResponses")
+            raise InvalidParams(f"expected an object, got {type(raw).__name__} at `inputResponses`")
         return question.read(self.scope.request.peer.revision.structure(raw, question.result_type()))
 
     @property

@@ -315,7 +315,9 @@ class Run:
         is_shared = self._runs.effects.shared is not None
         return is_shared and any(effect.finishes and not effect.is_claimed for effect in self._effects)
 
-    async def once(self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool) -> Any:
+    async def once(
+        self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool, repeatable: bool = False
+    ) -> Any:
         self._effect_keys[key] = count = self._effect_keys.get(key, 0) + 1
         if count > 1:
             key = f"{key}#{count}"
@@ -330,7 +332,7 @@ class Run:
         self._effects.append(under_way)
         try:
             if call is not None:
-                value = await self._runs.effects.once(call, key, effect, keep=self.keep)
+                value = await self._runs.effects.once(call, key, effect, repeatable=repeatable, keep=self.keep)
             else:
                 value = await effect()
             self.journal.once[key] = value

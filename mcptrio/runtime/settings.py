@@ -6,9 +6,10 @@ A program passes them as ``Server(settings=)``; the command line reads them from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from attrs import field, frozen
+from attrs.validators import in_
 
 from mcptrio.abc import Stores
 from mcptrio.ground.expected import PROGRAM_ONLY, instance, integer, number
@@ -33,6 +34,7 @@ class ServerSettings:
         audience: the name of this service in sealed state; the same on every replica.
         keys: keys that seal state which passes through clients; the same on every replica. By default, each process
             generates one.
+        run_tasks: where tasks run: ``here``, or only in processes of ``mcptrio worker`` that share the store.
         stores: what the server shares with other replicas, from :func:`mcptrio.stores.open_stores`; ``None`` for
             a single process.
         experimental: capabilities outside the specification that are advertised, by name, each with its settings.
@@ -48,6 +50,7 @@ class ServerSettings:
     ping_interval: float = field(default=0.0, validator=number(0))
     audience: str = "mcptrio"
     keys: Sequence[bytes] = field(default=(), repr=False, metadata=PROGRAM_ONLY)
+    run_tasks: Literal["here", "workers"] = field(default="here", validator=in_(("here", "workers")))
     stores: Stores | None = field(default=None, metadata=PROGRAM_ONLY)
     experimental: Mapping[str, Mapping[str, Any]] = field(factory=dict, metadata=PROGRAM_ONLY)
     strict: bool = field(default=False, metadata=PROGRAM_ONLY)

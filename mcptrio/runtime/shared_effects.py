@@ -55,33 +55,26 @@ class SharedEffects:
         self._owed_bytes = 0
         self._changed = trio.Event()
 
-    async def claim(self, call: str, key: str) -> bytes | None:
+    async def claim(self, call: str, key: str, *, repeatable: bool = False) -> tuple[str, bytes | None]:
         """Return the result of an effect, waiting while another replica runs it.
 
+        Args:
+            repeatable: whether it may run again if the replica that ran it has ended.
+
         Returns:
-            ``None`` if the caller has to run it, and then to call :meth:`finish` or :meth:`release`.
+            The key under which the effect is stored, and its result; ``None`` if the caller has to run it, and then to
+            call :meth:`finish` or :meth:`release` with this key.
 
         Raises:
             Overloaded: the store failed; the effect has not been run by this call.
             InternalError: the replica that ran it has ended. The effect may have happened, and must not be repeated.
         """
-        found = await self._claim(call, key)
-        if found.state is not EffectState.RUNNING:
-            return self._result(found.state, found.result)
-        signal = _Signal()
-        unfollow = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _nothing
-        try:
-            wait = _FIRST_WAIT
-            # No end of its own: the deadline of the request cancels it.
-            while True:
-                # The claim may have ended before this replica followed the topic.
-                found = await self._claim(call, key)
-                if found.state is not EffectState.RUNNING:
-                    return self._result(found.state, found.result)
-                await signal.wait(wait)
-                wait = min(2 * wait, _MAX_WAIT)
-        finally:
-            unfollow()
+        found = await self._until_ended(call, key)
+        while repeatable and found.state is EffectState.LOST:
+            # A lost claim stays, so that no delay of its replica can change what is stored now.
+            key += "~"
+            found = await self._until_ended(call, key)
+        return key, self._result(found.state, found.result)
 
     async def finish(self, call: str, key: str, result: bytes, keep: float | None = None) -> None:
         """Store the result, now or as soon as the store works again.
@@ -117,6 +110,26 @@ class SharedEffects:
                 await self._changed.wait()
 
     # Private
+
+    async def _until_ended(self, call: str, key: str) -> EffectClaim:
+        """Claim an effect, waiting while another replica runs it."""
+        found = await self._claim(call, key)
+        if found.state is not EffectState.RUNNING:
+            return found
+        signal = _Signal()
+        unfollow = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _nothing
+        try:
+            wait = _FIRST_WAIT
+            # No end of its own: the deadline of the request cancels it.
+            while True:
+                # The claim may have ended before this replica followed the topic.
+                found = await self._claim(call, key)
+                if found.state is not EffectState.RUNNING:
+                    return found
+                await signal.wait(wait)
+                wait = min(2 * wait, _MAX_WAIT)
+        finally:
+            unfollow()
 
     async def _claim(self, call: str, key: str) -> EffectClaim:
         name = call, key

@@ -143,7 +143,7 @@ def convert(value: Any, wire: Any, schema: Mapping[str, Any]) -> Any:
         # Kept instead of raised: the value may still fit with 1 for 1.0.
         first = problem
     except RecursionError:
-        raise InvalidParams("expected a value that is not nested this deeply @ $") from None
+        raise InvalidParams("expected a value that is not nested this deeply") from None
     # JSON has one kind of number, so JavaScript peers send 1.0 and JSON Schema calls it an integer; msgspec does not.
     # Looked for only after a refusal: the fast path is the usual one.
     integral = _with_integers(value, _MAX_DEPTH)

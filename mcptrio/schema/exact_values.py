@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mcptrio.errors import InvalidParams
-from mcptrio.schema.validation_messages import show_path, show_value
+from mcptrio.schema.validation_messages import place_of, show_value
 
 __all__ = ["DECIMAL", "ExactValues"]
 
@@ -58,7 +58,7 @@ class ExactValues:
         try:
             self._check(value, self._root, ())
         except RecursionError:
-            raise InvalidParams("expected a value that is not nested this deeply @ $") from None
+            raise InvalidParams("expected a value that is not nested this deeply") from None
 
     def _check(self, value: Any, schema: Any, path: _Path) -> None:
         # A chain of references ends, because msgspec has read the same schema.
@@ -70,7 +70,7 @@ class ExactValues:
             self._check_any(value, schema["anyOf"], path)
         if schema.get("format") == "decimal" and not (isinstance(value, str) and _FINITE.fullmatch(value)):
             raise InvalidParams(
-                f"expected the text of a finite decimal number @ {show_path(path)}, got {show_value(value)}"
+                f"expected the text of a finite decimal number{place_of(path)}, got {show_value(value)}"
             )
         for step, item, part in _parts(value, schema):
             self._check(item, part, (*path, step))
@@ -78,8 +78,8 @@ class ExactValues:
             seen: set[Any] = set()
             for number, item in enumerate(value):
                 if (key := _identity(item)) in seen:
-                    where = show_path((*path, number))
-                    raise InvalidParams(f"expected items that differ @ {where}, got {show_value(item)} again")
+                    where = place_of((*path, number))
+                    raise InvalidParams(f"expected items that differ{where}, got {show_value(item)} again")
                 seen.add(key)
 
     def _check_any(self, value: Any, alternatives: Any, path: _Path) -> None:
@@ -97,10 +97,8 @@ class ExactValues:
             if not any(each.get("format") == "decimal" for each in alternatives):
                 return None  # a pydantic model, which has its own rules
             # msgspec makes a Decimal of a number as well.
-            where = show_path(path)
-            first = InvalidParams(
-                f"expected a value that fits one of the alternatives @ {where}, got {show_value(value)}"
-            )
+            where = place_of(path)
+            first = InvalidParams(f"expected a value that fits one of the alternatives{where}, got {show_value(value)}")
         raise first
 
     def _is_meant(self, value: Any, schema: Any) -> bool:

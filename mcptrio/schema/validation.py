@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcptrio.errors import InvalidParams
 from mcptrio.schema.limits import SchemaCost, SchemaLimits
-from mcptrio.schema.validation_messages import name_type, show_path, show_value
+from mcptrio.schema.validation_messages import name_type, place_of, show_value
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -92,8 +92,8 @@ class Validator:
                     raise _explain(error)
         except (ValueError, RecursionError) as error:
             # Not a JSON value: a lone surrogate, a key that is not a string, or a Python object.
-            raise InvalidParams(f"expected a JSON value @ $, got something else: {str(error)[:200]}") from error
-        raise InvalidParams("expected a value that fits the schema @ $, got one that does not")
+            raise InvalidParams(f"expected a JSON value, got something else: {str(error)[:200]}") from error
+        raise InvalidParams("expected a value that fits the schema, got one that does not")
 
     def _measure(self, instance: Any) -> int:
         """Estimate the evaluations ahead, refusing an instance that is nested too deeply or would take too many."""
@@ -101,11 +101,11 @@ class Validator:
         level = [instance]
         while level:
             if depth > _LIMITS.instance_depth:
-                raise InvalidParams(f"expected at most {_LIMITS.instance_depth} levels of nesting @ $, got more")
+                raise InvalidParams(f"expected at most {_LIMITS.instance_depth} levels of nesting, got more")
             # Every value of one level may be evaluated as often as the schema allows at that depth.
             evaluations += len(level) * self._cost.at_depth(depth)
             if evaluations > _LIMITS.evaluations:
-                raise InvalidParams("expected a smaller or less nested value @ $; this one takes too long to check")
+                raise InvalidParams("expected a smaller or less nested value; this one takes too long to check")
             following: list[Any] = []
             for item in level:
                 if isinstance(item, dict):
@@ -137,9 +137,9 @@ def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, 
         if not isinstance(item, Mapping):
             continue
         if _HEADER in item:
-            name = _check_header(item, show_path(where), path)
+            name = _check_header(item, place_of(where), path)
             if name in found:
-                raise ValueError(f"{_HEADER} {name!r} @ {show_path(where)}: already used at {show_path(found[name])}")
+                raise ValueError(f"{_HEADER} {name!r}{place_of(where)}: already used{place_of(found[name])}")
             found[name] = path or ()
         for keyword, value in item.items():
             # Keywords whose values are data may contain the word by chance.
@@ -157,21 +157,21 @@ def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, 
 def _check_header(item: Mapping[str, Any], where: str, path: tuple[str, ...] | None) -> str:
     name = item[_HEADER]
     if not isinstance(name, str):
-        raise ValueError(f"{_HEADER} @ {where}: expected a string, got {show_value(name)}")
+        raise ValueError(f"{_HEADER}{where}: expected a string, got {show_value(name)}")
     if not name:
-        raise ValueError(f"{_HEADER} @ {where}: the name is empty")
+        raise ValueError(f"{_HEADER}{where}: the name is empty")
     if not _TOKEN.match(name):
-        raise ValueError(f"{_HEADER} {show_value(name)} @ {where}: not a token (RFC 9110, 5.6.2)")
+        raise ValueError(f"{_HEADER} {show_value(name)}{where}: not a token (RFC 9110, 5.6.2)")
     # A header can only be found again if its value has one fixed place in the arguments.
     if not path:
         raise ValueError(
-            f"{_HEADER} {show_value(name)} @ {where}: only a property that is reached by properties alone can have one"
+            f"{_HEADER} {show_value(name)}{where}: only a property that is reached by properties alone can have one"
         )
     kind = item.get("type")
     if kind not in ("integer", "string", "boolean"):
         got = show_value(kind) if "type" in item else "none"
         raise ValueError(
-            f'{_HEADER} {show_value(name)} @ {where}: expected the type "integer", "string" or "boolean", got {got}'
+            f'{_HEADER} {show_value(name)}{where}: expected the type "integer", "string" or "boolean", got {got}'
         )
     # Header names are case-insensitive (RFC 9110 section 5.1).
     return name.lower()
@@ -208,22 +208,22 @@ def _compile(schema: dict[str, Any], *, is_draft_07: bool, formats: bool) -> jso
             reason = (
                 f"the pattern {error.instance[:200]!r} is invalid, too large, or needs look-around or back-references"
             )
-        raise ValueError(f"schema: {reason} @ {show_path(error.instance_path)}") from error
+        raise ValueError(f"schema: {reason}{place_of(error.instance_path)}") from error
     except ValueError as error:
         raise ValueError(f"schema: {str(error)[:300]}") from error
 
 
 def _explain(error: jsonschema_rs.ValidationError) -> InvalidParams:
-    kind, where = error.kind, show_path(error.instance_path)
+    kind, where = error.kind, place_of(error.instance_path)
     details = kind.as_dict()
     got = f"got {show_value(error.instance)}"
     if kind.name == "required":
-        return InvalidParams(f"missing required field `{str(details['property'])[:200]}` @ {where}")
+        return InvalidParams(f"missing required field `{str(details['property'])[:200]}`{where}")
     if kind.name in ("additionalProperties", "unevaluatedProperties") and details.get("unexpected"):
-        return InvalidParams(f"unknown field `{str(details['unexpected'][0])[:200]}` @ {where}")
+        return InvalidParams(f"unknown field `{str(details['unexpected'][0])[:200]}`{where}")
     if (expected := _expectation(error)) is not None:
-        return InvalidParams(f"expected {expected} @ {where}, {got}")
-    return InvalidParams(f"{error.message[:300]} @ {where}, {got}")
+        return InvalidParams(f"expected {expected}{where}, {got}")
+    return InvalidParams(f"{error.message[:300]}{where}, {got}")
 
 
 def _expectation(error: jsonschema_rs.ValidationError) -> str | None:

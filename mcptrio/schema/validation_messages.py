@@ -1,4 +1,4 @@
-"""One-line errors about JSON values: ``expected an integer @ $.after, got "x"``.
+"""One-line errors about JSON values: ``expected an integer at `after`, got "x"``.
 
 Used for all values of a peer: arguments, elicitation answers, foreign schemas. A message has the expected value, the
 place and the actual value. Long values are cut, and objects and arrays are only named, so a message is short.
@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from mcptrio.errors import InvalidParams
-from mcptrio.protocol.revisions.mismatch import show_value
+from mcptrio.protocol.revisions.mismatch import show_place, show_value
 from mcptrio.schema.anchors import as_written
 
-__all__ = ["describe_mismatch", "name_type", "show_path", "show_value", "suggest"]
+__all__ = ["describe_mismatch", "name_type", "place_of", "show_value", "suggest"]
 
 _MAX_QUOTED_CHARS = 60
 """Characters of a value that a message repeats."""
@@ -62,19 +62,19 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
     assert located is not None  # every part of the pattern is optional
     text, path, is_key = located["text"], located["path"] or "$", bool(located["key"])
     found, part, expected = _follow(path, value, schema)
-    where = f"a key of {_clip(path)}" if is_key else _clip(path)
+    where = f" in a key{show_place(_clip(path))}" if is_key else show_place(_clip(path))
     got = "" if is_key or not found else f", got {show_value(part)}"
     if field := _FIELD.match(text):
         noun = "argument" if path == "$" else "field"
         known = tuple(expected.get("properties", ()))
         name = _clip(field["name"])
         if field["kind"] == "missing required":
-            return InvalidParams(f"missing required {noun} `{name}` @ {where}")
-        return InvalidParams(f"unknown {noun} `{name}` @ {where}{suggest(field['name'], known)}")
+            return InvalidParams(f"missing required {noun} `{name}`{where}")
+        return InvalidParams(f"unknown {noun} `{name}`{where}{suggest(field['name'], known)}")
     if text.startswith("Invalid enum value"):
         choices = expected.get("enum") or [option.get("const") for option in expected.get("oneOf", ())]
         wanted = f"one of {_join(map(show_value, choices[:20]))}" if choices else "one of the allowed values"
-        return InvalidParams(f"expected {wanted} @ {where}{got}")
+        return InvalidParams(f"expected {wanted}{where}{got}")
     if match := _EXPECTED.match(text):
         limit = as_written(match["limit"].replace("that's ", "that is "))
         if " length " in limit and not is_key:
@@ -82,10 +82,10 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
             got = f", got length {len(part)}" if found and hasattr(part, "__len__") else ""
         if found and isinstance(part, float) and part.is_integer() and "int" in match["type"].split(" | "):
             got += ", which is beyond 2**53 and may be rounded"
-        return InvalidParams(f"expected {name_type(match['type'])}{limit} @ {where}{got}")
+        return InvalidParams(f"expected {name_type(match['type'])}{limit}{where}{got}")
     if (match := _INVALID.match(text)) and match["type"].lower() in _NOUNS:
-        return InvalidParams(f"expected {_NOUNS[match['type'].lower()]} @ {where}{got}")
-    return InvalidParams(f"{_clip(text, 400)} @ {where}{got}")
+        return InvalidParams(f"expected {_NOUNS[match['type'].lower()]}{where}{got}")
+    return InvalidParams(f"{_clip(text, 400)}{where}{got}")
 
 
 def name_type(names: str) -> str:
@@ -93,10 +93,10 @@ def name_type(names: str) -> str:
     return _join([_NOUNS.get(name.strip(), name.strip()) for name in names.split("|")])
 
 
-def show_path(path: Iterable[str | int]) -> str:
-    """Return a JSON path: ``$.rows[3]["odd name"]``."""
+def place_of(steps: Iterable[str | int]) -> str:
+    """Return the place of a value for an error message; see :func:`mcptrio.protocol.revisions.mismatch.show_place`."""
     text = "$"
-    for step in path:
+    for step in steps:
         if isinstance(step, int):
             text += f"[{step}]"
         elif _SEGMENT.match(step):
@@ -104,8 +104,8 @@ def show_path(path: Iterable[str | int]) -> str:
         else:
             text += f"[{json.dumps(step)}]"
         if len(text) > 200:
-            return f"{text[:200]}…"
-    return text
+            return show_place(f"{text[:200]}…")
+    return show_place(text)
 
 
 def suggest(name: str, known: Sequence[str]) -> str:

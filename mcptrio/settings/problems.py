@@ -1,4 +1,7 @@
-"""Errors about settings in the words of TOML, for the reader. They show a value only if it cannot be a secret."""
+"""Error messages about settings, in the terms of TOML.
+
+:mod:`mcptrio.settings.reader` uses them. A message shows a value only if it cannot be a secret.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _WORDS = {
     "object": "a table",
     "null": "nothing",
 }
-"""The types of msgspec in the words of TOML."""
+"""The types of msgspec in the terms of TOML."""
 
 
 _MEMBER_ERROR = re.compile(r"\w+: expected ")
@@ -36,7 +39,7 @@ _MEMBER_ERROR = re.compile(r"\w+: expected ")
 
 
 def place_of(error: msgspec.ValidationError, hint: Any) -> tuple[Key, str]:
-    """Return the place in the value, and the problem in the words of TOML."""
+    """Return the place in the value, and the problem in the terms of TOML."""
     text, _, path = str(error).partition(" - at `$")
     place = tuple(re.findall(r"\.(\w+)", path))
     if _MEMBER_ERROR.match(text):

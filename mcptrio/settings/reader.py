@@ -1,19 +1,7 @@
 """Reads a table of the configuration, overridden by the environment, into an instance of an attrs class.
 
-Used for the tables of the server (:mod:`mcptrio.serve.config`), for ``[auth]`` and for the tables of plugins. A key
-that the class does not have, a value of another type, and a variable or a file that is missing are errors that name the
-key and its line in the file.
-
-The type of a field may be bool, int, float, str, :class:`pathlib.Path`, :class:`mcptrio.Secret`, a Literal, a class
-with ``from_setting``, one of these or ``None``, a ``tuple[T, ...]`` or ``Mapping[str, T]`` of them, or another attrs
-class. In a path, ``~`` is the home folder; a relative path in a file starts at the folder of the file. An exception of
-a validator is reported as an error of the field that it names.
-
-Anywhere in a table, ``{ "$env" = "NAME" }`` is replaced by the value of an environment variable, and
-``{ "$file" = "PATH" }`` by the text of a file, so that the configuration contains no secrets; a ``default`` in the same
-table is used if the variable or file is missing. The environment variable ``MCPTRIO_TABLE_FIELD`` overrides a field:
-numbers and booleans as in TOML, lists separated by commas (of paths, as in PATH), mappings as JSON. A field of a table
-inside a table is ``MCPTRIO_TABLE_INNER_FIELD``.
+:mod:`mcptrio.serve.config` uses it for the tables of the server, and so do ``[auth]`` and the tables of plugins. An
+unknown key, a value of the wrong type, and a missing variable or file are errors that name the key and its line.
 """
 
 from __future__ import annotations
@@ -50,7 +38,26 @@ def _error(key: Key, problem: str) -> ConfigError:
 
 @attrs.frozen(kw_only=True)
 class SettingsReader:
-    """
+    """Reads tables into instances of attrs classes.
+
+    A field may have these types:
+
+    - bool, int, float, str, :class:`pathlib.Path`, :class:`mcptrio.Secret`, a Literal, or a class with
+      ``from_setting``; one of these or ``None``
+    - ``tuple[T, ...]`` and ``Mapping[str, T]`` of these types
+    - another attrs class, for a table inside the table
+
+    In a path, ``~`` is the home folder, and a relative path in a file starts at the folder of the file. An exception
+    of a validator becomes an error about the field that it names.
+
+    Values may come from elsewhere, so that the file contains no secrets:
+
+    - ``{ "$env" = "NAME" }`` stands for the value of an environment variable, and ``{ "$file" = "PATH" }`` for the text
+      of a file. If the variable or file is missing, ``default`` in the same table is used.
+    - The environment variable ``MCPTRIO_TABLE_FIELD``, or ``MCPTRIO_TABLE_INNER_FIELD`` for a table inside a table,
+      overrides a field: numbers and booleans as in TOML, lists separated by commas (lists of paths as in ``PATH``),
+      mappings as JSON.
+
     Args:
         folder: the folder of relative paths.
         error: makes the error about a key.
@@ -109,7 +116,7 @@ class SettingsReader:
             if named is None:
                 raise self.error(where, said) from error
             if named in hidden:
-                raise self.error((*where, named), "its value does not fit") from None
+                raise self.error((*where, named), "its value is invalid") from None
             problem = said.removeprefix(f"{named}: ")
             if named in used:
                 raise ConfigError(f"{variable_of((*variables, named))}: {problem}") from error

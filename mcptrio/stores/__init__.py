@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from mcptrio.stores.opening import open_stores as open_stores
     from mcptrio.stores.records import read_record as read_record
     from mcptrio.stores.records import write_record as write_record
+    from mcptrio.stores.replicas import MAX_LISTED as MAX_LISTED
+    from mcptrio.stores.replicas import SeenReplica as SeenReplica
+    from mcptrio.stores.replicas import check_replicas as check_replicas
+    from mcptrio.stores.replicas import list_replicas as list_replicas
     from mcptrio.stores.settings import StoreBounds as StoreBounds
     from mcptrio.stores.settings import StoreSettings as StoreSettings
     from mcptrio.stores.sqlite import SQLiteBounds as SQLiteBounds
@@ -70,6 +74,10 @@ _HOMES = {
     "read_event_id": "mcptrio.stores.event_ids",
     "read_record": "mcptrio.stores.records",
     "write_record": "mcptrio.stores.records",
+    "SeenReplica": "mcptrio.stores.replicas",
+    "MAX_LISTED": "mcptrio.stores.replicas",
+    "list_replicas": "mcptrio.stores.replicas",
+    "check_replicas": "mcptrio.stores.replicas",
     "run_pragma": "mcptrio.stores.sqlite_file",
     "store_failed": "mcptrio.stores.sqlite_file",
 }

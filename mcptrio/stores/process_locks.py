@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import socket
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from mcptrio.errors import StoreFailed
 from mcptrio.stores.file_lock import try_lock
+from mcptrio.stores.replicas import SeenReplica
 
 __all__ = ["ProcessRegistry"]
 
@@ -72,6 +75,16 @@ class ProcessRegistry:
             _remove(path)
         return not gone
 
+    def describe(self, id: str) -> SeenReplica:
+        """Return what the lock file of an opening says about its process."""
+        path, process, age = self._lock_file(id), 0, None
+        # It has ended meanwhile, or the system lets no other process read a locked file.
+        with suppress(OSError, ValueError):
+            age = max(0.0, time.time() - path.stat().st_mtime)
+            process = int(path.read_text("ascii"))
+        host = socket.gethostname() if process else ""
+        return SeenReplica(id, host, process, age, seen=time.monotonic())
+
     def sweep(self) -> None:
         """Remove the lock files of processes that have ended."""
         prefix = f"{self._path.name}-"
@@ -102,6 +115,9 @@ class ProcessRegistry:
                     os.close(descriptor)
                     _remove(self._lock_file(id))
             if is_entered:
+                # For people only, so the opening does not depend on it.
+                with suppress(OSError):
+                    os.write(descriptor, str(os.getpid()).encode())
                 return id, descriptor
         raise StoreFailed(f"{self._path}: lock files beside it cannot be locked")
 

@@ -21,6 +21,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores.common_tasks import CommonTaskStore
 from mcptrio.stores.memory_effects import EFFECT_SECONDS
 from mcptrio.stores.process_locks import ProcessRegistry
+from mcptrio.stores.replicas import MAX_LISTED, SeenReplica, list_replicas
 from mcptrio.stores.settings import StoreBounds
 from mcptrio.stores.sqlite_bus import SQLiteBus, newest_ids
 from mcptrio.stores.sqlite_database import Database, open_database
@@ -115,6 +116,7 @@ class _Opening:
         self.clock = clock
         self._looking = trio.CapacityLimiter(1)
         self._replicas = 1
+        self._live: list[SeenReplica] = []
         self._failed_at: float | None = None
 
     def begin(self, database: Database) -> None:
@@ -125,6 +127,7 @@ class _Opening:
         """
         self.processes = ProcessRegistry(self.path)
         self.database = database
+        self._live = self._describe([self.processes.id])
         begun = False
         try:
             self.processes.sweep()
@@ -164,11 +167,16 @@ class _Opening:
             self.messages.report_lost()
         self.tasks.announce_released(await self._task_steps.release_ended())
         await self.tasks.take_back_doubtful()
-        self._replicas = len(writers) - len(gone)
+        live = [id for id in writers if id not in gone]
+        self._live = await trio.to_thread.run_sync(self._describe, live[:MAX_LISTED], limiter=self._looking)
+        self._replicas = len(live)
         self.messages.set_alone(self._replicas <= 1, newest)
 
     def _gone(self, writers: list[str]) -> list[str]:
         return [id for id in writers if not self.processes.is_alive(id)]
+
+    def _describe(self, live: list[str]) -> list[SeenReplica]:
+        return [self.processes.describe(id) for id in live]
 
     def status(self) -> StoreStatus:
         since = None if self._failed_at is None else trio.current_time() - self._failed_at
@@ -178,6 +186,7 @@ class _Opening:
             failing_since=since,
             waiting=self.database.waiting,
             replicas=max(1, self._replicas),
+            live=list_replicas(self._live),
         )
 
     def end(self, database: Database) -> None:

@@ -24,7 +24,6 @@ from mcptrio.protocol.model.tools import CallToolParams
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.runtime.callers import ForwardedCaller, decode_caller, encode_caller
 from mcptrio.runtime.conversation import Conversation
-from mcptrio.runtime.inputs import declares
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.settings import ServerSettings
 
@@ -51,7 +50,8 @@ class _NoOutlet:
 
 def supports_tasks(peer: Peer) -> bool:
     """Return whether the client has declared the extension, in a revision that has it."""
-    return "tasks/get" in peer.revision.server_methods and declares(peer, TASKS_EXTENSION)
+    extensions = peer.capabilities.extensions
+    return extensions is not None and TASKS_EXTENSION in extensions and "tasks/get" in peer.revision.server_methods
 
 
 def owner_of(scope: RequestScope) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import trio
 
 from mcptrio.errors import Overloaded, StoreFailed
+from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.guarded import Done, Failure
 from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import CallToolResult
@@ -29,7 +30,9 @@ class AdoptionPlan:
     """See :class:`mcptrio.runtime.long_work.TaskPlan`.
 
     Args:
+        deadlines: Ends the wait; a cancel scope would cost a tenth of a short call.
         after: Seconds after which the call becomes a task.
+        policy: Returns how it becomes one.
         convert: Returns the result of the call from that of the handler.
     """
 
@@ -37,15 +40,18 @@ class AdoptionPlan:
         self,
         tasks: Tasks,
         scope: RequestScope,
-        policy: TaskPolicy,
         *,
+        deadlines: Deadlines,
         after: float,
+        policy: Callable[[], TaskPolicy],
         convert: Callable[[Done[Any] | Failure], CallToolResult],
     ) -> None:
         self._tasks = tasks
         self._scope = scope
+        self._deadlines = deadlines
         self._policy = policy
-        self._after = after
+        self.deadline = trio.current_time() + after
+        """Trio time at which the call becomes a task."""
         self._convert = convert
         self._is_wanted = False
         self._decided = trio.Event()
@@ -53,31 +59,36 @@ class AdoptionPlan:
 
     async def begin(self) -> None:
         """See :class:`mcptrio.runtime.long_work.TaskPlan`."""
+        self.expire()
+        await self._decided.wait()
+
+    def expire(self) -> None:
+        """See :class:`mcptrio.ground.deadlines.Timed`."""
         self._is_wanted = True
         if self._run is not None:
             self._run.wake()
-        await self._decided.wait()
 
     async def settle(self, run: Run, channel: Channel) -> CreateTaskResult | None:
         """See :class:`mcptrio.runtime.long_work.TaskPlan`."""
         self._run = run
+        self._deadlines.add(self)
         try:
             return await self._settle(run, channel)
         finally:
+            self._deadlines.discard(self)
             self._run = None
             self._decided.set()
 
     async def _settle(self, run: Run, channel: Channel) -> CreateTaskResult | None:
-        with trio.move_on_after(self._after):
-            while not (self._is_wanted or run.has_ended or run.asks):
-                await run.wait_changed()
+        while not (self._is_wanted or run.has_ended or run.asks):
+            await run.wait_changed()
         # Another process that resumes the task would repeat a side effect that no store knows of.
         while run.has_unclaimed and not (run.has_ended or run.asks):
             await run.wait_changed()
         if run.has_ended or run.asks:
             return None
         try:
-            return await self._tasks.adopt(self._scope, self._policy, run, channel, self._convert)
+            return await self._tasks.adopt(self._scope, self._policy(), run, channel, self._convert)
         except (Overloaded, StoreFailed) as error:
             _log.warning("%s continues as a call without a task: %s", self._scope.label, error)
         self._decided.set()

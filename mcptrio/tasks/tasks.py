@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 import trio
@@ -17,7 +18,7 @@ from attrs import evolve, frozen
 
 from mcptrio.abc import TASKS_TOPIC, Bus, Stores, TaskRecord, TaskState, TaskStore, task_topic
 from mcptrio.abc.status import RequestStatus
-from mcptrio.errors import InternalError, InvalidParams, StoreFailed
+from mcptrio.errors import InternalError, InvalidParams, Overloaded, StoreFailed
 from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult
@@ -86,20 +87,23 @@ class Tasks:
         self._execute = execute
         self._concurrency = concurrency
         self._running: dict[str, RunningTask] = {}
+        self.runs_here = settings.run_tasks == "here"
+        """Whether this process runs tasks; otherwise it queues them for others."""
         self._is_stopping = False
         self._woken = trio.Event()
         self._all_ended = trio.Event()
         self._stores: Stores | None = None
+        self._is_shared = False
         state.tasks = self
 
     # Its life
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Claim queued tasks and delete expired ones, until cancelled."""
-        shared = self._state.stores
-        has_tasks = shared is not None and shared.tasks is not None and shared.bus is not None
+        stores = self._state.stores
+        self._is_shared = stores is not None and stores.tasks is not None and stores.bus is not None
         # Without a store the tasks end with the process.
-        self._stores = shared if has_tasks else memory_stores(bus=MemoryBus())
+        self._stores = stores if self._is_shared else memory_stores(bus=MemoryBus())
         unfollow = self.bus.follow(TASKS_TOPIC, lambda message: self.wake())
         task_status.started()
         expires = trio.current_time()
@@ -113,7 +117,7 @@ class Tasks:
                             await self.store.expire()
                     except StoreFailed as error:
                         _log.warning("queued tasks are not claimed: %s", error)
-                with trio.move_on_after(_POLL if has_tasks else _EXPIRE):
+                with trio.move_on_after(self._pause):
                     await self._woken.wait()
                 self._woken = trio.Event()
         finally:
@@ -127,7 +131,8 @@ class Tasks:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
         self._is_stopping = True
         for task in list(self._running.values()):
-            if task.is_resumable:
+            # In memory it would end with the process, so it has the same time as the others.
+            if task.is_resumable and self._is_shared:
                 task.release()
 
     async def finish(self) -> None:
@@ -141,7 +146,8 @@ class Tasks:
 
     @property
     def status(self) -> tuple[RequestStatus, ...]:
-        return tuple(task.scope.status for task in self._running.values())
+        # The first characters of the id are enough to find it, and no key.
+        return tuple(evolve(task.scope.status, id=task.id[:6]) for task in self._running.values())
 
     @property
     def store(self) -> TaskStore:
@@ -165,7 +171,7 @@ class Tasks:
             StoreFailed: the task could not be stored.
         """
         document = self._document(scope, policy, secrets.token_urlsafe(16))
-        has_room = not policy.is_queued and not self._is_stopping and len(self._running) < self._settings.limits.tasks
+        has_room = not policy.is_queued and self._has_room
         record = await self._create(scope, document, TaskState.RUNNING if has_room else TaskState.QUEUED)
         if has_room:
             self._begin(record, document, self._scope_of(scope, policy))
@@ -185,8 +191,10 @@ class Tasks:
             convert: returns the result of the call from that of the handler.
 
         Raises:
-            Overloaded, StoreFailed: as :meth:`submit`.
+            Overloaded, StoreFailed: as :meth:`submit`, or the server is stopping.
         """
+        if self._is_stopping:
+            raise Overloaded("the server is stopping")
         call = run.journal.call or secrets.token_urlsafe(16)
         # From here on its side effects are claimed, so another process would not repeat them.
         run.journal = evolve(run.journal, call=call)
@@ -219,7 +227,7 @@ class Tasks:
         """
         record = await self.store.load(id)
         if record is None or record.owner != owner_of(scope):
-            raise InvalidParams(f"expected a task of yours that has not expired @ $.taskId, got {id[:100]!r}")
+            raise InvalidParams(f"expected a task of yours that has not expired at `taskId`, got {id[:100]!r}")
         return record
 
     def follow(self, id: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
@@ -267,6 +275,17 @@ class Tasks:
                 return
 
     # Private
+
+    @property
+    def _pause(self) -> float:
+        """Seconds until queued and expired tasks are looked for, if no message of the bus comes earlier."""
+        if not self._concurrency():
+            return inf
+        return _POLL if self._is_shared else _EXPIRE
+
+    @property
+    def _has_room(self) -> bool:
+        return self.runs_here and not self._is_stopping and len(self._running) < self._settings.limits.tasks
 
     def _document(self, scope: RequestScope, policy: TaskPolicy, call: str) -> TaskDocument:
         return TaskDocument(
@@ -318,7 +337,7 @@ class Tasks:
             self.wake()
 
     async def _claim_all(self) -> None:
-        while not self._is_stopping and len(self._running) < self._settings.limits.tasks:
+        while self._has_room:
             record = await self.store.claim(self._concurrency())
             if record is None:
                 return

@@ -63,7 +63,7 @@ def mcp_plugins(request: pytest.FixtureRequest) -> Sequence[Any]:
     """The plugins under test: modules and objects, names of installed plugins, paths of files."""
     declared = _declared(request, "mcp_plugins", ())
     if not isinstance(declared, list | tuple):
-        pytest.fail(f"mcp_plugins: expected a list, got {type(declared).__name__} @ {request.path}", pytrace=False)
+        pytest.fail(f"mcp_plugins: expected a list, got {type(declared).__name__} at {request.path}", pytrace=False)
     return declared
 
 

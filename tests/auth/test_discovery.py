@@ -65,7 +65,7 @@ def test_localhost_mismatch_error_names_the_url_to_use() -> None:
     named = resource(resource="http://127.0.0.1:8861/mcp")
     with pytest.raises(AuthorizationError, match=r": connect to 'http://127\.0\.0\.1:8861/mcp'$"):
         play(discover("http://localhost:8861/mcp"), (path, named))
-    with pytest.raises(AuthorizationError, match=r"got 'http://127\.0\.0\.1:9999/mcp' @ [^:]*:[^:]*:[^:]*$"):
+    with pytest.raises(AuthorizationError, match=r"got 'http://127\.0\.0\.1:9999/mcp' at [^:]*:[^:]*:[^:]*$"):
         play(discover("http://localhost:8861/mcp"), (path, resource(resource="http://127.0.0.1:9999/mcp")))
     with pytest.raises(AuthorizationError, match=r"the two servers have to be configured with one spelling$"):
         play(discover_server("http://localhost:8861"), (login, answer({"issuer": "http://127.0.0.1:8861"})))

@@ -316,7 +316,7 @@ async def test_failure_is_raised_in_all_waiting_requests(world: World, autojump_
             nursery.start_soon(request)
 
     assert len(world.tokens) == 1
-    assert {text.partition(" @")[0] for text in failures} == {
+    assert {text.partition(" at ")[0] for text in failures} == {
         "the authorization server refused the token request: invalid_client: who?"
     }
 

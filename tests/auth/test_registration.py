@@ -172,12 +172,12 @@ def test_invalid_metadata_document_url_is_refused(document: str) -> None:
     [
         (
             answer({"error": "invalid_redirect_uri", "error_description": "no loopback\n\x1b[31m"}, 400),
-            r"the redirect URI is not accepted.*: invalid_redirect_uri: no loopback \ufffd\[31m @",
+            r"the redirect URI is not accepted.*: invalid_redirect_uri: no loopback \ufffd\[31m at",
         ),
         (answer({"error": "invalid_client_metadata"}, 400), "the client metadata is not accepted"),
         (
             answer(b"", 404),
-            r"^the server seems to have no login \(HTTP 404 @ .*\): .*--header 'Authorization=Bearer TOKEN'",
+            r"^the server seems to have no login \(HTTP 404 at .*\): .*--header 'Authorization=Bearer TOKEN'",
         ),
         (answer(b"<html>", 500), "client registration failed: HTTP 500"),
         (answer({}, 201), "client_id: expected a text"),

@@ -159,8 +159,8 @@ def test_token_expiry_is_computed_from_expires_in(expires_in: object, expires_at
     ("response", "code", "why"),
     [
         (answer({"error": "invalid_grant", "error_description": "used\x1b[1m"}, 400), "invalid_grant", "used\ufffd"),
-        (answer({"error": "invalid_client"}, 401), "invalid_client", "invalid_client @"),
-        (answer(b"<html>", 502), "", "HTTP 502 @ 'https://login.example.com/token'"),
+        (answer({"error": "invalid_client"}, 401), "invalid_client", "invalid_client at"),
+        (answer(b"<html>", 502), "", "HTTP 502 at 'https://login.example.com/token'"),
         (answer({"error": ["x"]}, 400), "", "HTTP 400"),
         (answer(b"[" * 70_000, 400), "", "HTTP 400"),
         (answer(GIVEN, 302, location="https://evil.example/"), "", "HTTP 302"),

@@ -199,7 +199,7 @@ async def test_invalid_result_fails_only_its_call(revision: str, result: dict[st
         async with trio.open_nursery() as calls:
 
             async def fail() -> None:
-                with pytest.raises(RemoteProtocolError, match=r"the server's result of tools/call: .* @ \$"):
+                with pytest.raises(RemoteProtocolError, match=r"the server's result of tools/call: .*"):
                     await client.call_tool("first")
 
             calls.start_soon(fail)
@@ -362,9 +362,9 @@ async def test_more_calls_than_the_buffers_hold_are_all_answered(tmp_path: Path)
 )
 async def test_argument_that_json_cannot_represent_is_refused_before_sending(revision: str, value: object) -> None:
     async with play(revision) as (client, script):
-        with pytest.raises(LocalProtocolError, match=r"cannot be sent as JSON: .* @ \$.arguments.keep"):
+        with pytest.raises(LocalProtocolError, match=r"cannot be sent as JSON: .*.arguments.keep"):
             await client.call_tool("wipe", {"keep": value})
-        with pytest.raises(LocalProtocolError, match=r"cannot be sent as JSON: .* @ \$.keep"):
+        with pytest.raises(LocalProtocolError, match=r"cannot be sent as JSON: .*.keep"):
             await client.notify("notifications/own", {"keep": value})
 
         assert await is_usable(client, script)

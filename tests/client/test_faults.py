@@ -152,7 +152,7 @@ async def test_incomplete_message_is_ignored() -> None:
 
 async def test_invalid_result_fails_only_its_call() -> None:
     async with mcptrio.connect(faulty()) as client:
-        with pytest.raises(RemoteProtocolError, match=r"tools/call: expected an array @ \$\.content"):
+        with pytest.raises(RemoteProtocolError, match=r"tools/call: expected an array at `content`"):
             await client.call_tool("unfit")
 
         assert await echoes(client)

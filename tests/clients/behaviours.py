@@ -117,7 +117,7 @@ def _contents(run: Run) -> Any:
 
 
 def _failed(run: Run) -> Any:
-    wrong_type = 'error: invalid arguments: expected a number @ $.width, got "wide"'
+    wrong_type = 'error: invalid arguments: expected a number at `width`, got "wide"'
     return {
         "refused": "error: not today",
         "crashed": "error: error executing tool crash: see id … in the server's log",

@@ -184,9 +184,9 @@ def test_words_override_a_base_of_arguments() -> None:
     ("arguments", "said"),
     [
         ({}, "missing argument: `text` (a string (at least 1 characters))"),
-        ({"text": ""}, "arguments: expected a string of at least 1 characters @ $.text"),
-        ({"text": "x", "whole": 11}, "arguments: expected a number <= 10 @ $.whole, got 11"),
-        ({"text": "x", "place": {}}, "arguments: missing required field `city` @ $.place"),
+        ({"text": ""}, "arguments: expected a string of at least 1 characters at `text`"),
+        ({"text": "x", "whole": 11}, "arguments: expected a number <= 10 at `whole`, got 11"),
+        ({"text": "x", "place": {}}, "arguments: missing required field `city` at `place`"),
     ],
 )
 def test_arguments_are_checked_against_the_schema(arguments: dict[str, Any], said: str) -> None:

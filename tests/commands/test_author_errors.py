@@ -287,7 +287,7 @@ def test_failing_resource_shows_the_plugins_frames_once(garden: Path) -> None:
         ("own_instance", "TypeError: a Bed cannot be sent as JSON; return a string,"),
         ("own_class", "TypeError: $[0]: a Bed cannot be sent as JSON; return a string,"),
         ("odd_keys", "TypeError: $.beds: expected keys that are strings, got a tuple"),
-        ("promises", 'TypeError: the return value does not fit its annotation: expected an integer @ $, got "three"'),
+        ("promises", 'TypeError: the return value does not fit its annotation: expected an integer, got "three"'),
         ("returns_coroutine", "TypeError: $.count: a coroutine cannot be sent as JSON; write `await helper(…)`"),
     ],
 )

@@ -67,7 +67,7 @@ def test_invalid_argument_is_not_sent(tmp_path: Path) -> None:
     done = run(*with_plugin("call", "take", "text=x", "whole=99"), cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"mcptrio: arguments: expected a number <= 10 @ $.whole, got 99\n"
+    assert done.stderr == b"mcptrio: arguments: expected a number <= 10 at `whole`, got 99\n"
 
 
 def test_invalid_argument_is_sent_with_no_check(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "commands.md").read_text("utf-8")
 BLOCKS = list(blocks_of(TEXT, "docs/commands.md"))
-SERVING = ("dev", "serve", "plugins")
+SERVING = ("dev", "serve", "plugins", "worker")
 
 
 @frozen

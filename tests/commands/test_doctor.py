@@ -104,7 +104,7 @@ def test_failing_import_of_one_plugin_does_not_affect_the_others(tmp_path: Path,
     found = examined(tmp_path, site, "exits", "crashes", "raises", "well")
 
     assert found["exits"]["problems"] == ["importing it ended the process, with exit code 3"]
-    assert found["exits"]["warnings"] == ["it said last: going"]
+    assert found["exits"]["warnings"] == ["its last output: going"]
     assert found["crashes"]["problems"] == ["importing it ended the process: SIGSEGV"]
     assert found["raises"]["problems"] == ["import failed: SystemExit: 5"]
     assert found["well"]["problems"] == []
@@ -118,7 +118,7 @@ def test_hanging_plugin_is_killed_with_its_children(tmp_path: Path, site: str) -
 
     assert ended.returncode == 1
     assert "  broken: importing it did not end within 8 s" in ended.stdout
-    assert "  warning: it said last: waiting" in ended.stdout
+    assert "  warning: its last output: waiting" in ended.stdout
 
 
 def test_settings_schemas_duplicate_names_and_doctor_hooks_are_checked(tmp_path: Path, site: str) -> None:

@@ -81,7 +81,7 @@ def test_uninstall_suggests_the_other_name_of_the_entry(folder: Path) -> None:
     done = host(folder, "uninstall", "cursor")
 
     assert done.returncode == 0
-    assert "Cursor: mcptrio not there: " in done.stdout.decode()
+    assert "Cursor: mcptrio not found: " in done.stdout.decode()
     assert "  it has mcptrio as garden: mcptrio host uninstall cursor --name garden\n" in done.stdout.decode()
     assert host(folder, "uninstall", "cursor", "--name", "garden").stdout.startswith(b"Cursor: garden removed: ")
 

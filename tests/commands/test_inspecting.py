@@ -64,7 +64,7 @@ def test_inspect_at_a_terminal_is_readable(tmp_path: Path) -> None:
     assert "revision    2026-07-28\n" in terminal.shown
     assert "declares    tools (reports changes of the list), resources (reports changes of the" in terminal.shown
     assert "\ntake  (about " in terminal.shown
-    assert "tokens; says it only reads)\n" in terminal.shown
+    assert "tokens; claims to be read-only)\n" in terminal.shown
     assert "\n      text: a string; any text.\n" in terminal.shown
     assert "\n      whole: an integer (0 to 10), optional\n" in terminal.shown
     assert "note     tool `take`: no description of `whole`, `share`, `flag`" in terminal.shown
@@ -138,7 +138,9 @@ def test_tools_that_clients_leave_out_over_http_are_shown(tmp_path: Path) -> Non
     assert found["revision"] == "2026-07-28"
     assert [each["name"] for each in found["tools"]] == ["fine", "other"]
     [what] = [each["what"] for each in found["findings"] if each["severity"] == "error"]
-    assert what.startswith('x-mcp-header "A" @ $.properties.a: expected the type "integer", "string" or "boolean", got')
+    assert what.startswith(
+        'x-mcp-header "A" at `properties.a`: expected the type "integer", "string" or "boolean", got'
+    )
     assert what.endswith("; clients leave it out over HTTP")
 
 

@@ -208,7 +208,7 @@ def test_disable_and_enable_change_only_the_lists(folder: Path, site: str) -> No
     file = folder / "mcptrio.toml"
     file.chmod(0o640)
     said = run("plugins", "disable", "broken", cwd=folder, PYTHONPATH=site)
-    assert said.stdout == "broken is disabled: taken off server.enable in mcptrio.toml\n"
+    assert said.stdout == "broken is disabled: removed from server.enable in mcptrio.toml\n"
     assert file.read_text() == CONFIG.replace('"keeper", "broken"', '"keeper"')
     again = run("plugins", "disable", "broken", cwd=folder, PYTHONPATH=site)
     assert (again.returncode, again.stdout) == (0, "broken is disabled already\n")
@@ -233,7 +233,7 @@ def test_disable_without_a_file_creates_one(tmp_path: Path, site: str) -> None:
     [
         (("disable", "plaim"), "", "no plugin 'plaim' is installed; did you mean plain?"),
         (("enable", "gone.py"), "[server]\nenable = []\n", "no such file: gone.py"),
-        (("disable", "own.py"), "", "own.py: a file is served only where it is named"),
+        (("disable", "own.py"), "", "own.py: a file is served only if it is named"),
         (
             ("disable", "plain"),
             "server = { name = 'x' }\n",

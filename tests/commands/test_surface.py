@@ -14,8 +14,8 @@ from tests.processes import serving
 
 __all__: list[str] = []
 
-MAX_COMMANDS = 37
-MAX_OPTIONS = 210
+MAX_COMMANDS = 39
+MAX_OPTIONS = 220
 MAX_SERVING = 15
 
 GARDEN = """

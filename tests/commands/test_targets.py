@@ -54,7 +54,7 @@ def find(target: str | None = None, **options: Any) -> FoundTarget:
         ("ping", f"--plugin={PLUGIN}"),
         ("ping", "--plugin", "everything"),
     ],
-    ids=["behind --", "one argument", "file#name", "file with one", "plugin file", "--plugin=", "installed"],
+    ids=["after --", "one argument", "file#name", "file with one", "plugin file", "--plugin=", "installed"],
 )
 def test_server_is_reached_in_each_notation(folder: Path, way: tuple[str, ...]) -> None:
     entry = {"command": SERVE[0], "args": SERVE[1:]}
@@ -187,7 +187,7 @@ def test_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
     ("args", "said"),
     [
         (("list",), b"missing TARGET: pass a URL"),
-        (("list", "--"), b"expected a command behind --, got nothing"),
+        (("list", "--"), b"expected a command after --, got nothing"),
         (("call", "x"), b"missing TOOL: pass the name of a tool"),
         (("list", "x", "tolls"), b"'tolls' is not one of 'tools', 'resources', 'templates', 'prompts'"),
         (("list", "x", "--revision", "2024"), b"'2024' is not one of"),

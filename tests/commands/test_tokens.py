@@ -24,7 +24,7 @@ async def test_token_is_shown_once_and_valid_until_revoked(tmp_path: Path) -> No
     path = tmp_path / "secrets" / "tokens.json"
     token = made.stdout.decode().strip()
     assert made.returncode == 0
-    assert b"added ada-laptop, good until" in made.stderr
+    assert b"added ada-laptop, valid until" in made.stderr
     assert token not in path.read_text() + made.stderr.decode()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     principal = await StaticTokens(path).verify(token)
@@ -32,7 +32,7 @@ async def test_token_is_shown_once_and_valid_until_revoked(tmp_path: Path) -> No
     assert (principal.subject, principal.scopes) == ("ada", {"mcp", "write"})
 
     listed = run("token", "list", cwd=tmp_path).stdout.decode()
-    assert listed.startswith("ada-laptop  ada  mcp write  good until 20")
+    assert listed.startswith("ada-laptop  ada  mcp write  valid until 20")
     [entry] = json.loads(run("token", "list", "--json", cwd=tmp_path).stdout)["tokens"]
     assert set(entry) == {"name", "subject", "scopes", "created", "expires"}
     lasts = datetime.fromisoformat(entry["expires"]) - datetime.fromisoformat(entry["created"])

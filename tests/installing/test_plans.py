@@ -118,7 +118,7 @@ def test_install_and_uninstall_leave_nothing(host: str, is_there: bool, machine:
     plan.carry_out()
 
     assert everything_in(machine.home) == before
-    assert plan_uninstall(kind, path, "mcptrio").does == "not there"
+    assert plan_uninstall(kind, path, "mcptrio").does == "not found"
 
 
 @settings(deadline=None, max_examples=50)

@@ -162,7 +162,7 @@ async def test_multi_select_field_is_refused_in_revisions_without_it(serve: Serv
 
     peer = await serve(choose, capabilities={"elicitation": {}})
 
-    assert "got a choice of several values @ $.requestedSchema.properties.value" in await peer.failure("choose")
+    assert "got a choice of several at `requestedSchema.properties.value`" in await peer.failure("choose")
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)

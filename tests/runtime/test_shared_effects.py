@@ -74,11 +74,11 @@ class Faulty:
         self._check("claim", self.late)
         return claim
 
-    async def finish(self, call: str, key: str, result: bytes) -> None:
+    async def finish(self, call: str, key: str, result: bytes, keep: float = 3600.0) -> None:
         self._check("finish", self.failing)
         if "finish" in self.hanging:
             await trio.sleep_forever()
-        await self.effects.finish(call, key, result)
+        await self.effects.finish(call, key, result, keep)
 
     async def release(self, call: str, key: str) -> None:
         self._check("release", self.failing)

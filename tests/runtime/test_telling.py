@@ -35,7 +35,7 @@ async def test_peer_that_does_not_read_does_not_delay_a_broadcast(autojump_clock
 async def test_broadcast_of_a_non_finite_number_is_refused(autojump_clock: trio.testing.MockClock) -> None:
     server = Server()
     async with connected(server) as client:
-        with pytest.raises(LocalProtocolError, match=r"expected a finite number, got nan @ \$.a"):
+        with pytest.raises(LocalProtocolError, match=r"expected a finite number, got nan.a"):
             await server.broadcast("notifications/own", {"a": float("nan")})
         await client.expect_nothing()
 

@@ -103,7 +103,7 @@ def test_function_without_parameters_accepts_an_empty_object() -> None:
 
     assert arguments.schema == {"type": "object", "additionalProperties": False}
     assert arguments.convert({}) == {}
-    assert refuse(arguments, {"a": 1}) == "unknown argument `a` @ $; none are known"
+    assert refuse(arguments, {"a": 1}) == "unknown argument `a`; none are known"
 
 
 def test_signature_becomes_a_schema() -> None:
@@ -236,44 +236,52 @@ def test_json_value_is_converted_to_the_annotated_type(annotation: Any, given: A
 @pytest.mark.parametrize(
     ("annotation", "given", "message"),
     [
-        (int, "1", 'expected an integer @ $.value, got "1"'),
-        (int, True, "expected an integer @ $.value, got true"),
-        (int, 1.5, "expected an integer @ $.value, got 1.5"),
-        (str, None, "expected a string @ $.value, got null"),
-        (str, 1, "expected a string @ $.value, got 1"),
-        (bool, 1, "expected a boolean @ $.value, got 1"),
-        (bool, "false", 'expected a boolean @ $.value, got "false"'),
-        (float, "1.5", 'expected a number @ $.value, got "1.5"'),
-        (int | None, "x", 'expected an integer or null @ $.value, got "x"'),
-        (list[int], {}, "expected an array @ $.value, got an object"),
-        (list[int], [1, "a"], 'expected an integer @ $.value[1], got "a"'),
-        (list[Point], [{"x": 1}, {"x": []}], "expected an integer @ $.value[1].x, got an array"),
-        (Point, {"y": 1}, "missing required field `x` @ $.value"),
-        (Struct, {"maxSize": 1, "max_size": 1}, "unknown field `max_size` @ $.value; did you mean `maxSize`?"),
-        (Color, "green", 'expected one of "red" or "blue" @ $.value, got "green"'),
-        (Literal["a", "b"], "c", 'expected one of "a" or "b" @ $.value, got "c"'),
-        (dict[str, int], {"k": "v"}, "expected an integer @ $.value[...]"),
-        (datetime, "yesterday", 'expected a date and time (RFC 3339) @ $.value, got "yesterday"'),
-        (date, "1/2/26", 'expected a date (YYYY-MM-DD) @ $.value, got "1/2/26"'),
-        (uuid.UUID, "x", 'expected a UUID @ $.value, got "x"'),
-        (tuple[int, str], [1], "expected an array of length 2 @ $.value, got length 1"),
-        (Annotated[int, msgspec.Meta(ge=3)], 2, "expected an integer >= 3 @ $.value, got 2"),
-        (Annotated[str, msgspec.Meta(max_length=2)], "abc", "expected a string of length <= 2 @ $.value, got length 3"),
-        (Annotated[str, msgspec.Meta(pattern="^a")], "b", "expected a string matching regex '^a' @ $.value, got \"b\""),
-        (Row, {"cells": [1, 2, 3, 4]}, "a row has at most three cells @ $.value, got an object"),
+        (int, "1", 'expected an integer at `value`, got "1"'),
+        (int, True, "expected an integer at `value`, got true"),
+        (int, 1.5, "expected an integer at `value`, got 1.5"),
+        (str, None, "expected a string at `value`, got null"),
+        (str, 1, "expected a string at `value`, got 1"),
+        (bool, 1, "expected a boolean at `value`, got 1"),
+        (bool, "false", 'expected a boolean at `value`, got "false"'),
+        (float, "1.5", 'expected a number at `value`, got "1.5"'),
+        (int | None, "x", 'expected an integer or null at `value`, got "x"'),
+        (list[int], {}, "expected an array at `value`, got an object"),
+        (list[int], [1, "a"], 'expected an integer at `value[1]`, got "a"'),
+        (list[Point], [{"x": 1}, {"x": []}], "expected an integer at `value[1].x`, got an array"),
+        (Point, {"y": 1}, "missing required field `x` at `value`"),
+        (Struct, {"maxSize": 1, "max_size": 1}, "unknown field `max_size` at `value`; did you mean `maxSize`?"),
+        (Color, "green", 'expected one of "red" or "blue" at `value`, got "green"'),
+        (Literal["a", "b"], "c", 'expected one of "a" or "b" at `value`, got "c"'),
+        (dict[str, int], {"k": "v"}, "expected an integer at `value[...]`"),
+        (datetime, "yesterday", 'expected a date and time (RFC 3339) at `value`, got "yesterday"'),
+        (date, "1/2/26", 'expected a date (YYYY-MM-DD) at `value`, got "1/2/26"'),
+        (uuid.UUID, "x", 'expected a UUID at `value`, got "x"'),
+        (tuple[int, str], [1], "expected an array of length 2 at `value`, got length 1"),
+        (Annotated[int, msgspec.Meta(ge=3)], 2, "expected an integer >= 3 at `value`, got 2"),
+        (
+            Annotated[str, msgspec.Meta(max_length=2)],
+            "abc",
+            "expected a string of length <= 2 at `value`, got length 3",
+        ),
+        (
+            Annotated[str, msgspec.Meta(pattern="^a")],
+            "b",
+            "expected a string matching regex '^a' at `value`, got \"b\"",
+        ),
+        (Row, {"cells": [1, 2, 3, 4]}, "a row has at most three cells at `value`, got an object"),
         (Order, {"lines": [{"title": 1}]},
-         "Input should be a valid string (in .lines[0].title) @ $.value, got an object"),
-        (set[str], ["a", "b", "a"], 'expected items that differ @ $.value[2], got "a" again'),
-        (frozenset[int] | None, [1, 1.0], "expected items that differ @ $.value[1], got 1.0 again"),
+         "Input should be a valid string (in .lines[0].title) at `value`, got an object"),
+        (set[str], ["a", "b", "a"], 'expected items that differ at `value[2]`, got "a" again'),
+        (frozenset[int] | None, [1, 1.0], "expected items that differ at `value[1]`, got 1.0 again"),
         (dict[str, set[tuple[int, int]]], {"k": [[1, 2], [1, 2]]},
-         "expected items that differ @ $.value.k[1], got an array again"),
-        (Decimal, 1.5, "expected the text of a finite decimal number @ $.value, got 1.5"),
-        (Decimal, "NaN", 'expected the text of a finite decimal number @ $.value, got "NaN"'),
+         "expected items that differ at `value.k[1]`, got an array again"),
+        (Decimal, 1.5, "expected the text of a finite decimal number at `value`, got 1.5"),
+        (Decimal, "NaN", 'expected the text of a finite decimal number at `value`, got "NaN"'),
         (list[Decimal], ["1", "1e99999"],
-         'expected the text of a finite decimal number @ $.value[1], got "1e99999"'),
-        (Decimal | int, 1.5, "expected a value that fits one of the alternatives @ $.value, got 1.5"),
-        (Decimal | bool, 1, "expected a value that fits one of the alternatives @ $.value, got 1"),
-        (str, 10**400, "expected a string @ $.value, got a very large integer"),
+         'expected the text of a finite decimal number at `value[1]`, got "1e99999"'),
+        (Decimal | int, 1.5, "expected a value that fits one of the alternatives at `value`, got 1.5"),
+        (Decimal | bool, 1, "expected a value that fits one of the alternatives at `value`, got 1"),
+        (str, 10**400, "expected a string at `value`, got a very large integer"),
     ],
 )  # fmt: skip
 def test_invalid_argument_is_refused_with_its_path(annotation: Any, given: Any, message: str) -> None:
@@ -285,10 +293,10 @@ def test_error_names_missing_and_unknown_arguments() -> None:
 
     arguments = Arguments.of(function)
 
-    assert refuse(arguments, {}) == "missing required argument `text` @ $"
-    assert refuse(arguments, {"text": "", "aftr": 1}) == "unknown argument `aftr` @ $; did you mean `after`?"
-    assert refuse(arguments, {"text": "", "zzz": 1}) == "unknown argument `zzz` @ $; known: `text`, `after`"
-    assert refuse(arguments, ["text"]) == "expected an object @ $, got an array"
+    assert refuse(arguments, {}) == "missing required argument `text`"
+    assert refuse(arguments, {"text": "", "aftr": 1}) == "unknown argument `aftr`; did you mean `after`?"
+    assert refuse(arguments, {"text": "", "zzz": 1}) == "unknown argument `zzz`; known: `text`, `after`"
+    assert refuse(arguments, ["text"]) == "expected an object, got an array"
 
 
 def test_error_message_length_is_bounded() -> None:
@@ -367,7 +375,7 @@ def test_signatures_of_wrapped_callables_are_read() -> None:
     assert Arguments.of(wrapped).convert({"a": "red"}) == {"a": Color.RED}
     partial = Arguments.of(functools.partial(Notes().add, tag=Color.BLUE))
     assert partial.names == ("text",)  # callers do not set what the author has set
-    assert refuse(partial, {"text": "a", "tag": "red"}) == "unknown argument `tag` @ $; known: `text`"
+    assert refuse(partial, {"text": "a", "tag": "red"}) == "unknown argument `tag`; known: `text`"
     assert Arguments.of(functools.partial(Notes().add, "text")).names == ("tag",)
 
 

@@ -170,7 +170,7 @@ def test_error_of_a_class_names_its_path() -> None:
     with pytest.raises(InvalidParams) as caught:
         takes(dict[str, list[Even]]).convert({"value": {"a": [{"number": 2}, {"number": 1}]}})
 
-    assert caught.value.message == "expected an even number @ $.value.a[1], got an object"
+    assert caught.value.message == "expected an even number at `value.a[1]`, got an object"
 
 
 def test_class_that_cannot_be_created_from_its_fields_is_refused() -> None:
@@ -230,13 +230,13 @@ def test_subclasses_and_other_collections_are_serialized(annotation: Any, value:
 def test_non_finite_float_is_refused_as_a_result(value: Any) -> None:
     schema = OutputSchema.of(list[float] if isinstance(value, list) else float)
 
-    with pytest.raises(TypeError, match=r"expected a number @ \$.*, got null"):
+    with pytest.raises(TypeError, match=r"expected a number.*, got null"):
         schema.encode(value)
 
 
 @pytest.mark.parametrize("value", [123456789012345678901234567890.0, -1e30, 2.0**53 + 2])
 def test_integer_rounded_by_float_parsing_is_refused(value: float) -> None:
-    with pytest.raises(InvalidParams, match=r"expected an integer @ .*beyond 2\*\*53"):
+    with pytest.raises(InvalidParams, match=r"expected an integer at .*beyond 2\*\*53"):
         takes(int).convert({"value": value})
     assert takes(int).convert({"value": 2.0**53}) == {"value": 2**53}
 

@@ -35,7 +35,7 @@ def test_annotations_inside_data_are_ignored(keyword: str) -> None:
 
 @pytest.mark.parametrize("name", ["a b", "a:b", "a\r\nX: y", "é", "a\x00", 'a"', "a/b", "(a)", "a\n"])
 def test_header_name_that_is_not_a_token_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"@ \$\.properties\.a: not a token"):
+    with pytest.raises(ValueError, match=r"at `properties\.a`: not a token"):
         check_header_annotations({"properties": {"a": {"type": "string", "x-mcp-header": name}}})
 
 
@@ -56,7 +56,7 @@ def test_invalid_header_annotation_is_refused(field: dict[str, Any], message: st
 
 
 def test_header_name_repeated_in_another_case_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'region' @ \$\.properties\.b: already used at \$\.a"):
+    with pytest.raises(ValueError, match=r"'region' at `properties\.b`: already used at \$\.a"):
         check_header_annotations({"properties": {"a": REGION, "b": {**REGION, "x-mcp-header": "REGION"}}})
 
 

@@ -47,31 +47,31 @@ BRANCHING = {
 @pytest.mark.parametrize(
     ("schema", "instance", "message"),
     [
-        ({"type": "integer"}, "x", 'expected an integer @ $, got "x"'),
-        ({"type": ["string", "null"]}, 1, "expected null or a string @ $, got 1"),
-        ({"required": ["a"]}, {}, "missing required field `a` @ $"),
+        ({"type": "integer"}, "x", 'expected an integer, got "x"'),
+        ({"type": ["string", "null"]}, 1, "expected null or a string, got 1"),
+        ({"required": ["a"]}, {}, "missing required field `a`"),
         (
             {"properties": {"a": {"items": {"type": "boolean"}}}},
             {"a": [True, 1]},
-            "expected a boolean @ $.a[1], got 1",
+            "expected a boolean at `a[1]`, got 1",
         ),
-        ({"properties": {"a b": {"type": "string"}}}, {"a b": 1}, 'expected a string @ $["a b"], got 1'),
-        ({"properties": {"a": {}}, "additionalProperties": False}, {"b": 1}, "unknown field `b` @ $"),
-        ({"properties": {"a": {}}, "unevaluatedProperties": False}, {"b": 1}, "unknown field `b` @ $"),
-        ({"enum": ["a", 1, None]}, "b", 'expected one of "a", 1, null @ $, got "b"'),
-        ({"const": "a"}, "b", 'expected "a" @ $, got "b"'),
-        ({"minimum": 3}, 2, "expected a number >= 3 @ $, got 2"),
-        ({"exclusiveMaximum": 3}, 3, "expected a number < 3 @ $, got 3"),
-        ({"multipleOf": 2}, 3, "expected a multiple of 2 @ $, got 3"),
-        ({"minLength": 3}, "ab", 'expected a string of at least 3 characters @ $, got "ab"'),
-        ({"maxItems": 1}, [1, 2], "expected an array of at most 1 items @ $, got an array"),
-        ({"pattern": "^a+$"}, "b", "expected a string that matches '^a+$' @ $, got \"b\""),
-        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1, "expected a string or null @ $, got 1"),
-        ({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}, "c", 'expected one of "a", "b" @ $, got "c"'),
+        ({"properties": {"a b": {"type": "string"}}}, {"a b": 1}, 'expected a string at `["a b"]`, got 1'),
+        ({"properties": {"a": {}}, "additionalProperties": False}, {"b": 1}, "unknown field `b`"),
+        ({"properties": {"a": {}}, "unevaluatedProperties": False}, {"b": 1}, "unknown field `b`"),
+        ({"enum": ["a", 1, None]}, "b", 'expected one of "a", 1, null, got "b"'),
+        ({"const": "a"}, "b", 'expected "a", got "b"'),
+        ({"minimum": 3}, 2, "expected a number >= 3, got 2"),
+        ({"exclusiveMaximum": 3}, 3, "expected a number < 3, got 3"),
+        ({"multipleOf": 2}, 3, "expected a multiple of 2, got 3"),
+        ({"minLength": 3}, "ab", 'expected a string of at least 3 characters, got "ab"'),
+        ({"maxItems": 1}, [1, 2], "expected an array of at most 1 items, got an array"),
+        ({"pattern": "^a+$"}, "b", "expected a string that matches '^a+$', got \"b\""),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1, "expected a string or null, got 1"),
+        ({"oneOf": [{"const": "a", "title": "A"}, {"const": "b"}]}, "c", 'expected one of "a", "b", got "c"'),
         ({"anyOf": [{"minimum": 3}, {"type": "string"}]}, 1,
-         "expected a value that fits one of the alternatives @ $, got 1"),
-        ({"uniqueItems": True}, [1, 1], "the value has non-unique elements @ $, got an array"),
-        ({"additionalProperties": {"type": "integer"}}, {"a": "x"}, 'expected an integer @ $.a, got "x"'),
+         "expected a value that fits one of the alternatives, got 1"),
+        ({"uniqueItems": True}, [1, 1], "the value has non-unique elements, got an array"),
+        ({"additionalProperties": {"type": "integer"}}, {"a": "x"}, 'expected an integer at `a`, got "x"'),
     ],
 )  # fmt: skip
 def test_validation_error_names_expected_path_and_got(schema: dict[str, Any], instance: Any, message: str) -> None:
@@ -102,7 +102,7 @@ def test_valid_instance_passes() -> None:
 def test_references_within_the_schema_are_resolved(schema: dict[str, Any]) -> None:
     Validator(schema).validate("x")
 
-    assert refuse(schema, 1) == "expected a string @ $, got 1"
+    assert refuse(schema, 1) == "expected a string, got 1"
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_keywords_inside_data_are_ignored() -> None:
 def test_dialect_of_a_schema_is_applied() -> None:
     tuples = {"items": [{"type": "integer"}]}
 
-    assert refuse({"$schema": DRAFT_07, **tuples}, ["x"]) == 'expected an integer @ $[0], got "x"'
+    assert refuse({"$schema": DRAFT_07, **tuples}, ["x"]) == 'expected an integer at `[0]`, got "x"'
     Validator({"$schema": "https://json-schema.org/draft/2020-12/schema"}).validate(1)
-    with pytest.raises(ValueError, match=r"schema: .* @ \$.items"):
+    with pytest.raises(ValueError, match=r"schema: .*.items"):
         Validator(tuples)
     with pytest.raises(ValueError, match=r"draft-04.* is not supported; supported are .*2020-12/schema and .*draft-07"):
         Validator({"$schema": "http://json-schema.org/draft-04/schema#"})
@@ -150,8 +150,8 @@ def test_keywords_next_to_a_draft_07_reference_are_ignored() -> None:
     [
         ([], "expected an object, got an array"),
         (True, "expected an object, got true"),
-        ({"type": "nope"}, r"@ \$\.type"),
-        ({"properties": {"a": {"minLength": -1}}}, r"@ \$\.properties\.a\.minLength"),
+        ({"type": "nope"}, "at `type`"),
+        ({"properties": {"a": {"minLength": -1}}}, r"at `properties\.a\.minLength`"),
         ({"pattern": "("}, "the pattern '\\(' is invalid"),
         ({"pattern": "(?=a)b"}, "needs look-around"),
         ({"pattern": r"(a)\1"}, "back-references"),
@@ -188,7 +188,7 @@ def test_schema_nested_too_deeply_is_refused() -> None:
 
 
 def test_instance_nested_too_deeply_is_refused() -> None:
-    assert refuse({}, nest(500)) == "expected at most 128 levels of nesting @ $, got more"
+    assert refuse({}, nest(500)) == "expected at most 128 levels of nesting, got more"
     Validator({}).validate(nest(128))
     itself: list[Any] = []
     itself.append(itself)
@@ -197,7 +197,7 @@ def test_instance_nested_too_deeply_is_refused() -> None:
 
 @pytest.mark.parametrize("instance", [object(), {1: 2}, "\ud800", {"a": {1, 2}}])
 def test_instance_that_is_not_json_is_refused(instance: Any) -> None:
-    assert refuse({"type": "string"}, instance).startswith("expected a JSON value @ $")
+    assert refuse({"type": "string"}, instance).startswith("expected a JSON value")
 
 
 def test_exponential_references_are_refused_without_evaluation() -> None:
@@ -275,7 +275,7 @@ def test_error_message_length_is_bounded() -> None:
 def test_formats_are_checked_if_enabled() -> None:
     for name, bad in [("email", "x"), ("date", "2026-13-01"), ("date-time", "2026-01-01"), ("uri", "no scheme")]:
         Validator({"format": name}).validate(bad)
-        assert refuse({"format": name}, bad, formats=True).startswith(f"expected a string in the format {name} @ $")
+        assert refuse({"format": name}, bad, formats=True).startswith(f"expected a string in the format {name}")
 
 
 def test_validator_is_imported_with_the_first_schema() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import trio
 
-__all__ = ["Check", "contract_of", "hold_at_once"]
+__all__ = ["Check", "contract_of", "entered", "hold_at_once"]
+
+T = TypeVar("T")
 
 Check = Callable[[], Awaitable[None]]
 
@@ -18,6 +21,17 @@ def contract_of(module: ModuleType) -> dict[str, Callable[..., Awaitable[None]]]
     """Return the tests that a module offers to others, by name."""
     exported: dict[str, Any] = {name: getattr(module, name) for name in module.__all__}
     return {name: each for name, each in exported.items() if name.startswith("test_")}
+
+
+@asynccontextmanager
+async def entered(context: AbstractContextManager[T]) -> AsyncIterator[T]:
+    """Enter a context manager in a thread, and leave it in one: other checks go on while it blocks."""
+    value = await trio.to_thread.run_sync(context.__enter__)
+    try:
+        yield value
+    finally:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(context.__exit__, None, None, None)
 
 
 async def hold_at_once(checks: Mapping[str, Check], subtests: pytest.Subtests) -> None:

@@ -6,8 +6,10 @@ the same data.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from socket import gethostname
 from typing import Protocol
 
 import pytest
@@ -107,7 +109,17 @@ async def test_replicas_count_each_other(replica: Replica) -> None:
         async with replica() as two:
             assert two.status().replicas == 2
             await eventually(lambda: one.status().replicas == 2, "the first sees the second")
+            for each in (one, two):
+                elder, younger = each.status().live
+                assert (elder.host, elder.process) == (younger.host, younger.process) == (gethostname(), os.getpid())
+                assert elder.id != younger.id
+                assert elder.age is not None
+                assert younger.age is not None
+                assert WAIT_TIMEOUT > elder.age >= younger.age >= 0
+                assert all(WAIT_TIMEOUT > (replica.heartbeat or 0.0) >= 0 for replica in (elder, younger))
+            before = two.status().live[0].id
         await eventually(lambda: one.status().replicas == 1, "the second has left")
+        assert [each.id for each in one.status().live] == [before]
 
 
 async def test_a_message_reaches_the_followers_of_all_replicas_once(replica: Replica) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from socket import gethostname
 
 import trio
 
@@ -65,6 +66,11 @@ async def test_two_processes_share_a_file(file: Path) -> None:
             assert (await stores.events.read("a", "theirs0", 10)) == ([], False)
             # By now it is known that another process listens.
             await until(not_alone)
+            live = stores.status().live
+            assert [(each.host, each.process) for each in live] == [
+                (gethostname(), id) for id in (os.getpid(), process.pid)
+            ]
+            assert all(each.age is not None and each.heartbeat is None for each in live)
             await trio.sleep(0.6)
             news.clear()
             await process.stdin.send_all(b"\n")

@@ -137,10 +137,10 @@ def _exchange_identity(provider: IdentityProvider, identity: Secret, request: Gr
     response, url, _ = yield from ask_token_endpoint(where, provider.client, parameters, clock=request.clock)
     members = read_object(response.body, url)
     if (kind := members.get("issued_token_type")) != _ID_JAG:
-        raise AuthorizationError(f"issued_token_type: expected {_ID_JAG}, got {one_line(repr(kind))} @ {shown(url)}")
+        raise AuthorizationError(f"issued_token_type: expected {_ID_JAG}, got {one_line(repr(kind))} at {shown(url)}")
     assertion = members.get("access_token")
     if not isinstance(assertion, str) or len(assertion) > _MAX_ASSERTION_CHARS or not _ASSERTION.fullmatch(assertion):
         raise AuthorizationError(
-            f"access_token: expected a JWT of at most {_MAX_ASSERTION_CHARS} characters @ {shown(url)}"
+            f"access_token: expected a JWT of at most {_MAX_ASSERTION_CHARS} characters at {shown(url)}"
         )
     return Secret(assertion)

@@ -229,14 +229,14 @@ def _read(
 ) -> Registered:
     id, secret = members.get("client_id"), members.get("client_secret")
     if not isinstance(id, str) or not _ID.fullmatch(id):
-        raise AuthorizationError(f"client_id: expected a text of visible ASCII characters @ {shown(where)}")
+        raise AuthorizationError(f"client_id: expected a text of visible ASCII characters at {shown(where)}")
     if secret is not None and not (isinstance(secret, str) and 0 < len(secret) <= 2048):
-        raise AuthorizationError(f"client_secret: expected a text of at most 2048 characters @ {shown(where)}")
+        raise AuthorizationError(f"client_secret: expected a text of at most 2048 characters at {shown(where)}")
     method = members.get("token_endpoint_auth_method")
     if method is not None and method not in _METHODS:
         raise AuthorizationError(
             f"token_endpoint_auth_method: expected one of {', '.join(_METHODS)}, "
-            f"got {one_line(repr(method))} @ {shown(where)}"
+            f"got {one_line(repr(method))} at {shown(where)}"
         )
     expires, scope = members.get("client_secret_expires_at"), members.get("scope")
     number = isinstance(expires, int | float) and not isinstance(expires, bool)
@@ -255,5 +255,5 @@ def _refusal(response: FetchResponse, where: str) -> str:
     # A server that issues static tokens fails here with a guessed registration endpoint; name the option that works.
     if response.status == 404:
         detail = "" if said == "HTTP 404" else f", {said}"
-        return f"the server seems to have no login (HTTP 404{detail} @ {shown(where)}): {PASS_A_TOKEN}"
-    return f"client registration failed{reason}: {said} @ {shown(where)}"
+        return f"the server seems to have no login (HTTP 404{detail} at {shown(where)}): {PASS_A_TOKEN}"
+    return f"client registration failed{reason}: {said} at {shown(where)}"

@@ -212,7 +212,7 @@ class IntrospectedTokens:
         response: FetchResponse = yield form_request(server, where, self._client, parameters, clock=self._clock)
         if response.status != 200:
             # 401 means wrong credentials of this server, which the sender of the token cannot fix.
-            raise AuthorizationError(f"expected an answer about a token, got HTTP {response.status} @ {shown(where)}")
+            raise AuthorizationError(f"expected an answer about a token, got HTTP {response.status} at {shown(where)}")
         return read_object(response.body, where)
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal:

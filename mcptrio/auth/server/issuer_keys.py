@@ -161,8 +161,8 @@ class IssuerKeys:
                 raise AuthorizationError(f"jwks_uri: expected to be there, got none from {shown(self.issuer)}")
         response = yield FetchRequest(url=where, headers=_ACCEPT)
         if response.status != 200:
-            raise AuthorizationError(f"expected keys, got HTTP {response.status} @ {shown(where)}")
+            raise AuthorizationError(f"expected keys, got HTTP {response.status} at {shown(where)}")
         keys = KeySet.read(response.body)
         if not keys.keys:
-            raise BadKey(f"expected a key that can be used here, got none @ {shown(where)}")
+            raise BadKey(f"expected a key that can be used here, got none at {shown(where)}")
         return keys

@@ -249,7 +249,7 @@ def _value(word: Word, schema: Any, root: Mapping[str, Any]) -> Any:
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
-            raise ValueError(f"expected UTF-8 in {word.value[1:]}, got something else") from error
+            raise ValueError(f"expected UTF-8 in {word.value[1:]}, got other bytes") from error
         # A file usually ends with a line break, which is not part of a number or a word.
         text = text if "string" in kinds(schema, root) else text.strip()
     return _typed(text, schema, root)

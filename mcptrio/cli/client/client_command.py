@@ -28,8 +28,8 @@ __all__ = ["ClientCommand", "common_options"]
 _COMMAND = "mcptrio.cli.command"
 """The key in click's context of the words after ``--``."""
 _SERVER = (
-    "A URL, a command in one argument, FILE.json#NAME, or the name of a server in"
-    f" {', '.join(FILES[:-1])} or {FILES[-1]}. Leave it out with --plugin, or with a command behind -- at the end."
+    "A URL, a command in quotes, FILE.json#NAME, or the name of a server in"
+    f" {', '.join(FILES[:-1])} or {FILES[-1]}. Leave it out with --plugin, or with a command after -- at the end."
 )
 _MISSING = {
     "target": "pass a URL, a command, the name of a server in mcp.json, or --plugin FILE.py",
@@ -61,7 +61,7 @@ class ClientCommand(CLICommand):
         args, passed_on = split_passed_on(args)
         if passed_on is not None:
             if not passed_on:
-                raise click.UsageError("expected a command behind --, got nothing", ctx)
+                raise click.UsageError("expected a command after --, got nothing", ctx)
             # get_params runs while click parses, and leaves TARGET out if this key is set.
             ctx.meta[_COMMAND] = passed_on
         # Searched in the raw arguments: click must know whether to expect TARGET before it parses the options.
@@ -144,7 +144,7 @@ def common_options() -> list[click.Parameter]:
             ["--timeout"],
             type=SECONDS,
             metavar="SECONDS",
-            help="Seconds to wait for a connection, and for an answer or its next progress.  [default: 30, 60]",
+            help="Seconds to wait: for a connection, and for an answer or a progress report.  [default: 30, 60]",
         ),
         _json(),
         click.Option(

@@ -126,10 +126,10 @@ class _Nowhere:
             if not any("resource_metadata" in challenge.parameters for challenge in asked):
                 # The server has tokens of its own, or is of 2025-03-26 and may still support a login.
                 raise AuthorizationError(
-                    f"the server wants a token, HTTP 401, and names no login: {PASS_A_TOKEN}; "
+                    f"the server requires a token (HTTP 401) and names no authorization server: {PASS_A_TOKEN}; "
                     f"or try {_advice(self._url)}"
                 )
-            raise AuthorizationError(f"the server wants a login, HTTP 401: {_advice(self._url)}")
+            raise AuthorizationError(f"the server requires a login (HTTP 401): {_advice(self._url)}")
         return False
 
 
@@ -144,7 +144,7 @@ class _Nobody:
         return "native"
 
     def open(self, registered: Sequence[str], issuer: str | None) -> AbstractAsyncContextManager[Redirect]:
-        raise AuthorizationError(f"the server wants another login: {_advice(self._url)}")
+        raise AuthorizationError(f"the server requires another login: {_advice(self._url)}")
 
 
 def _advice(url: str) -> str:

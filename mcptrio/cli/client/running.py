@@ -98,7 +98,7 @@ def _run(start: Callable[[], Work], console: Console, url: str) -> int:
         # A bug keeps its traceback.
         if not isinstance(failure, (MCPTrioError, OSError)):
             raise
-        _log.debug("the whole of it:", exc_info=error)
+        _log.debug("the whole error:", exc_info=error)
         hint = hint_of(failure, url)
         # Only after the failure, so that a working connection costs no probe.
         if (usual := usual_endpoint(failure, url)) and trio.run(_answers, usual):

@@ -1,8 +1,8 @@
 """``mcptrio dev``: a server for plugin authors, which loads changes when a file is saved.
 
-The process that the client is connected to serves nothing itself. It starts ``mcptrio serve`` with the same options,
-and starts it again when a file changes. It imports no plugin, so a plugin cannot end it. Over HTTP, the client's server
-mounts ``mcptrio dev --stdio``, so sessions, streams and connections survive every reload.
+The process that the client is connected to serves nothing itself: it starts ``mcptrio serve`` with the same options,
+and starts it again when a file changes. It imports no plugin, so a failing plugin cannot end it. Over HTTP, the
+client's server mounts ``mcptrio dev --stdio``, so sessions, streams and connections survive every reload.
 
 Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
@@ -104,5 +104,6 @@ command = ServeCommand(
     params=serve.params,
     callback=_dev,
     help="Serve plugins during development: changes are reloaded, and clients stay connected.\n\n"
+    "\b\nmcptrio dev --http --plugin hello.py\n\n"
     "Takes the options of serve. A failing plugin is an error, as with --strict; the previous version keeps running.",
 )

@@ -86,7 +86,12 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only show what would ch
 def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Scope, **options: Any) -> None:
     """Add the entry that starts mcptrio, or connects to it, to the configuration of hosts.
 
-    Options after -- are passed to `mcptrio serve`.
+    \b
+    mcptrio host install cursor --plugin hello.py
+    mcptrio host install vscode --scope project --url http://127.0.0.1:8000/mcp
+
+    HOST is a name that `mcptrio host status` shows in brackets, the path of a file like mcp.json, or all. Options after
+    -- are passed to `mcptrio serve`.
     """
     machine = Machine.here()
     target = _target(options, ctx.obj, machine)

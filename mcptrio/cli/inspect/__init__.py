@@ -64,7 +64,7 @@ class _Lists:
 @click.command("inspect", cls=ClientCommand)
 @click.option("--strict", is_flag=True, help="Exit with code 1 if there is a warning or an error.")
 async def command(cmd: CommandContext, strict: bool) -> int:
-    """Describe a server: its name, its tools, resources and prompts, their cost, and findings.
+    """Describe a server: its tools, resources and prompts, what they cost in tokens, and findings.
 
     Costs are estimates: four characters of JSON count as one token. Texts that look like prompt injection are
     reported; a server without such findings is not necessarily trustworthy.
@@ -199,10 +199,10 @@ def _show_tool(cmd: CommandContext, tool: Tool) -> None:
             text
             # Annotations are claims of a server that may be untrusted (2026-07-28, server/tools).
             for text, is_told in (
-                ("says it only reads", hints.read_only_hint),
-                ("says it destroys", hints.destructive_hint),
-                ("says it may be repeated", hints.idempotent_hint),
-                ("says it reaches outside", hints.open_world_hint),
+                ("claims to be read-only", hints.read_only_hint),
+                ("claims to be destructive", hints.destructive_hint),
+                ("claims to be idempotent", hints.idempotent_hint),
+                ("claims to be open-world", hints.open_world_hint),
             )
             if is_told
         )

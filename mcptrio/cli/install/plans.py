@@ -132,7 +132,7 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
     entry = file.entry
     if entry is None:
         others = file.ours()
-        return InstallPlan(host=host, original=file.original, after=file.original.data, does="not there", others=others)
+        return InstallPlan(host=host, original=file.original, after=file.original.data, does="not found", others=others)
     said = host.shape.read(entry)
     earlier = next(file.earlier(), None) if is_ours(said) or isinstance(said, Endpoint) else None
     if earlier is not None:

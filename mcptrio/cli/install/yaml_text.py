@@ -27,9 +27,9 @@ _PLAIN = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)\Z)[A-Za-z_][A-Za-
 # Characters that YAML does not allow unescaped, its line separators and the byte order mark (YAML 1.2.2, 5.1 to 5.4).
 _ODD = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _STEP = 2
-"""Spaces of indentation of what is put in."""
+"""Spaces of indentation of new lines."""
 _MAX_NODES = 1_000_000
-"""Values of a file, each alias counted as all that it stands for."""
+"""Values of a file, where each alias counts as all the values that it stands for."""
 
 
 def _skip_space(loader: Any) -> None:
@@ -74,10 +74,10 @@ def parse(text: str) -> Any:
 
 
 def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
-    """The text with the entry under these two keys, new or in the place of the one that is there.
+    """Return the text with the entry under these two keys, new or in place of the existing one.
 
     Raises:
-        Uneditable: there is something else than a mapping on the way.
+        Uneditable: a value on the way is not a mapping.
     """
     newline = newline_of(text)
     outer, name = keys
@@ -115,10 +115,10 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
 
 
 def remove(text: str, keys: Keys) -> str:
-    """The text without the entry under these two keys, which is there.
+    """Return the text without the entry under these two keys, which exists.
 
     Raises:
-        Uneditable: it comes from a mapping that is merged in.
+        Uneditable: the entry comes from a mapping that ``<<`` merges in.
     """
     root: Any = yaml.compose(text, Loader=_Loader)
     key, mapping = _members(root, text).get(keys[0], (None, None))
@@ -227,7 +227,7 @@ def _out_of_flow(text: str, mapping: Any, name: str) -> Splice:
 
 
 def _block(keys: Keys, entry: Mapping[str, Any], margin: int, newline: str) -> str:
-    """An entry below these keys in block style; its values are in flow style."""
+    """Return an entry below these keys in block style, with its values in flow style."""
     lines = [f"{' ' * (margin + _STEP * number)}{_name(key)}:" for number, key in enumerate(keys)]
     inner = " " * (margin + _STEP * len(keys))
     lines += [f"{inner}{_name(name)}: {_flow(value)}" for name, value in entry.items()]

@@ -163,7 +163,13 @@ def write_plugin(new: NewPlugin, folder: Path) -> list[Path]:
 @click.option("--author", metavar="NAME|NAME <EMAIL>", help="The author; adds an MIT license.")
 @click.option("--description", help="The purpose, on one line.")
 def command(name: str, folder: Path, author: str | None, description: str | None) -> None:
-    """Create a plugin package with an example and tests."""
+    """Create a plugin package with an example and tests.
+
+    \b
+    mcptrio new notes --author "Ada Lovelace"
+
+    Writes the folder mcptrio-notes.
+    """
     new = NewPlugin(name=name, author=author, description=description)
     _check_free(name)
     written = write_plugin(new, folder)

@@ -81,7 +81,7 @@ def _server_json(
 @command.command("mcpb")
 @_PLUGINS
 @_SETTINGS
-@click.option("--name", required=True, help="The name of the extension: small letters, digits, '.', '_' and '-'.")
+@click.option("--name", required=True, help="The name of the extension: lower-case letters, digits, '.', '_' and '-'.")
 @click.option("--version", default="0.1.0", show_default=True)
 @click.option("--display-name", help="The name that users see.")
 @click.option("--description", help="By default that of the first distribution.")
@@ -96,7 +96,7 @@ def _mcpb(
 ) -> None:
     """Make a bundle that Claude Desktop and others install with a click; uv installs its dependencies there.
 
-    The same plugins give the same bytes.
+    The same plugins always give the same file.
     """
     described = _described(plugins, settings)
     about["description"] = about["description"] or _summary(described)

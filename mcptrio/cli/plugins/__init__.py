@@ -35,7 +35,10 @@ class _Group(CLIGroup):
 
 @click.group("plugins", cls=_Group)
 def command() -> None:
-    """List, show, enable, disable, install and check plugins."""
+    """List, show, enable, disable, install and check plugins.
+
+    Without a command, mcptrio plugins lists them, and takes the options of list.
+    """
 
 
 for _each in (

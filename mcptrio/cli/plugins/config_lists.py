@@ -117,5 +117,5 @@ def _checked(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str
     except ValueError:
         is_right = False
     if not is_right:
-        raise Inline(f"{_TABLE}.{key} is written in a way that is not understood")
+        raise Inline(f"{_TABLE}.{key} is written in a form that cannot be edited")
     return edited

@@ -64,12 +64,20 @@ class _Examined:
 @click.command("doctor", cls=CLICommand)
 @plugin_options
 @click.option(
-    "--timeout", type=SECONDS, default=20.0, show_default=True, metavar="SECONDS", help="Seconds for each plugin."
+    "--timeout",
+    type=SECONDS,
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds for the check of each plugin.",
 )
 @json_option
 @click.pass_context
 def command(ctx: click.Context, chosen: ChosenPlugins, timeout: float, as_json: bool) -> None:
-    """Check the plugins: each is imported in its own process, with a time limit."""
+    """Check the plugins: each is imported in its own process, with a time limit.
+
+    Exit code 1 if a plugin is broken.
+    """
     read = chosen.read()
     wanted = chosen.wanted(read)
     examined = trio.run(_examine_all, _names(wanted), chosen, timeout)
@@ -176,7 +184,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
             "tokens": {},
             "may_be_renamed": False,
             "problems": [problem],
-            "warnings": [f"it said last: {line}" for line in examined.last_words[-1:]],
+            "warnings": [f"its last output: {line}" for line in examined.last_words[-1:]],
         }
     ]
 

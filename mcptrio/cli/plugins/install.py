@@ -31,13 +31,16 @@ _FILES = (".whl", ".zip", ".tar.gz", ".tar.bz2")
 
 @click.command("install", cls=CLICommand)
 @click.option("-U", "--upgrade", is_flag=True, help="Install the newest version, even if another one is installed.")
-@click.option("--exact", is_flag=True, help="Use SPEC unchanged: NAME is not mcptrio-NAME.")
+@click.option("--exact", is_flag=True, help="Pass each name to pip unchanged: git is git, not mcptrio-git.")
 @click.argument("specs", metavar="SPEC...", nargs=-1, required=True)
 def install(upgrade: bool, exact: bool, specs: tuple[str, ...]) -> None:
     """Install plugins with pip, into the Python that runs mcptrio.
 
-    SPEC is NAME for the distribution mcptrio-NAME, with a version if need be (git==1.2), or a path or URL as pip takes
-    it.
+    \b
+    mcptrio plugins install git==1.2          # the distribution mcptrio-git
+    mcptrio plugins install ./mcptrio-notes   # the package in a folder
+
+    SPEC is NAME for mcptrio-NAME, with or without a version, or a path or URL as for pip.
     """
     wanted = [each if exact else _requirement(each) for each in specs]
     for spec in wanted:

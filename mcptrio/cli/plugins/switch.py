@@ -45,7 +45,7 @@ _CONFIG = click.option(
 @_NAME
 @_CONFIG
 def enable(name: str, path: Path) -> None:
-    """Serve a plugin again, by editing the lists enable and disable."""
+    """Serve a plugin again: edit the lists enable and disable of [server] in mcptrio.toml."""
     read, key, given, disabled = _lists(path)
     edits: list[Edit] = [("take", "disable")] if name in disabled else []
     if given is not None and name not in given:
@@ -61,7 +61,7 @@ def enable(name: str, path: Path) -> None:
 @_NAME
 @_CONFIG
 def disable(name: str, path: Path) -> None:
-    """Leave a plugin out, by editing the lists enable and disable. It is not imported."""
+    """Leave a plugin out: edit the lists enable and disable of [server] in mcptrio.toml. It is not imported."""
     read, key, given, disabled = _lists(path)
     edits: list[Edit] = []
     if given is not None:
@@ -95,7 +95,7 @@ def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
     # Installed plugins are found by name, but a file only by its path.
     if name.endswith(".py"):
         if ("put", "disable") in edits:
-            raise ConfigError(f"{name}: a file is served only where it is named; there is nothing to disable")
+            raise ConfigError(f"{name}: a file is served only if it is named, so there is nothing to disable")
         file = read.beside(name) if read.source is not None else path.parent / name
         if not file.is_file():
             raise ConfigError(f"no such file: {file}")
@@ -116,5 +116,5 @@ def _edit(path: Path, name: str, edits: list[Edit], *, done: str) -> None:
         except Inline as error:
             raise ConfigError(f"{path}: cannot be edited: {error}; do it by hand") from error
     original.replace(encoded(mark, text))
-    edited = ", ".join(f"{'added to' if action == 'put' else 'taken off'} server.{key}" for action, key in edits)
+    edited = ", ".join(f"{'added to' if action == 'put' else 'removed from'} server.{key}" for action, key in edits)
     click.echo(f"{name} is {done}: {edited} in {path}" + (", which is new" if original.data is None else ""))

@@ -1,4 +1,7 @@
-"""Reads the configuration file that an option or an environment variable names, or ``./mcptrio.toml``."""
+"""The options that name the configuration file, and the reading of that file.
+
+The commands that load plugins use it. Without an option, the environment names the file, or it is ``./mcptrio.toml``.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ profile_option = click.option(
 
 host_option = click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
 port_option = click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 selects any.  [default: 8000]"
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
 )
 log_level_option = click.option(
     "--log-level",

@@ -1,4 +1,7 @@
-"""Our own log on standard error, as text or as JSON lines."""
+"""Writes the log of this process to standard error, as text or as JSON lines.
+
+The commands that serve or examine plugins use it.
+"""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def make_server(
     """Load the plugins and make the server.
 
     Args:
-        options: The options of ``serve`` by name; one that was not given is ``None`` or missing.
+        options: The options of the command by name; one that was not given is ``None`` or missing.
         key: Seals the state that passes through clients, if no key is configured.
     """
     from mcptrio.plugins.manager import PluginManager
@@ -252,7 +252,11 @@ def make_server(
         plugins=manager,
         config=tables,
         tools=_policy(wanted, lock),
-        settings=evolve(read.server, keys=keys_of(read) or ([key] if key else [])),
+        settings=evolve(
+            read.server,
+            keys=keys_of(read) or ([key] if key else []),
+            run_tasks=options.get("run_tasks") or read.server.run_tasks,
+        ),
     )
     if lock is not None:
         from mcptrio.plugins.lock_changes import changes_since

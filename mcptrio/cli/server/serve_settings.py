@@ -58,12 +58,16 @@ class ServeSettings:
         """The table ``[stores]``, with the option ``--store``.
 
         Raises:
-            ConfigError: Replicas on several machines have no common sealing keys, or no name of their own.
+            ConfigError: Replicas on several machines have no common sealing keys, or no name of their own; or only
+                workers run tasks, and there is no store that they share.
         """
         table = self.read.stores
         if self.options.get("store") is not None:
             table = evolve(table, url=StoreName(self.options["store"]))
         check_replicas(self.read, table)
+        if table.urls["tasks"] == "memory" and self.read.server.run_tasks == "workers":
+            problem = "expected a store that workers share, got memory: set stores.url or pass --store"
+            raise self.read.error(("server", "run_tasks"), problem)
         return table
 
     @property

@@ -1,7 +1,7 @@
-"""Standard input that is not a terminal: all of it, or line by line.
+"""Reads standard input that is not a terminal: all of it, or line by line.
 
-It is read in pieces that can be cancelled. Python's buffered reader has a lock that a thread would hold while the
-interpreter exits.
+``mcptrio call --args -`` and the shell use it. Reads can be cancelled, and need no thread: a thread would hold the lock
+of Python's buffered reader while the interpreter exits.
 """
 
 from __future__ import annotations

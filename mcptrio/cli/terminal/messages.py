@@ -1,4 +1,4 @@
-"""Log messages: the server's, and our own log, as lines of standard error coloured by severity."""
+"""Shows log messages of the server and of this process, as lines on standard error, coloured by severity."""
 
 from __future__ import annotations
 

@@ -27,9 +27,8 @@ from enum import Enum
 from functools import lru_cache, partial
 from typing import Any, Final
 
-import orjson
 import trio
-from attrs import asdict, frozen
+from attrs import frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
@@ -48,6 +47,7 @@ from mcptrio.http.server.legacy_sse import LegacyPaths, LegacySSE
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.origins import HostPolicy, OriginPolicy
 from mcptrio.http.server.owner_rates import OwnerRates
+from mcptrio.http.server.readiness import readiness_page
 from mcptrio.http.server.reauthorization import Stays
 from mcptrio.http.server.request_auth import refusal_of, request_head
 from mcptrio.http.server.rules import (
@@ -389,10 +389,7 @@ class HTTPApp:
     async def _say_ready(self, exchange: Exchange, *_: object) -> None:
         found = self._engine.readiness()
         ready = found.ready and not self._engine.draining and not self._leaving
-        body: dict[str, object] = {"ready": ready, "plugins": dict(found.plugins)}
-        if found.stores is not None:
-            body["stores"] = asdict(found.stores)
-        await exchange.respond(200 if ready else 503, orjson.dumps(body))
+        await exchange.respond(200 if ready else 503, readiness_page(found, ready=ready))
 
     def _missing_scopes(
         self, exchange: Exchange, scope: Scope, incoming: Incoming, principal: Principal | None

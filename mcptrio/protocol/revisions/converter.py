@@ -25,7 +25,7 @@ from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitParams, E
 from mcptrio.protocol.model.fields import class_history, exists_in, field_history
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
 from mcptrio.protocol.model.sampling import SamplingContent
-from mcptrio.protocol.revisions.mismatch import Mismatch, show_value
+from mcptrio.protocol.revisions.mismatch import Mismatch, show_place, show_value
 from mcptrio.protocol.revisions.shapes import (
     SCALARS,
     camel,
@@ -86,7 +86,7 @@ class Converter:
         # Refused values are rare, so the place of the fault is searched only now.
         except (Mismatch, KeyError):
             path, expected, got = self._locate(value, cls, "$")
-            raise InvalidParams(f"expected {expected} @ {path}, got {got}") from None
+            raise InvalidParams(f"expected {expected}{show_place(path)}, got {got}") from None
 
     def unstructure(self, model: Any) -> dict[str, Any]:
         """See :attr:`mcptrio.protocol.revisions.revision.Revision.unstructure`."""

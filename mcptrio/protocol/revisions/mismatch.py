@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["Mismatch", "show_value"]
+__all__ = ["Mismatch", "show_place", "show_value"]
 
 _MAX_QUOTED_CHARS: Final = 60
 """Characters of a string that a message shows; the value may be huge or secret."""
@@ -30,6 +30,16 @@ class Mismatch(Exception):
         self.expected = expected
         self.got = got
         self.at = at
+
+
+def show_place(path: str) -> str:
+    """Return the place of a value for an error message: " at `rows[3].name`", or nothing for ``$``, the whole value.
+
+    Args:
+        path: A JSON path, such as ``$.rows[3].name``.
+    """
+    name = path.removeprefix("$").removeprefix(".")
+    return f" at `{name}`" if name else ""
 
 
 def show_value(value: Any) -> str:

@@ -34,7 +34,7 @@ def _lower_primitive(name: str, schema: Any) -> Any:
     if schema.get("type") == "array":
         # Leaving the field out would change the question, so the form is refused.
         raise LocalProtocolError(
-            f"expected a form the client can show, got a choice of several values @ $.requestedSchema.properties.{name}"
+            f"expected a form that the client can show, got a choice of several at `requestedSchema.properties.{name}`"
             " (not before revision 2025-11-25)"
         )
     lowered = dict(schema)

@@ -63,7 +63,7 @@ def add(name: str, scopes: Sequence[str], place: Place) -> None:
         return is_new
 
     is_new = _in_directory(place, lambda directory: directory.change(put))
-    click.echo(f"{'added' if is_new else 'changed'} {name} @ {_shown(place)}")
+    click.echo(f"{f'added {name} to' if is_new else f'changed {name} in'} {_shown(place)}")
 
 
 @user.command("list")
@@ -83,10 +83,10 @@ def remove(name: str, place: Place) -> None:
 
     def take(users: dict[str, User]) -> None:
         if users.pop(name, None) is None:
-            raise click.ClickException(f"there is no user {name!r} @ {_shown(place)}")
+            raise click.ClickException(f"there is no user {name!r} in {_shown(place)}")
 
     _in_directory(place, lambda directory: directory.change(take))
-    click.echo(f"removed {name} @ {_shown(place)}")
+    click.echo(f"removed {name} from {_shown(place)}")
 
 
 def _in_directory(place: Place, work: Callable[[UserDirectory], Awaitable[T]]) -> T:

@@ -132,12 +132,12 @@ def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedCl
         response = yield FetchRequest(url=client_id, headers={"accept": "application/json"})
     except RequestFailed:
         # Without the reason, which would show the sender which addresses this server can reach.
-        raise Refusal("invalid_client", f"client_id: the document cannot be fetched @ {shown(client_id)}") from None
+        raise Refusal("invalid_client", f"client_id: the document cannot be fetched at {shown(client_id)}") from None
     if response.status != 200 or len(response.body) > _MAX_DOCUMENT_BYTES:
         raise Refusal(
             "invalid_client",
             f"client_id: expected status 200 and at most {_MAX_DOCUMENT_BYTES} bytes, got status {response.status} and"
-            f" {len(response.body)} bytes @ {shown(client_id)}",
+            f" {len(response.body)} bytes at {shown(client_id)}",
         )
     try:
         document = read_object(response.body, client_id)
@@ -145,19 +145,19 @@ def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedCl
         raise Refusal("invalid_client", f"client_id: {error}") from None
     # Draft section 4: otherwise a copy of the document on another host would be the same client.
     if document.get("client_id") != client_id:
-        raise Refusal("invalid_client", f"client_id: expected the document to have its own URL @ {shown(client_id)}")
+        raise Refusal("invalid_client", f"client_id: expected the document to have its own URL at {shown(client_id)}")
     if "client_secret" in document or "client_secret_expires_at" in document:
-        raise Refusal("invalid_client", f"client_id: expected a document without secrets @ {shown(client_id)}")
+        raise Refusal("invalid_client", f"client_id: expected a document without secrets at {shown(client_id)}")
     try:
         metadata = read_client_metadata(document, default_method="none", app_schemes=app_schemes)
     except Refusal as refusal:
-        raise Refusal("invalid_client", f"{refusal.description} @ {shown(client_id)}") from None
+        raise Refusal("invalid_client", f"{refusal.description} at {shown(client_id)}") from None
     if metadata.name is None:
-        raise Refusal("invalid_client", f"client_name: expected one @ {shown(client_id)}")
+        raise Refusal("invalid_client", f"client_name: expected one at {shown(client_id)}")
     if metadata.auth_method not in ("none", "private_key_jwt"):
         raise Refusal(
             "invalid_client",
-            f"token_endpoint_auth_method: expected none or private_key_jwt in a document @ {shown(client_id)}",
+            f"token_endpoint_auth_method: expected none or private_key_jwt in a document at {shown(client_id)}",
         )
     client = RegisteredClient(
         id=client_id,

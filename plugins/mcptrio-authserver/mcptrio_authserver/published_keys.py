@@ -60,7 +60,7 @@ def fetch_keys(url: str) -> Flow[KeySet]:
             return KeySet.read(response.body)
     except (RequestFailed, BadKey):
         pass
-    raise Refusal("temporarily_unavailable", f"the keys cannot be fetched @ {shown(url)}", status=503)
+    raise Refusal("temporarily_unavailable", f"the keys cannot be fetched at {shown(url)}", status=503)
 
 
 def needs_keys(ledger: Ledger, url: str, token: str, now: float) -> bool:

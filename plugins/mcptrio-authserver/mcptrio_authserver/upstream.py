@@ -126,7 +126,7 @@ def find_provider(settings: UpstreamSettings) -> Flow[Provider]:
             )
         except (RequestFailed, AuthorizationError):
             continue
-    raise _away(f"its metadata cannot be read @ {shown(settings.issuer)}")
+    raise _away(f"its metadata cannot be read at {shown(settings.issuer)}")
 
 
 def begin_errand(

@@ -231,11 +231,11 @@ async def test_operator_manages_users_grants_and_keys_in_the_database(folder: Pa
     (folder / "users").unlink()
     assert await output("ledger", "migrate") == "everything is up to date\n"
     assert await output("user", "list") == "ada: all scopes\nbob: notes:read\n"
-    assert await output("user", "add", "eve", "--scope", "notes:read") == "added eve @ the database\n"
-    assert await output("user", "add", "ada") == "changed ada @ the database\n"
-    assert await output("user", "remove", "bob") == "removed bob @ the database\n"
+    assert await output("user", "add", "eve", "--scope", "notes:read") == "added eve to the database\n"
+    assert await output("user", "add", "ada") == "changed ada in the database\n"
+    assert await output("user", "remove", "bob") == "removed bob from the database\n"
     missing = await command("user", "remove", "bob", *options)
-    assert "there is no user 'bob' @ the database" in missing.stderr
+    assert "there is no user 'bob' in the database" in missing.stderr
     async with opened(folder, ledger=database, clock=Clock(now=time.time())) as site:
         await site.log_in(await site.authorize(), name="eve")
         tokens = await site.tokens()

@@ -324,7 +324,7 @@ def test_command_adds_lists_and_removes_users(tmp_path: Path) -> None:
     home = tmp_path / "new"
     whole = [sys.executable, "-m", "mcptrio_authserver", "user", "add", "ada", "--folder", str(home)]
     added = subprocess.run(whole, input="a good password\n", capture_output=True, text=True, timeout=60, check=False)
-    assert (added.returncode, added.stdout) == (0, f"added ada @ {home / 'users'}\n")
+    assert (added.returncode, added.stdout) == (0, f"added ada to {home / 'users'}\n")
     assert command(home, "add", "bob", "--scope", "notes:read", password="another password").exit_code == 0
 
     assert command(home, "list").stdout == "ada: all scopes\nbob: notes:read\n"

@@ -65,7 +65,7 @@ async def trigger_url_elicitation(ctx: Context, url: str, message: str = "Please
     """
     # The page is the caller's choice, and the user is asked to trust it: no javascript:, no file:.
     if not url.startswith("https://"):
-        raise ToolError(f"expected a URL with https, got {url[:40]!r} @ $.url")
+        raise ToolError(f"expected a URL with https, got {url[:40]!r} at `url`")
     answer = await ctx.elicit_url(message, url)
     return "The user agreed to open the page." if answer.accepted else f"The user chose to {answer.action}."
 

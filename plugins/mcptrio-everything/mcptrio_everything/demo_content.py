@@ -181,9 +181,9 @@ async def gzip_file_as_resource(data: str, name: str = "data.gz") -> EmbeddedRes
 def _compress(url: str) -> bytes:
     match = _DATA_URL.fullmatch(url)
     if match is None:
-        raise ToolError(f"expected a URL like data:text/plain;base64,aGVsbG8=, got {url[:40]!r} @ $.data")
+        raise ToolError(f"expected a URL like data:text/plain;base64,aGVsbG8=, got {url[:40]!r} at `data`")
     if len(match["data"]) > 4 * MAX_DATA_BYTES:  # %41 is three characters a byte, base64 fewer
-        raise ToolError(f"expected at most {MAX_DATA_BYTES} bytes, got more @ $.data")
+        raise ToolError(f"expected at most {MAX_DATA_BYTES} bytes, got more at `data`")
     try:
         raw = (
             base64.b64decode(unquote_to_bytes(match["data"]), validate=True)
@@ -191,9 +191,9 @@ def _compress(url: str) -> bytes:
             else unquote_to_bytes(match["data"])
         )
     except binascii.Error as wrong:
-        raise ToolError(f"expected base64 ({wrong}) @ $.data") from wrong
+        raise ToolError(f"expected base64 ({wrong}) at `data`") from wrong
     if len(raw) > MAX_DATA_BYTES:
-        raise ToolError(f"expected at most {MAX_DATA_BYTES} bytes, got {len(raw)} @ $.data")
+        raise ToolError(f"expected at most {MAX_DATA_BYTES} bytes, got {len(raw)} at `data`")
     return gzip.compress(raw, mtime=0)
 
 

@@ -188,5 +188,5 @@ def _position(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _CURSOR):
-        raise ToolError(f"expected the next_cursor of a previous result, got {printable(cursor)!r} @ cursor")
+        raise ToolError(f"expected the next_cursor of a previous result, got {printable(cursor)!r} at `cursor`")
     return int(cursor)

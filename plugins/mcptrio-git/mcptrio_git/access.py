@@ -212,7 +212,7 @@ class RepositoryWork:
         arguments = ("config", "-z", "--show-scope", "--get-regexp", _SURVEYED)
         output = await self.git(*arguments, kind=Kind.READ, codes=(0, 1))
         if output.cut:
-            raise ToolError(f"expected a configuration of at most {LISTING} bytes, got more @ {printable(self.root)}")
+            raise ToolError(f"expected a configuration of at most {LISTING} bytes, got more at {printable(self.root)}")
         programs: list[str] = []
         is_whole = True
         parts = os.fsdecode(output.stdout).split("\0")  # a name need not be UTF-8, and is returned unchanged
@@ -302,7 +302,7 @@ class RepositoryWork:
         for each, (revision, where) in zip(found, wanted, strict=True):
             if each is None:
                 unborn = " (nothing has been committed yet)" if revision == "HEAD" else ""
-                raise ToolError(f"no such revision @ {where}: {printable(revision, 200)!r}{unborn}")
+                raise ToolError(f"no such revision at `{where}`: {printable(revision, 200)!r}{unborn}")
             objects.append(each)
         return objects
 
@@ -343,7 +343,8 @@ class RepositoryWork:
         output = await self.git("check-ref-format", space + name, kind=Kind.READ, codes=(0, 1))
         if output.code:
             raise ToolError(
-                f"expected a name that git allows (git help check-ref-format) @ {where}, got {printable(name, 200)!r}"
+                f"expected a name that git allows (see git help check-ref-format) at `{where}`,"
+                f" got {printable(name, 200)!r}"
             )
         return space + name
 

@@ -78,7 +78,9 @@ def check_plain(value: str, where: str) -> str:
         ToolError: it is invalid.
     """
     if value.startswith("-") or re.search(_CONTROL, value):
-        raise ToolError(f"expected a value without a leading '-' or control characters @ {where}, got {_shown(value)}")
+        raise ToolError(
+            f"expected a value without a leading '-' or control characters at `{where}`, got {_shown(value)}"
+        )
     return value
 
 
@@ -92,9 +94,9 @@ def check_revision(value: str, where: str, *, with_path: bool = False) -> str:
         ToolError: it does not fit.
     """
     if not value or value[0] in "-^" or len(value) > _MAX_REVISION_CHARS or re.search(_CONTROL, value):
-        raise ToolError(f"expected a revision such as 'main' or 'HEAD~1' @ {where}, got {_shown(value)}")
+        raise ToolError(f"expected a revision such as 'main' or 'HEAD~1' at `{where}`, got {_shown(value)}")
     if ":" in value and not with_path:
-        raise ToolError(f"expected a revision without ':' @ {where}, got {_shown(value)}")
+        raise ToolError(f"expected a revision without ':' at `{where}`, got {_shown(value)}")
     return value
 
 
@@ -105,7 +107,7 @@ def check_name(value: str, where: str) -> str:
         ToolError: it does not fit.
     """
     if not value or value.startswith("-") or len(value) > 250 or re.search(_CONTROL, value) or "@{" in value:
-        raise ToolError(f"expected the name of a branch or tag @ {where}, got {_shown(value)}")
+        raise ToolError(f"expected the name of a branch or tag at `{where}`, got {_shown(value)}")
     return value
 
 
@@ -119,10 +121,10 @@ def check_paths(paths: Sequence[str] | None, root: str, where: str) -> list[str]
     for number, path in enumerate(paths or ()):
         place = f"{where}[{number}]"
         if not path or "\0" in path or path.startswith(":"):
-            raise ToolError(f"expected a path (one that begins with ':' as './:…') @ {place}, got {_shown(path)}")
+            raise ToolError(f"expected a path (one that begins with ':' as './:…') at `{place}`, got {_shown(path)}")
         absolute = os.path.normpath(os.path.join(root, path))
         if os.path.commonpath((absolute, root)) != root:
-            raise ToolError(f"expected a path inside the repository @ {place}, got {_shown(path)}")
+            raise ToolError(f"expected a path inside the repository at `{place}`, got {_shown(path)}")
         relative = os.path.relpath(absolute, root)
         # The slash at the end of a glob says "folders only", and "./" keeps a leading colon from being magic.
         checked.append(("./" if relative.startswith(":") else "") + relative + ("/" if path.endswith("/") else ""))
@@ -143,7 +145,7 @@ def offset_of(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not re.fullmatch(r"[0-9]{1,9}", cursor):
-        raise ToolError(f"expected the next_cursor of a previous result @ cursor, got {_shown(cursor)}")
+        raise ToolError(f"expected the next_cursor of a previous result at `cursor`, got {_shown(cursor)}")
     return int(cursor)
 
 

@@ -162,7 +162,7 @@ class Branching:
     ) -> CreatedReference:
         """Create a tag. Existing tags are not changed."""
         if message is not None and (not message.strip() or "\0" in message):
-            raise ToolError("expected a message @ message, got an empty one or one with NUL")
+            raise ToolError("expected a message at `message`, got an empty one or one with NUL")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.check_name("refs/tags/", tag_name, "tag_name")
             commit = await work.resolve(revision, "revision")
@@ -234,5 +234,5 @@ async def _wanted_stash(work: RepositoryWork, index: int) -> str:
     """
     commit = await _stash(work, index)
     if not commit:
-        raise ToolError(f"there is no stash {index} @ stash; {{tool:git_stash_list}} lists the stashes")
+        raise ToolError(f"there is no stash {index} at `stash`; {{tool:git_stash_list}} lists the stashes")
     return commit

@@ -76,7 +76,7 @@ class Cloning:
         called = name or url.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
         if not re.fullmatch(_NAME, called) or called.endswith(".lock"):
             raise ToolError(
-                f"expected a name of letters, digits, '.', '_' and '-' @ name, got {printable(called, 100)!r}"
+                f"expected a name of letters, digits, '.', '_' and '-' at `name`, got {printable(called, 100)!r}"
             )
         options = [] if branch is None else [f"--branch={check_name(branch, 'branch')}"]
         if depth is not None:
@@ -111,12 +111,12 @@ def check_url(url: str, config: Config) -> None:
     allowed = config.protocols
     if found is not None and found["scheme"] in allowed and (found["host"] or found["scheme"] == "file"):
         if found["user"] and ":" in found["user"]:
-            raise ToolError("expected a URL without a password @ url; git's credential helpers are the place for it")
+            raise ToolError("expected a URL without a password at `url`; git's credential helpers are the place for it")
         return
     if "ssh" in allowed and re.fullmatch(_SSH, url):
         return
     raise ToolError(
-        f"expected a URL of one of the protocols {', '.join(allowed)} @ url, got {printable(redacted(url), 200)!r}"
+        f"expected a URL of one of the protocols {', '.join(allowed)} at `url`, got {printable(redacted(url), 200)!r}"
     )
 
 

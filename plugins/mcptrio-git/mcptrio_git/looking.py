@@ -191,7 +191,7 @@ class Looking:
     ) -> Matches:
         """Search the tracked files of a repository for lines that match a pattern. Binary files are skipped."""
         if "\0" in pattern or "\n" in pattern:
-            raise ToolError("expected an expression for one line @ pattern, got one with a line end or NUL")
+            raise ToolError("expected an expression for one line at `pattern`, got one with a line end or NUL")
         skip, count = offset_of(cursor), limit_of(limit, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             options = ["--fixed-strings" if fixed_strings else "--extended-regexp"]

@@ -266,5 +266,5 @@ def _position(cursor: str) -> tuple[str, int]:
     """The start of a log, and the number of commits shown so far."""
     found = re.fullmatch(_CURSOR, cursor)
     if found is None:
-        raise ToolError(f"expected the next_cursor of a previous result @ cursor, got {printable(cursor, 100)!r}")
+        raise ToolError(f"expected the next_cursor of a previous result at `cursor`, got {printable(cursor, 100)!r}")
     return f"{found[1]}{found[2] or ''}{found[3] or ''}", int(found[4])

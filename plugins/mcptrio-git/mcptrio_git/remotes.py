@@ -129,10 +129,10 @@ class Fetching:
             await _check_remote(work, remote)
             branch = branch or (await work.head())[0]
             if branch is None:
-                raise ToolError("expected a branch @ branch: HEAD is detached; pass a branch")
+                raise ToolError("expected a branch at `branch`: HEAD is detached; pass a branch")
             reference = await work.check_name("refs/heads/", branch, "branch")
             if not await work.text("rev-parse", "--verify", "--quiet", reference, codes=(0, 1, 128)):
-                raise ToolError(f"no such branch @ branch: {printable(branch, 200)!r}")
+                raise ToolError(f"no such branch at `branch`: {printable(branch, 200)!r}")
             options = [*(["--set-upstream"] if set_upstream else []), *(["--dry-run"] if dry_run else [])]
             if not work.config.hooks:
                 options.append("--receive-pack=git-receive-pack")  # see _fetched_by
@@ -175,7 +175,7 @@ class Pulling:
             current, old = await work.head()
             branch = branch or current
             if branch is None:
-                raise ToolError("expected a branch @ branch: HEAD is detached; check out a branch first")
+                raise ToolError("expected a branch at `branch`: HEAD is detached; check out a branch first")
             reference = await work.check_name("refs/heads/", branch, "branch")
             output = await work.git(
                 *("pull", "--progress", "--ff-only", "--no-rebase", "--no-autostash", "--no-recurse-submodules"),
@@ -201,7 +201,7 @@ async def _check_remote(work: RepositoryWork, remote: str) -> None:
     names = (await work.text("remote")).splitlines()
     if remote not in names:
         shown = ", ".join(printable(name, 100) for name in names[:20]) or "none"
-        raise ToolError(f"expected the name of a remote ({shown}) @ remote, got {printable(remote, 200)!r}")
+        raise ToolError(f"expected the name of a remote ({shown}) at `remote`, got {printable(remote, 200)!r}")
 
 
 async def _references(work: RepositoryWork) -> dict[str, str]:

@@ -96,7 +96,7 @@ class Repositories:
                 "MCPTRIO_GIT_REPOSITORIES in the environment"
             )
         if "\0" in wanted or len(wanted) > _MAX_GIT_FILE_BYTES:
-            raise UnknownRepository(f"expected a path or name @ repo_path, got {printable(wanted, 100)!r}")
+            raise UnknownRepository(f"expected a path or name at `repo_path`, got {printable(wanted, 100)!r}")
         entries = self._entries()
         expanded = os.path.expanduser(wanted)
         if not os.path.isabs(expanded):
@@ -138,7 +138,7 @@ class Repositories:
         if not wanted and len(names) == 1:
             return next(iter(names.values()))
         problem = f"no repository is called {printable(wanted, 100)!r}" if wanted else "expected a repository"
-        raise UnknownRepository(f"{problem} @ repo_path; {self._hint()}")
+        raise UnknownRepository(f"{problem} at `repo_path`; {self._hint()}")
 
     def _checked(self, root: str, entries: list[_Entry]) -> Repository:
         repository = _read(root, is_bare=_is_bare(root))

@@ -98,7 +98,7 @@ class Staging:
         can reject the commit. Completes a merge that is in progress.
         """
         if not message.strip() or "\0" in message:
-            raise ToolError("expected a commit message @ message, got an empty one or one with NUL")
+            raise ToolError("expected a commit message at `message`, got an empty one or one with NUL")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             staged = await list_staged(work)
             merging = os.path.join(work.repository.git_dir, "MERGE_HEAD")

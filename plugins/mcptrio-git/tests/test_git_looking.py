@@ -155,5 +155,5 @@ async def test_repositories_are_listed_with_names(repo: Repo, outside: Repo, ser
             "outside": str(outside.path),
         }
         assert (await call.ok("git_log", repo_path="outside"))["items"][0]["subject"] == "Hidden"
-        assert "expected a repository @ repo_path" in await call.refused("git_log")
+        assert "expected a repository at `repo_path`" in await call.refused("git_log")
         assert "no repository is called 'nothing'" in await call.refused("git_log", repo_path="nothing")

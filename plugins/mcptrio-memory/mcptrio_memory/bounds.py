@@ -33,7 +33,9 @@ class MemoryLimits:
             ToolError: there are too many for one call.
         """
         if len(items) > self.config.max_items:
-            raise ToolError(f"expected at most {self.config.max_items} items in one call @ {where}, got {len(items)}")
+            raise ToolError(
+                f"expected at most {self.config.max_items} items in one call at `{where}`, got {len(items)}"
+            )
 
     def check_entity(self, entity: NewEntity, where: str) -> None:
         """
@@ -67,22 +69,24 @@ class MemoryLimits:
             ToolError: it is empty, too long, or has what cannot be kept.
         """
         if not name:
-            raise ToolError(f"expected a text @ {where}, got an empty one")
+            raise ToolError(f"expected a text at `{where}`, got an empty one")
         self._check(name, self.config.max_name, where)
 
     def _check_observations(self, texts: Sequence[str], where: str) -> None:
         if len(texts) > self.config.max_observations:
-            raise ToolError(f"expected at most {self.config.max_observations} observations @ {where}, got {len(texts)}")
+            raise ToolError(
+                f"expected at most {self.config.max_observations} observations at `{where}`, got {len(texts)}"
+            )
         for number, text in enumerate(texts):
             self._check(text, self.config.max_observation, f"{where}[{number}]")
 
     @staticmethod
     def _check(text: str, longest: int, where: str) -> None:
         if len(text) > longest:
-            raise ToolError(f"expected at most {longest} characters @ {where}, got {len(text)}")
+            raise ToolError(f"expected at most {longest} characters at `{where}`, got {len(text)}")
         if "\0" in text:
-            raise ToolError(f"expected a text without NUL, got one at character {text.index(chr(0)) + 1} @ {where}")
+            raise ToolError(f"expected a text without NUL, got one at character {text.index(chr(0)) + 1} at `{where}`")
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise ToolError(f"expected a text that is valid Unicode @ {where}, got a lone surrogate") from error
+            raise ToolError(f"expected a text that is valid Unicode at `{where}`, got a lone surrogate") from error

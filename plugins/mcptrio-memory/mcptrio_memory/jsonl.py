@@ -88,11 +88,11 @@ class _Importer:
         found = _decoder.decode(text)
         if isinstance(found, _RelationLine):
             relation = Relation(source=found.source, target=found.target, relationType=found.relationType)
-            self.bounds.check_relation(relation, "$")
+            self.bounds.check_relation(relation, "relation")
             created = self.editor.create_relations([relation], loose=True)
             return replace(done, relations_created=done.relations_created + len(created))
         entity = NewEntity(name=found.name, entityType=found.entityType, observations=found.observations)
-        self.bounds.check_entity(entity, "$")
+        self.bounds.check_entity(entity, "entity")
         if self.editor.create_entities([entity]):
             return replace(done, entities_created=done.entities_created + 1)
         addition = NewObservations(entityName=entity.name, contents=entity.observations)

@@ -126,13 +126,13 @@ class Memory:
                 raise ToolError("expected an authenticated user, got an anonymous one: each user has a separate memory")
             if config.is_by_principal:
                 raise ToolError(
-                    f"expected {config.namespace} @ namespace, or none, got {wanted!r}: you can use only your own graph"
+                    f"expected {config.namespace} or none at `namespace`, got {wanted!r}: each user has only one"
                 )
             allowed = [config.namespace, *config.others]
             expected = (
                 "1 to 100 letters, digits, dots, dashes" if ANY in config.others else f"one of {', '.join(allowed)}"
             )
-            raise ToolError(f"expected {expected} @ namespace, got {wanted!r}; the operator sets namespaces")
+            raise ToolError(f"expected {expected} at `namespace`, got {wanted!r}; the operator sets namespaces")
         return namespace
 
     def wanted(

@@ -140,9 +140,9 @@ class _Cursor:
         try:
             found, *places = struct.unpack(">cqqq", base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         except (binascii.Error, struct.error, ValueError) as error:
-            raise ToolError("expected the next_cursor of the previous page @ cursor, got another text") from error
+            raise ToolError("expected the next_cursor of the previous page at `cursor`, got another text") from error
         if found != kind.encode() or min(places) < _ALL_OUT or places[0] < 0:
-            raise ToolError("expected a next_cursor of the same tool @ cursor, got one of another tool")
+            raise ToolError("expected a next_cursor of the same tool at `cursor`, got one of another tool")
         return cls(*places)
 
 

@@ -157,7 +157,7 @@ class Writing:
         memory = self.memory
         if len(jsonl) > memory.config.max_import_bytes:
             raise ToolError(
-                f"expected at most {memory.config.max_import_bytes} characters @ jsonl, got {len(jsonl)}; "
+                f"expected at most {memory.config.max_import_bytes} characters at `jsonl`, got {len(jsonl)}; "
                 f"import the lines in several calls"
             )
         space = memory.namespace(ctx, namespace)

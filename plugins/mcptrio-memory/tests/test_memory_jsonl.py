@@ -99,7 +99,7 @@ async def test_a_long_import_reports_progress_and_its_size_is_bounded(open_memor
 
     assert heard
     assert heard[-1].total == 1201
-    assert message.startswith("expected at most 1000 characters @ jsonl, got ")
+    assert message.startswith("expected at most 1000 characters at `jsonl`, got ")
 
 
 async def test_a_configured_file_is_imported_once(

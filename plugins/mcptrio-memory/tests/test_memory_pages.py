@@ -96,9 +96,9 @@ async def test_observation_larger_than_a_page_is_returned_completely(open_memory
 
 @pytest.mark.parametrize("cursor", ["", "x", "AAAA", "é", "c" * 36, "cw" + "_" * 32])
 async def test_invalid_cursor_is_refused(star, refusal, cursor: str) -> None:
-    assert "@ cursor" in await refusal(star, "read_graph", cursor=cursor)
+    assert "at `cursor`" in await refusal(star, "read_graph", cursor=cursor)
 
 
 async def test_a_cursor_of_another_tool_is_refused(star, call, refusal) -> None:
     cursor = (await call(star, "read_graph"))["next_cursor"]
-    assert "same tool @ cursor" in await refusal(star, "search_nodes", query="x", cursor=cursor)
+    assert "same tool at `cursor`" in await refusal(star, "search_nodes", query="x", cursor=cursor)

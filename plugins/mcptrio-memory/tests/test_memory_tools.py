@@ -174,12 +174,12 @@ async def test_empty_query_finds_everything(open_memory, call) -> None:
 async def test_text_over_a_limit_is_refused_with_its_path(open_memory, call, refusal) -> None:
     async with open_memory(max_items=2, max_name=5, max_observation=6, max_observations=2) as client:
         assert await refusal(client, "create_entities", entities=[entity("x")] * 3) == (
-            "expected at most 2 items in one call @ entities, got 3"
+            "expected at most 2 items in one call at `entities`, got 3"
         )
-        assert "@ entities[1].name, got 6" in await refusal(
+        assert "at `entities[1].name`, got 6" in await refusal(
             client, "create_entities", entities=[entity("x"), entity("longer")]
         )
-        assert "@ entities[0].observations[0], got 7" in await refusal(
+        assert "at `entities[0].observations[0]`, got 7" in await refusal(
             client, "create_entities", entities=[entity("x", "t", "seven..")]
         )
         assert "NUL" in await refusal(client, "create_entities", entities=[entity("a\0b")])
@@ -205,7 +205,7 @@ async def test_namespaces_are_separate_and_restricted_to_the_allowed_ones(open_m
 
     assert work["entities"] == [entity("a", "t", "here")]
     assert home["entities"] == [entity("a", "t", "there")]
-    assert message == "expected one of work, home @ namespace, got 'secret'; the operator sets namespaces"
+    assert message == "expected one of work, home at `namespace`, got 'secret'; the operator sets namespaces"
     assert stats["namespaces"] == ["home", "work"]
     assert (stats["entities"], stats["observations"]) == (1, 1)
     assert hidden["namespaces"] == []

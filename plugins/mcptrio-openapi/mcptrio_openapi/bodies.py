@@ -114,11 +114,11 @@ def encode_whole(body: Body, value: Any) -> bytes:
     Raises:
         ToolError: the value has the wrong type.
     """
-    where = f"$.{body.argument}"
+    where = body.argument
     if body.kind == "json":
         return orjson.dumps(value)
     if not isinstance(value, str):
-        raise ToolError(f"expected a text, got {type(value).__name__} @ {where}")
+        raise ToolError(f"expected a text, got {type(value).__name__} at `{where}`")
     return value.encode() if body.kind == "text" else _decoded(value, where)
 
 
@@ -158,7 +158,7 @@ def encode_parts(body: Body, value: Any) -> list[Part]:
         for at, each in enumerate(item if isinstance(item, list) else [item]):
             if each is None:
                 continue
-            where = f"$.{body.argument}.{name}" + (f"[{at}]" if isinstance(item, list) else "")
+            where = f"{body.argument}.{name}" + (f"[{at}]" if isinstance(item, list) else "")
             parts.append((name, _part(encoding, name, each, where)))
     return parts
 
@@ -169,11 +169,11 @@ _DEFAULT = Encoding()
 def _part(encoding: Encoding, name: str, value: Any, where: str) -> tuple[str | None, bytes, str | None]:
     if encoding.is_file:
         if not isinstance(value, Mapping) or not isinstance(value.get("data"), str):
-            raise ToolError(f"expected an object with the text data, got {type(value).__name__} @ {where}")
+            raise ToolError(f"expected an object with the text data, got {type(value).__name__} at `{where}`")
         filename, media_type = value.get("filename", name), value.get("media_type", encoding.media_type)
         for text, key in ((filename, "filename"), (media_type, "media_type")):
             if isinstance(text, str) and any(ord(character) < 32 or ord(character) == 127 for character in text):
-                raise ToolError(f"expected a text without control characters, got one with them @ {where}.{key}")
+                raise ToolError(f"expected a text without control characters, got one with them at `{where}.{key}`")
         return filename, _decoded(value["data"], f"{where}.data"), media_type or "application/octet-stream"
     if isinstance(value, Mapping | list):
         return None, orjson.dumps(value), encoding.media_type or "application/json"
@@ -182,7 +182,7 @@ def _part(encoding: Encoding, name: str, value: Any, where: str) -> tuple[str | 
 
 def _items(body: Body, value: Any) -> list[tuple[str, Any]]:
     if not isinstance(value, Mapping):
-        raise ToolError(f"expected an object, got {type(value).__name__} @ $.{body.argument}")
+        raise ToolError(f"expected an object, got {type(value).__name__} at `{body.argument}`")
     return list(value.items())
 
 
@@ -190,7 +190,7 @@ def _decoded(text: str, where: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ToolError(f"expected Base64 @ {where}: {error}") from error
+        raise ToolError(f"expected Base64 at `{where}`: {error}") from error
 
 
 def _kind_of(media_type: str) -> Kind | None:

@@ -132,7 +132,7 @@ def _parse(data: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         if stripped.startswith("{") and '"' in stripped[:200]:
             # Most likely meant as JSON; YAML would say something odd about it, unless it is YAML in flow style.
-            problem = f"expected JSON, got something else: {error.msg} @ line {error.lineno}, column {error.colno}"
+            problem = f"expected JSON, got something else: {error.msg} at line {error.lineno}, column {error.colno}"
         else:
             problem = None
     try:

@@ -29,7 +29,7 @@ class DocumentProblem:
     """The lost part: an operation such as ``GET /pets``, a part of one, or everything. ``None``: nothing."""
 
     def __str__(self) -> str:
-        return f"{self.text} @ {self.pointer}" + (f"; left out: {self.lost}" if self.lost else "")
+        return f"{self.text} at {self.pointer}" + (f"; left out: {self.lost}" if self.lost else "")
 
 
 class DocumentError(ValueError):
@@ -41,7 +41,7 @@ class DocumentError(ValueError):
     """
 
     def __init__(self, pointer: str, text: str) -> None:
-        super().__init__(f"{text} @ {pointer}")
+        super().__init__(f"{text} at {pointer}")
         self.pointer = pointer
         self.text = text
 

@@ -64,7 +64,7 @@ def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes:
         try:
             _place(parameter, value, path, query, headers, cookies)
         except UnicodeEncodeError as error:
-            raise ToolError(f"expected a text of whole characters @ $.{parameter.argument}") from error
+            raise ToolError(f"expected a text of whole characters at `{parameter.argument}`") from error
     filled = _VARIABLE.sub(lambda match: path[match[1]], operation.path)
     if any(segment.replace("%2E", ".").replace("%2e", ".") in (".", "..") for segment in filled.split("/")):
         # One segment may be made of several values, or of a value and a text.
@@ -124,8 +124,8 @@ def _body(
             content = encode_form(body, value) if body.kind == "form" else encode_whole(body, value)
             size = len(content)
     except (UnicodeEncodeError, TypeError) as error:  # orjson's error is a TypeError
-        raise ToolError(f"expected a JSON value of whole characters @ $.{body.argument}") from error
+        raise ToolError(f"expected a JSON value of whole characters at `{body.argument}`") from error
     if size > max_bytes:
-        raise ToolError(f"expected a body of at most {max_bytes} bytes @ $.{body.argument}, got {size}")
+        raise ToolError(f"expected a body of at most {max_bytes} bytes at `{body.argument}`, got {size}")
     # With parts the media type has a boundary, which is made with the request.
     return content, parts, body.media_type if parts is None else None

@@ -48,7 +48,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
         ToolError: the value is empty, or would lead to another path.
     """
     if value is None or value == "" or value == [] or value == {}:
-        raise ToolError(f"expected a value that is not empty, since it is part of the path; got {value!r} @ $.{name}")
+        raise ToolError(f"expected a value that is not empty, since it is part of the path; got {value!r} at `{name}`")
     parts = _parts(name, value, quote_all)
     key = quote_all(name)
     if style == "matrix":
@@ -63,7 +63,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
     else:
         text = _joined(parts, ",", value, explode=explode)
     if text in ("", ".", ".."):
-        raise ToolError(f"expected a value that does not lead to another path, got {text!r} @ $.{name}")
+        raise ToolError(f"expected a value that does not lead to another path, got {text!r} at `{name}`")
     return text
 
 
@@ -102,7 +102,7 @@ def header_text(name: str, value: Any, *, explode: bool) -> str | None:
         return None
     text = _joined(_parts(name, value, str), ",", value, explode=explode)
     if any(ord(character) < 32 or ord(character) == 127 for character in text):
-        raise ToolError(f"expected a text without line ends and control characters @ $.{name}")
+        raise ToolError(f"expected a text without line ends and control characters at `{name}`")
     return text.strip()
 
 
@@ -148,7 +148,7 @@ def _flat(where: str, item: Any) -> str:
     if isinstance(item, Mapping | list):
         raise ToolError(
             f"expected a text, a number or a boolean, since this parameter has one level;"
-            f" got {type(item).__name__} @ $.{where[:200]}"
+            f" got {type(item).__name__} at `{where[:200]}`"
         )
     return plain_text(item)
 
@@ -163,7 +163,7 @@ def _joined(parts: list[tuple[str, str]], delimiter: str, value: Any, *, explode
 
 def _deep(name: str, value: Any, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     if len(steps) > _MAX_DEPTH:
-        raise ToolError(f"expected at most {_MAX_DEPTH} levels @ $.{name}, got more")
+        raise ToolError(f"expected at most {_MAX_DEPTH} levels at `{name}`, got more")
     if isinstance(value, Mapping):
         for field, item in value.items():
             yield from _deep(name, item, (*steps, field))

@@ -63,7 +63,7 @@ def read_yaml(text: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else "somewhere"
         raise YAMLError(
-            f"expected YAML, got {getattr(error, 'problem', None) or 'something else'} @ {where}"
+            f"expected YAML, got {getattr(error, 'problem', None) or 'something else'} at {where}"
         ) from error
 
 
@@ -154,4 +154,4 @@ def _scalar(event: Any) -> Any:
 
 
 def _at(event: Any, text: str) -> YAMLError:
-    return YAMLError(f"{text} @ line {event.start_mark.line + 1}, column {event.start_mark.column + 1}")
+    return YAMLError(f"{text} at line {event.start_mark.line + 1}, column {event.start_mark.column + 1}")

@@ -112,7 +112,7 @@ def test_header_value_cannot_add_a_header(value: str) -> None:
 
 
 def test_nested_parameter_value_is_refused() -> None:
-    with pytest.raises(ToolError, match=r"\$\.color\.a"):
+    with pytest.raises(ToolError, match=r"`color\.a`"):
         query_pairs("color", {"a": {"b": 1}}, "form", explode=True)
-    with pytest.raises(ToolError, match=r"\$\.color\[1\]"):
+    with pytest.raises(ToolError, match=r"`color\[1\]`"):
         query_pairs("color", [1, [2]], "form", explode=True)

@@ -109,7 +109,7 @@ def _parse(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         # The first line of the file is the one with the dashes.
-        where = f" @ line {mark.line + 2}" if mark is not None else ""
+        where = f" at line {mark.line + 2}" if mark is not None else ""
         raise BadSkill(f"expected YAML, got {getattr(error, 'problem', None) or 'something else'}{where}") from error
     return _read(node) if node is not None else None
 
@@ -127,7 +127,7 @@ def _check_events(events: Any) -> None:
         if depth > MAX_DEPTH + 2 or number > 2 * MAX_NODES:
             raise BadSkill(f"expected front matter of at most {MAX_NODES} values, {MAX_DEPTH} deep, got more")
         if kind == "AliasEvent":
-            raise BadSkill(f"expected no aliases in front matter, got *{event.anchor} @ line {_line(event)}")
+            raise BadSkill(f"expected no aliases in front matter, got *{event.anchor} at line {_line(event)}")
 
 
 def _read(node: Node) -> Any:
@@ -143,8 +143,8 @@ def _read(node: Node) -> Any:
         try:
             return _SCALARS[kind](node.value)
         except ValueError as error:
-            raise BadSkill(f"{error} @ line {_line(node)}") from error
-    raise BadSkill(f"expected plain values in front matter, got the tag {node.tag!r} @ line {_line(node)}")
+            raise BadSkill(f"{error} at line {_line(node)}") from error
+    raise BadSkill(f"expected plain values in front matter, got the tag {node.tag!r} at line {_line(node)}")
 
 
 def _mapping(node: MappingNode) -> dict[str, Any]:
@@ -152,9 +152,9 @@ def _mapping(node: MappingNode) -> dict[str, Any]:
     for key_node, value_node in node.value:
         key = _read(key_node)
         if not isinstance(key, str):
-            raise BadSkill(f"expected texts as keys, got {key!r}, which needs quotes @ line {_line(key_node)}")
+            raise BadSkill(f"expected texts as keys, got {key!r}, which needs quotes at line {_line(key_node)}")
         if key in found:
-            raise BadSkill(f"expected each key once, got {key!r} again @ line {_line(key_node)}")
+            raise BadSkill(f"expected each key once, got {key!r} again at line {_line(key_node)}")
         found[key] = _read(value_node)
     return found
 

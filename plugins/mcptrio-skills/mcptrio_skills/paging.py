@@ -28,7 +28,7 @@ def text_param(params: dict[str, Any], name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS:
         got = len(value) if isinstance(value, str) else type(value).__name__
-        raise InvalidParams(f"expected a text of at most {_MAX_TEXT_CHARS} characters, got {got} @ $.{name}")
+        raise InvalidParams(f"expected a text of at most {_MAX_TEXT_CHARS} characters, got {got} at `{name}`")
     return value
 
 
@@ -50,7 +50,7 @@ def decode_cursor(kind: str, params: dict[str, Any], keys: Sequence[str]) -> int
     cursor = params.get("cursor")
     if cursor is None:
         return 0
-    wrong = InvalidParams("expected a cursor given by this list @ $.cursor")
+    wrong = InvalidParams("expected a cursor given by this list at `cursor`")
     if not isinstance(cursor, str) or len(cursor) > _MAX_TEXT_CHARS:
         raise wrong
     try:

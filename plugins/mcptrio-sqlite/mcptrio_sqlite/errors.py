@@ -84,7 +84,7 @@ def explain(
     if code & 0xFF == sqlite3.SQLITE_BUSY:
         return ToolError(f"{message}: another program holds a lock on {database.name}; try again")
     position = locate(sql, message) if sql else None
-    return ToolError(message + (f" @ {position}" if position else "") + _suggestion(message, tables))
+    return ToolError(message + (f" at {position}" if position else "") + _suggestion(message, tables))
 
 
 def _suggestion(message: str, tables: Iterable[str]) -> str:

@@ -49,7 +49,7 @@ class Position:
     """The text at the position."""
 
     def __str__(self) -> str:
-        return f"line {self.line}, column {self.column}: {self.excerpt}" if self.excerpt else "at the end"
+        return f"line {self.line}, column {self.column}: {self.excerpt}" if self.excerpt else "the end"
 
 
 def locate(sql: str, message: str) -> Position | None:

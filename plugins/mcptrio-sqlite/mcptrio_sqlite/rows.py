@@ -119,7 +119,7 @@ def position_of(cursor: str | None, database: str, query: str, parameters: Param
         return 0
     found = _CURSOR.fullmatch(cursor)
     if found is None or found[2] != _digest(database, query, parameters):
-        raise ToolError("expected the next_cursor of the same query with the same params and database @ cursor")
+        raise ToolError("expected the next_cursor of the same query with the same params and database at `cursor`")
     return int(found[1])
 
 

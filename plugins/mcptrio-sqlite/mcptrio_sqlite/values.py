@@ -130,5 +130,5 @@ def _value(parameter: Parameter, where: str) -> Value:
         if "text" in parameter:
             return parameter["text"]
     except (ValueError, binascii.Error) as error:
-        raise ToolError(f"{error} @ {where}") from error
-    raise ToolError(f"expected one of base64, integer, real and text in the object, got none @ {where}")
+        raise ToolError(f"{error} at `{where}`") from error
+    raise ToolError(f"expected one of base64, integer, real and text in the object, got none at `{where}`")

@@ -120,8 +120,8 @@ async def test_pages_contain_every_row_once(sqlite_client: Any, call: Any, refus
         first = await call(client, "read_query", query=query, params=[100], limit=7)
         assert len(first["items"]) == 7
         for wrong in ({"params": [99], "cursor": first["next_cursor"]}, {"params": [100], "cursor": "7"}):
-            assert "@ cursor" in await refusal(client, "read_query", query=query, **wrong)
-        assert "@ cursor" in await refusal(
+            assert "at `cursor`" in await refusal(client, "read_query", query=query, **wrong)
+        assert "at `cursor`" in await refusal(
             client, "read_query", query="SELECT ?", params=[2**63], cursor="1-" + "0" * 16
         )
 
@@ -164,17 +164,17 @@ async def test_value_over_the_size_limit_is_refused(sqlite_client: Any, refusal:
 
 
 ERRORS = [
-    ("SELECT *\nFROM customers\nWEHRE id = 1", 'near "id": syntax error @ line 3, column 7: id = 1'),
-    ("SELECT * FORM orders", 'near "FORM": syntax error @ line 1, column 10: FORM orders'),
-    ("SELECT 1,, 2 FROM a, b", 'near ",": syntax error @ line 1, column 10: , 2 FROM a, b'),
-    ("SELECT ',', 1, -- ,\n , 2", 'near ",": syntax error @ line 2, column 2: , 2'),
-    ("SELECT nam FROM customers", "no such column: nam @ line 1, column 8: nam FROM customers"),
-    ("SELECT c.nam FROM customers c", "no such column: c.nam @ line 1, column 10: nam FROM customers c"),
-    ("SELECT * FROM custmers", "no such table: custmers @ line 1, column 15: custmers; did you mean customers?"),
+    ("SELECT *\nFROM customers\nWEHRE id = 1", 'near "id": syntax error at line 3, column 7: id = 1'),
+    ("SELECT * FORM orders", 'near "FORM": syntax error at line 1, column 10: FORM orders'),
+    ("SELECT 1,, 2 FROM a, b", 'near ",": syntax error at line 1, column 10: , 2 FROM a, b'),
+    ("SELECT ',', 1, -- ,\n , 2", 'near ",": syntax error at line 2, column 2: , 2'),
+    ("SELECT nam FROM customers", "no such column: nam at line 1, column 8: nam FROM customers"),
+    ("SELECT c.nam FROM customers c", "no such column: c.nam at line 1, column 10: nam FROM customers c"),
+    ("SELECT * FROM custmers", "no such table: custmers at line 1, column 15: custmers; did you mean customers?"),
     ("SELECT * FROM x", "there are big, customers, orders"),
-    ("SELECT 1 FROM (SELECT", "incomplete input @ at the end"),
-    ("SELECT nope(1)", "no such function: nope @ line 1, column 8: nope(1)"),
-    ("SELECT 'open", "unrecognized token: \"'open\" @ line 1, column 8: 'open"),
+    ("SELECT 1 FROM (SELECT", "incomplete input at the end"),
+    ("SELECT nope(1)", "no such function: nope at line 1, column 8: nope(1)"),
+    ("SELECT 'open", "unrecognized token: \"'open\" at line 1, column 8: 'open"),
     ("SELECT ?", "bindings"),
     ("SELECT 1; SELECT 2", "expected one statement"),
     ("-- nothing", "expected a statement that returns rows"),
@@ -192,7 +192,7 @@ async def test_invalid_parameters_are_reported(sqlite_client: Any, refusal: Any)
     async with sqlite_client() as client:
         for params, message in (
             ([{"base64": "?"}], "params[0]"),
-            ({"a": {}}, "expected one of base64, integer, real and text in the object, got none @ params.a"),
+            ({"a": {}}, "expected one of base64, integer, real and text in the object, got none at `params.a`"),
             ([{"integer": "9" * 30}], "too large"),
             ([{"integer": "x"}], "params[0]"),
         ):

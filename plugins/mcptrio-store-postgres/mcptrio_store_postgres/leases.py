@@ -16,12 +16,14 @@ from typing import Any, Final
 import trio
 
 from mcptrio.errors import StoreFailed
+from mcptrio.stores import MAX_LISTED, SeenReplica
 from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.effects import RESULT_SECONDS
 from mcptrio_store_postgres.event_writes import EventWrites
+from mcptrio_store_postgres.links import Connection
 from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
 
-__all__ = ["Leases"]
+__all__ = ["Leases", "read_replicas"]
 
 # Renewals in the time of a lease.
 _RENEWALS: Final = 3
@@ -30,7 +32,11 @@ _RENEW: Final = """
 INSERT INTO leases (replica, expires, host, process) VALUES (%s, now() + %s * interval '1 s', %s, %s)
 ON CONFLICT (replica) DO UPDATE SET expires = excluded.expires
 """
-_ALL: Final = "SELECT replica, expires, expires <= now() FROM leases"
+_ALL: Final = """
+SELECT replica, expires, expires <= now(), host, process, extract(epoch FROM now() - began)::float8,
+    extract(epoch FROM expires - now())::float8
+FROM leases ORDER BY began
+"""
 _OVER: Final = "SELECT FROM leases WHERE replica = %s AND expires <= now() FOR UPDATE SKIP LOCKED"
 _LOSE: Final = """
 UPDATE effects SET expires = now() + %s * interval '1 s' WHERE holder = %s AND result IS NULL AND expires IS NULL
@@ -76,6 +82,7 @@ class Leases:
         self._renewed = 0.0
         self.replicas = 1
         """Replicas that have not ended. An expired lease is no end: after a failure of the engine all have expired."""
+        self.live: list[SeenReplica] = []
 
     def renew(self, batch: WorkBatch) -> None:
         """Renew the lease in a transaction that needs it. Called by the writer's thread."""
@@ -90,7 +97,8 @@ class Leases:
         Raises:
             StoreFailed: The engine failed.
         """
-        self.replicas = len(await self._database.write(DatabaseWork(self._renew, None)))
+        rows = await self._database.write(DatabaseWork(self._renew, None))
+        self._note(rows, ())
 
     async def run(self) -> None:
         """Renew the lease, and complete the streams of replicas that have ended, until cancelled."""
@@ -135,7 +143,7 @@ class Leases:
         self._ticked = now
         ended = []
         seen: dict[str, tuple[Any, float]] = {}
-        for replica, expires, is_over in rows:
+        for replica, expires, is_over, *_ in rows:
             if replica == self._replica:
                 continue
             before, since = self._seen.get(replica, (None, now))
@@ -143,8 +151,13 @@ class Leases:
             if is_over and now - seen[replica][1] > self._seconds:
                 ended.append(replica)
         self._seen = seen
-        self.replicas = len(rows) - len(ended)
+        self._note(rows, ended)
         return ended
+
+    def _note(self, rows: Sequence[tuple[Any, ...]], ended: Sequence[str]) -> None:
+        rows = [row for row in rows if row[0] not in ended]
+        self.replicas = len(rows)
+        self.live = _seen(rows, self._seconds)
 
     # In a thread
 
@@ -174,3 +187,21 @@ class Leases:
                 batch.connection.execute("DELETE FROM leases WHERE replica = %s", (replica,))
             results.append(has_more)
         return results
+
+
+def read_replicas(connection: Connection, seconds: float) -> tuple[list[SeenReplica], int]:
+    """Return some of the replicas with a lease, and how many there are.
+
+    Args:
+        seconds: The time of a lease.
+    """
+    rows = connection.execute(_ALL).fetchall()
+    return _seen(rows, seconds), len(rows)
+
+
+def _seen(rows: Sequence[tuple[Any, ...]], seconds: float) -> list[SeenReplica]:
+    now = time.monotonic()
+    return [
+        SeenReplica(id, host, process, age, max(0.0, seconds - left), now)
+        for id, _, _, host, process, age, left in rows[:MAX_LISTED]
+    ]

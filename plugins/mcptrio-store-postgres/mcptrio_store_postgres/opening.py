@@ -16,7 +16,7 @@ from attrs import define, field
 
 from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.errors import StoreFailed
-from mcptrio.stores import CommonTaskStore, StoreSettings
+from mcptrio.stores import CommonTaskStore, StoreSettings, list_replicas
 from mcptrio_store_postgres.address import Address, read_address
 from mcptrio_store_postgres.bus import ForeignWakes, PostgresBus
 from mcptrio_store_postgres.database import PostgresDatabase, no_statement
@@ -159,6 +159,7 @@ class _Replica:
             failing_since=since,
             waiting=self.database.waiting,
             replicas=self.leases.replicas,
+            live=list_replicas(self.leases.live),
         )
 
     async def repair(self) -> None:

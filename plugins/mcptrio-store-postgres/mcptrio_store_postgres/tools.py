@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -12,9 +13,10 @@ import psycopg
 import trio
 
 from mcptrio.errors import StoreFailed
-from mcptrio.stores import Check, StoreSettings
+from mcptrio.stores import Check, StoreSettings, check_replicas, list_replicas
 from mcptrio_store_postgres.address import Address, read_address
 from mcptrio_store_postgres.failures import store_failed
+from mcptrio_store_postgres.leases import read_replicas
 from mcptrio_store_postgres.links import Connection, PostgresLink, cut_late
 from mcptrio_store_postgres.versions import MIN_SERVER, NEWEST, migrate_tables, missing_grant, stored_version
 
@@ -45,7 +47,8 @@ async def check(url: str, settings: StoreSettings) -> list[Check]:
     address = read_address(url, settings)
     second = PostgresLink(address, timeout=_CHECK_SECONDS)
     try:
-        return await run_in_thread(address, partial(_checks, second=second), second, seconds=_CHECK_SECONDS)
+        work = partial(_checks, second=second, lease=settings.lease)
+        return await run_in_thread(address, work, second, seconds=_CHECK_SECONDS)
     except StoreFailed as error:
         advice = "check host, port, user, password and pg_hba.conf, and that the server runs"
         return [Check("reachable", False, str(error), advice)]
@@ -97,7 +100,7 @@ def _run(links: list[PostgresLink], work: Callable[[Connection], T]) -> T | Stor
             link.close()
 
 
-def _checks(connection: Connection, *, second: PostgresLink) -> list[Check]:
+def _checks(connection: Connection, *, second: PostgresLink, lease: float) -> list[Check]:
     address = second.address
     reachable = Check("reachable", True, f"{address.label}, database {connection.info.dbname}")
     return [
@@ -110,6 +113,7 @@ def _checks(connection: Connection, *, second: PostgresLink) -> list[Check]:
         _clock(connection),
         _notifications(connection, second),
         _connections(connection),
+        *_replicas(connection, lease),
     ]
 
 
@@ -231,6 +235,13 @@ def _connections(connection: Connection) -> Check:
     is_ok = most - used >= _CONNECTIONS
     advice = "" if is_ok else f"raise max_connections: a replica uses {_CONNECTIONS - 1}"
     return Check("connections", is_ok, f"{used} of {most} in use", advice)
+
+
+def _replicas(connection: Connection, lease: float) -> Iterator[Check]:
+    # Without the tables or the right to read them, another check says so.
+    with suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+        seen, total = read_replicas(connection, lease)
+        yield check_replicas(list_replicas(seen), total)
 
 
 def _row(connection: Connection, statement: str, *parameters: Any) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.postgres_fixtures import new_prefix
 from tests.engines.postgres_server import PostgresServer, data_folder, server_at
-from tests.stores.at_once import hold_at_once
+from tests.stores.at_once import entered, hold_at_once
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import opened
@@ -344,14 +343,8 @@ async def test_faults(postgres: PostgresServer, cluster: Path, subtests: pytest.
     """At once: leases and timeouts take most of the time."""
 
     async def hold_on_own(fault: Fault) -> None:
-        stack = ExitStack()
-        try:
-            folder = await trio.to_thread.run_sync(stack.enter_context, data_folder(cluster))
-            server = await trio.to_thread.run_sync(stack.enter_context, server_at(folder))
+        async with entered(data_folder(cluster)) as folder, entered(server_at(folder)) as server:
             await fault(server, new_prefix())
-        finally:
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(stack.close)
 
     checks = {name: partial(fault, postgres, new_prefix()) for name, fault in ON_ONE_SERVER.items()}
     checks |= {name: partial(hold_on_own, fault) for name, fault in ON_OWN_SERVERS.items()}

@@ -26,7 +26,7 @@ from .conftest import opened
 
 __all__: list[str] = []
 
-LEASE = 2.0
+LEASE = 1.5
 
 
 @pytest.fixture

@@ -103,6 +103,10 @@ async def test_the_documented_setup_passes_the_check_and_serves(secured: Secured
         assert one.bus is not None
         one.bus.publish("topic", b"1")
         await eventually(lambda: b"1" in heard.messages, "messages arrive")
+        listed = {each.name: each.found for each in await tools.check(secured.url(), secured.settings())}["replicas"]
+        for replica in one.status().live:
+            assert f"{replica.id} at {replica.host}, process {replica.process}, since 20" in listed
+        assert listed.startswith("2 live; ")
         await one.events.append("s", "x", b"1", last=True)
         assert [event.data for event in (await two.events.read("s", "x", 0))[0]] == [b"1"]
 

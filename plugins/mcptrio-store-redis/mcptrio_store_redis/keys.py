@@ -64,6 +64,10 @@ class RedisKeys:
         """Return the key of the set of streams that a replica has begun and not completed."""
         return f"{self.replicas}:{replica}"
 
+    def entry(self, replica: str) -> str:
+        """Return the key that says when a replica began, and where it runs."""
+        return f"{self.replicas}:who:{replica}"
+
     def wake(self, replica: str) -> str:
         """Return the channel that makes the listener of a replica look for new topics."""
         return f"{self.replicas}:wake:{replica}"

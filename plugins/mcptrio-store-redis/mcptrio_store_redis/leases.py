@@ -8,21 +8,25 @@ expired, although all replicas run.
 from __future__ import annotations
 
 import logging
+import os
+import socket
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from mcptrio.abc import wake_message
 from mcptrio.errors import StoreFailed
+from mcptrio.stores import MAX_LISTED, SeenReplica
 from mcptrio_store_redis.bus import RedisBus
 from mcptrio_store_redis.commands import OpenStream, RedisCommand, RedisRefused, command, run
 from mcptrio_store_redis.effects import RedisEffectStore
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.events import RedisEventStore, settle_command
-from mcptrio_store_redis.scripts import BEAT, FORGET
+from mcptrio_store_redis.lease_scripts import BEAT, FORGET
 
-__all__ = ["RedisLeases"]
+__all__ = ["RedisLeases", "read_replicas"]
 
 # Streams that are completed together.
 _SETTLED: Final = 200
@@ -59,6 +63,8 @@ class RedisLeases:
         self._missing: dict[str, float] = {}
         self.replicas = 1
         """Replicas that have not ended. An expired lease is no end: after a failure of the engine all have expired."""
+        self.live: list[SeenReplica] = []
+        self._began = time.monotonic()
 
     async def run(self) -> None:
         """Renew the lease until cancelled."""
@@ -104,7 +110,7 @@ class RedisLeases:
             StoreFailed: The engine does not answer.
         """
         engine = self._engine
-        clock, *found = await engine.change(self._renewal())
+        clock, found, entries = await engine.change(self._renewal())
         now = trio.current_time()
         if now - self._renewed > self._lease * 2 / 3:
             # This replica or the engine stood still, so the others could not renew their leases either.
@@ -118,13 +124,17 @@ class RedisLeases:
             elif now - self._missing.setdefault(replica, now) >= self._lease:
                 ended.append(replica)
         self.replicas = max(1, len(found) // 2 - len(ended))
+        seen = read_replicas(float(clock), found, entries, self._lease)
+        self.live = [each for each in seen if each.id not in ended]
         for replica in ended:
             await self._take_over(replica)
             self._missing.pop(replica, None)
 
     def _renewal(self) -> RedisCommand:
         engine = self._engine
-        return run(BEAT, engine.keys.replicas, engine.replica, round(self._lease * 1000))
+        age = round((time.monotonic() - self._began) * 1000)
+        where = f"{os.getpid()} {socket.gethostname()}"
+        return run(BEAT, engine.keys.replicas, engine.replica, round(self._lease * 1000), age, where)
 
     async def _take_over(self, replica: str) -> None:
         """Complete the streams of a replica that has ended, and remove it. Several replicas may do so at once."""
@@ -154,3 +164,26 @@ class RedisLeases:
         elif is_settled and left.session:
             self._events.wake_readers([(left.session, left.stream)])
         return is_settled
+
+
+def read_replicas(
+    clock: float, found: Sequence[Any], entries: Sequence[bytes | None], lease: float
+) -> list[SeenReplica]:
+    """Return the replicas whose leases end last.
+
+    Args:
+        clock: The time of the engine, in milliseconds.
+        found: The ids of all replicas, each followed by the time at which its lease ends, in the order of that.
+        entries: The entry of the last replica, of the one before it, and so on.
+        lease: The seconds of a lease.
+    """
+    now = time.monotonic()
+    seen = []
+    last = list(zip(found[::2], found[1::2], strict=True))[: -MAX_LISTED - 1 : -1]
+    for (name, ends), entry in zip(last, entries, strict=False):
+        began, _, where = (entry or b"").decode("utf-8", "replace").partition(" ")
+        process, _, host = where.partition(" ")
+        age = (clock - float(began)) / 1000 if began else None
+        heartbeat = max(0.0, lease - (float(ends) - clock) / 1000)
+        seen.append(SeenReplica(name.decode(), host, int(process or 0), age, heartbeat, now))
+    return seen

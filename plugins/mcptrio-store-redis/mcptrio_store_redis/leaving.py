@@ -13,7 +13,7 @@ from mcptrio_store_redis.commands import OpenStream, RedisCommand, RedisWork, co
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.events import settle_command
 from mcptrio_store_redis.keys import tag_of
-from mcptrio_store_redis.scripts import FORGET
+from mcptrio_store_redis.lease_scripts import FORGET
 from mcptrio_store_redis.task_scripts import HELD_TASKS, RELEASE_TASKS
 from mcptrio_store_redis.tasks import MAX_RELEASED
 

@@ -23,6 +23,7 @@ from redis.sentinel import Sentinel
 from mcptrio.stores import StoreSettings
 from mcptrio_store_redis.address import RedisAddress, Topology, is_local
 from mcptrio_store_redis.commands import Argument
+from mcptrio_store_redis.lease_scripts import LEASE_SCRIPTS
 from mcptrio_store_redis.scripts import ALL
 from mcptrio_store_redis.task_scripts import TASK_SCRIPTS
 
@@ -74,7 +75,7 @@ class RedisNode:
         Raises:
             RedisError: The connection has failed.
         """
-        for answer in self.send([("SCRIPT LOAD", script.text) for script in (*ALL, *TASK_SCRIPTS)]):
+        for answer in self.send([("SCRIPT LOAD", script.text) for script in (*ALL, *LEASE_SCRIPTS, *TASK_SCRIPTS)]):
             if isinstance(answer, Exception):
                 raise answer
 

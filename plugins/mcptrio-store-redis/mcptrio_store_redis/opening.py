@@ -11,7 +11,7 @@ import trio
 
 from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.errors import StoreFailed
-from mcptrio.stores import CommonTaskStore, StoreSettings
+from mcptrio.stores import CommonTaskStore, StoreSettings, list_replicas
 from mcptrio_store_redis.address import RedisAddress, read_address
 from mcptrio_store_redis.batches import failure, is_final
 from mcptrio_store_redis.bus import RedisBus
@@ -114,6 +114,7 @@ def _make_stores(
             failing_since=since,
             waiting=engine.writer.waiting,
             replicas=leases.replicas,
+            live=list_replicas(leases.live),
         )
 
     stores = Stores(

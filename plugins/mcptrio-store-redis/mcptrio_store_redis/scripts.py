@@ -360,32 +360,6 @@ return 1
 """,
 )
 
-BEAT: Final = LuaScript(
-    "beat",
-    # ARGV: replica, milliseconds of its lease. Returns the time of the engine, then replicas and when their leases end.
-    """
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])
-return {string.format('%.0f', now), unpack(redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'))}
-""",
-)
-
-FORGET: Final = LuaScript(
-    "forget",
-    # KEYS: replicas, the open streams of one. ARGV: that replica, 1 if it leaves itself. Returns 1 if it is removed.
-    """
-local t = redis.call('TIME')
-local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if redis.call('SCARD', KEYS[2]) > 0 then return 0 end
-if ARGV[2] == '1' or (ends and tonumber(ends) < t[1] * 1000 + math.floor(t[2] / 1000)) then
-  redis.call('ZREM', KEYS[1], ARGV[1])
-  return 1
-end
-return 0
-""",
-)
-
 CLAIM: Final = LuaScript(
     "claim",
     # A value is R, the replica, a space, the token of the claim; or D and the result.
@@ -442,6 +416,6 @@ return '0'
 )
 
 ALL: Final = (
-    APPEND, SETTLE, READ, COMPLETED, DROP, KEEP, SAVE, ADMIT, AGING, REVIEW, BEAT, FORGET, CLAIM, FINISH, RELEASE, TAKE
+    APPEND, SETTLE, READ, COMPLETED, DROP, KEEP, SAVE, ADMIT, AGING, REVIEW, CLAIM, FINISH, RELEASE, TAKE
 )  # fmt: skip
 """The scripts, to load them together."""

@@ -13,10 +13,11 @@ import trio
 from redis.exceptions import NoPermissionError, ResponseError
 
 from mcptrio.errors import StoreFailed
-from mcptrio.stores import Check, StoreSettings
+from mcptrio.stores import MAX_LISTED, Check, StoreSettings, check_replicas, list_replicas
 from mcptrio_store_redis.address import RedisAddress, Topology, read_address
 from mcptrio_store_redis.batches import failure, is_final
 from mcptrio_store_redis.keys import RedisKeys
+from mcptrio_store_redis.leases import read_replicas
 from mcptrio_store_redis.links import ERRORS, RedisLink, RedisNode, open_link
 from mcptrio_store_redis.opening import SCHEMA
 
@@ -122,6 +123,7 @@ def _check_all(
         ("durability", lambda: _check_durability(nodes, settings)),
         ("clock", lambda: _check_clock(nodes)),
         ("data version", lambda: _check_schema(link, keys, address)),
+        ("replicas", lambda: _check_replicas(link, keys, settings.lease)),
     ]
     for name, part in parts:
         try:
@@ -250,6 +252,19 @@ def _check_schema(link: RedisLink, keys: RedisKeys, address: RedisAddress) -> Ch
         return Check("data version", True, f"no data yet in {where}")
     advice = "" if found == SCHEMA else "use another stores.prefix, or the version that has written the data"
     return Check("data version", found == SCHEMA, f"{found.decode('utf-8', 'replace')} in {where}", advice)
+
+
+def _check_replicas(link: RedisLink, keys: RedisKeys, lease: float) -> Check:
+    node = link.node(keys.replicas)
+    found = _ask(node, "ZRANGE", keys.replicas, 0, -1, "WITHSCORES")
+    last = [name.decode() for name in found[::2]][: -MAX_LISTED - 1 : -1]
+    entries = node.send([("GET", keys.entry(name)) for name in last])
+    for entry in entries:
+        if isinstance(entry, Exception):
+            raise entry
+    seconds, micros = _ask(node, "TIME")
+    seen = read_replicas(int(seconds) * 1000 + int(micros) / 1000, found, entries, lease)
+    return check_replicas(list_replicas(seen), len(found) // 2)
 
 
 def _info(node: RedisNode, section: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
 from mcptrio.stores import StoreSettings, open_stores
 from tests.engines.redis_server import RedisServer, until
 from tests.replicas.fault_proxy import fault_proxy
-from tests.stores.at_once import hold_at_once
+from tests.stores.at_once import entered, hold_at_once
 from tests.stores.shared_contract import Heard, eventually
 
 from .conftest import DURABLE, new_prefix, opened
@@ -391,13 +391,8 @@ async def test_faults(redis: RedisServer, tmp_path: Path, subtests: pytest.Subte
     """At once: leases and timeouts take most of the time."""
 
     async def hold_on_own(check: Callable[[RedisServer, str], Awaitable[None]]) -> None:
-        server = RedisServer(tmp_path / check.__name__, *DURABLE, program=redis.program)
-        await in_thread(server.start)
-        try:
+        async with entered(RedisServer(tmp_path / check.__name__, *DURABLE, program=redis.program)) as server:
             await check(server, new_prefix())
-        finally:
-            with trio.CancelScope(shield=True):
-                await in_thread(server.stop)
 
     checks = {each.__name__: partial(each, redis, new_prefix()) for each in ON_ONE_SERVER}
     checks |= {each.__name__: partial(hold_on_own, each) for each in ON_OWN_SERVERS}

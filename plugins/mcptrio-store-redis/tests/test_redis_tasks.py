@@ -25,7 +25,7 @@ from .conftest import new_prefix, opened
 
 __all__: list[str] = []
 
-LEASE = 2.0
+LEASE = 1.5
 
 
 @pytest.fixture

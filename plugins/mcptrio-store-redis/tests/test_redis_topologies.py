@@ -13,13 +13,13 @@ from attrs import asdict
 from mcptrio.abc import SessionRecord, session_topic, wake_message
 from mcptrio.errors import StoreFailed
 from mcptrio.stores import StoreBounds
-from tests.engines.redis_server import RedisServer, until
+from tests.engines.redis_server import RedisServer
 from tests.stores import shared_tasks_contract as tasks
-from tests.stores.at_once import hold_at_once
+from tests.stores.at_once import entered, hold_at_once
 from tests.stores.contract import Opener, Passing
 from tests.stores.shared_contract import Heard, eventually
 
-from .conftest import RealTime, opened
+from .conftest import RealTime, new_prefix, opened
 from .test_redis_tasks import shared_at
 from .topologies import Place, replicated, watched
 
@@ -28,8 +28,8 @@ __all__: list[str] = []
 RECORD = SessionRecord(id="s", revision="a revision")
 
 
-async def test_writes_count_once_replicas_of_the_engine_have_them(tmp_path: Path, prefix: str) -> None:
-    with replicated(tmp_path) as (master, replica):
+async def writes_count_once_replicas_of_the_engine_have_them(folder: Path, prefix: str) -> None:
+    async with entered(replicated(folder)) as (master, replica):
         async with opened(master, prefix, confirm=1, timeout=4) as stores:
             await stores.sessions.save(RECORD)
             await stores.events.append("s", "x", b"1")
@@ -47,15 +47,15 @@ async def test_writes_count_once_replicas_of_the_engine_have_them(tmp_path: Path
             assert [event.data for event in (await stores.events.read("s", "x", 0))[0]] == [b"1", b"2"]
 
 
-async def test_a_replica_of_the_engine_is_not_written(tmp_path: Path, prefix: str) -> None:
-    with replicated(tmp_path) as (_, replica):
+async def a_replica_of_the_engine_is_not_written(folder: Path, prefix: str) -> None:
+    async with entered(replicated(folder)) as (_, replica):
         with pytest.raises(StoreFailed, match="ReadOnly"):
             async with opened(replica, prefix, start_timeout=0.3):
                 raise AssertionError("it takes no writes")
 
 
-async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, prefix: str) -> None:
-    with watched(tmp_path) as (master, replica, place):
+async def after_a_failover_the_stores_use_the_new_master(folder: Path, prefix: str) -> None:
+    async with entered(watched(folder)) as (master, replica, place):
         async with opened(place, prefix, confirm=1) as stores:  # type: ignore[arg-type]
             heard = Heard(stores, "topic")
             await heard.begin()
@@ -65,7 +65,7 @@ async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, pr
             heard = Heard(stores, session_topic("s"))
             await heard.begin()
             await stores.events.append("s", "y", b"1")
-            until(lambda: bool(replica.command("KEYS", f"{prefix}*:e:y")), "the replica has it")
+            await eventually(lambda: bool(replica.command("KEYS", f"{prefix}*:e:y")), "the replica has it")
             await trio.to_thread.run_sync(master.kill)
             event = await stores.events.append("s", "y", b"2")
             assert event.id == "y/1"
@@ -77,6 +77,20 @@ async def test_after_a_failover_the_stores_use_the_new_master(tmp_path: Path, pr
                 heard.messages.clear()
                 await other.events.put("s", b"1")
                 await eventually(lambda: bool(heard.messages), "messages arrive")
+
+
+async def test_replicas_and_sentinels(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """At once: starting and failing over take most of the time."""
+    checks = {}
+    for check in (
+        writes_count_once_replicas_of_the_engine_have_them,
+        a_replica_of_the_engine_is_not_written,
+        after_a_failover_the_stores_use_the_new_master,
+    ):
+        folder = tmp_path / check.__name__
+        folder.mkdir()
+        checks[check.__name__] = partial(check, folder, new_prefix())
+    await hold_at_once(checks, subtests)
 
 
 class TestCluster:

@@ -16,8 +16,10 @@ from mcptrio_store_redis.keys import RedisKeys
 from mcptrio.abc import SessionRecord, Stores
 from mcptrio.errors import ConnectionClosed, StoreFailed
 from tests.engines.redis_server import RedisServer, until
+from tests.stores.at_once import Check, entered, hold_at_once
+from tests.stores.shared_contract import eventually
 
-from .conftest import opened
+from .conftest import new_prefix, opened
 from .test_redis_faults import EAGER, is_loading
 from .topologies import Place, is_linked, replicated, sentinels_of
 
@@ -83,12 +85,12 @@ async def writing(stores: Stores) -> AsyncIterator[Writers]:
     await writers.check()
 
 
-async def test_a_failover_loses_no_acknowledged_event(tmp_path: Path, prefix: str) -> None:
-    with replicated(tmp_path) as (master, replica):
+async def a_failover_loses_no_acknowledged_event(folder: Path, prefix: str) -> None:
+    async with entered(replicated(folder)) as (master, replica):
         options = "--replicaof", "127.0.0.1", str(master.port)
-        with RedisServer(tmp_path / "second", *options) as second:
-            until(lambda: is_linked(second), "the second replica follows its master")
-            with sentinels_of(tmp_path, master, replicas=2) as place:
+        async with entered(RedisServer(folder / "second", *options)) as second:
+            await eventually(lambda: is_linked(second), "the second replica follows its master")
+            async with entered(sentinels_of(folder, master, replicas=2)) as place:
                 async with opened(place, prefix, confirm=1) as stores, writing(stores):  # type: ignore[arg-type]
                     await trio.to_thread.run_sync(master.kill)
                 assert b"master" in {each.command("ROLE")[0] for each in (replica, second)}
@@ -111,7 +113,7 @@ def move_slot(nodes: list[RedisServer], key: str) -> None:
         node.command("CLUSTER", "SETSLOT", slot, "NODE", to_id)
 
 
-async def test_slots_that_move_lose_no_acknowledged_event(
+async def slots_that_move_lose_no_acknowledged_event(
     redis_cluster: tuple[list[RedisServer], Place], prefix: str
 ) -> None:
     nodes, place = redis_cluster
@@ -139,15 +141,15 @@ async def test_an_engine_that_forgets_its_scripts_disturbs_no_append(redis: Redi
         assert stores.status().is_reachable
 
 
-async def test_an_engine_that_loads_is_not_ready_and_appends_wait(prefix: str, tmp_path: Path) -> None:
-    with RedisServer(tmp_path / "redis", "--enable-debug-command", "yes") as server:
+async def an_engine_that_loads_is_not_ready_and_appends_wait(folder: Path, prefix: str) -> None:
+    async with entered(RedisServer(folder / "redis", "--enable-debug-command", "yes")) as server:
         async with opened(server, prefix) as stores:
             async with writing(stores):
                 # Long enough to be seen, at half a millisecond for each key.
                 server.command("DEBUG", "POPULATE", "4000", "other", "10")
             server.command("SAVE")
             await trio.to_thread.run_sync(server.kill)
-            slow = RedisServer(tmp_path / "redis", "--key-load-delay", "500", *EAGER, port=server.port)
+            slow = RedisServer(folder / "redis", "--key-load-delay", "500", *EAGER, port=server.port)
             slow.start(is_ready=False)
             try:
                 await trio.to_thread.run_sync(until, partial(is_loading, slow), "the engine is loading")
@@ -159,6 +161,20 @@ async def test_an_engine_that_loads_is_not_ready_and_appends_wait(prefix: str, t
                 assert stores.status().is_reachable
             finally:
                 slow.kill()
+
+
+async def test_topologies(
+    redis_cluster: tuple[list[RedisServer], Place], tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    """At once: they wait for what the engine does."""
+    checks: dict[str, Check] = {
+        "slots that move": partial(slots_that_move_lose_no_acknowledged_event, redis_cluster, new_prefix())
+    }
+    for check in (a_failover_loses_no_acknowledged_event, an_engine_that_loads_is_not_ready_and_appends_wait):
+        folder = tmp_path / check.__name__
+        folder.mkdir()
+        checks[check.__name__] = partial(check, folder, new_prefix())
+    await hold_at_once(checks, subtests)
 
 
 async def test_an_engine_without_a_file_loses_sessions_and_streams_and_serves_new_ones(

@@ -75,16 +75,16 @@ def read_duration(text: str, where: str) -> Duration:
         ToolError: it is none, or too long.
     """
     if len(text) > _MAX_TEXT_CHARS:
-        raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters @ {where}, got {len(text)}")
+        raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters at `{where}`, got {len(text)}")
     wanted = text.strip()
     parts = _iso_parts(wanted) or _word_parts(wanted)
     if parts is None:
-        raise ToolError(f"expected {_EXPECTED} @ {where}, got {text!r}")
+        raise ToolError(f"expected {_EXPECTED} at `{where}`, got {text!r}")
     months, days, seconds = 0, 0, Decimal()
     for unit, amount in parts:
         if unit < 2:
             if amount != int(amount):
-                raise ToolError(f"expected whole years and months @ {where}, got {text!r}")
+                raise ToolError(f"expected whole years and months at `{where}`, got {text!r}")
             months += int(amount) * (12 if unit == 0 else 1)
         elif unit < 4:
             # Only whole days can follow the calendar.
@@ -97,7 +97,7 @@ def read_duration(text: str, where: str) -> Duration:
         elapsed = timedelta(microseconds=int(seconds * 1_000_000))
         timedelta(days=days)
     except OverflowError as error:
-        raise ToolError(f"expected less than 10000 years @ {where}, got {text!r}") from error
+        raise ToolError(f"expected less than 10000 years at `{where}`, got {text!r}") from error
     return Duration(months=months, days=days, elapsed=elapsed)
 
 

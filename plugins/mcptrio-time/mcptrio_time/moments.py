@@ -68,7 +68,7 @@ def read_moment(
     """
     wanted = text.strip()
     if len(wanted) > _MAX_TEXT_CHARS:
-        raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters @ {where}, got {len(wanted)}")
+        raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters at `{where}`, got {len(wanted)}")
     if wanted.casefold() == "now":
         return _on_clock(now, zone or local, "now", where)
     number = _read_number(wanted, where)
@@ -110,7 +110,7 @@ def at_wall(wall: datetime, zone: Zone, occurrence: Occurrence, where: str) -> M
     if shown.replace(tzinfo=None) != wall:
         raise ToolError(
             f"Invalid time: {wall:%H:%M} does not exist in {zone.name} on {wall.date().isoformat()} "
-            f"(skipped by a clock change) @ {where}; without the change it would be {shown:%H:%M}"
+            f"(skipped by a clock change) at `{where}`; without the change it would be {shown:%H:%M}"
         )
     moment = first if occurrence == "first" else second
     other = second if occurrence == "first" else first
@@ -130,7 +130,7 @@ def read_time(text: str, where: str) -> time:
     found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]?\d)(?::([0-5]\d))?", text.strip(), re.ASCII)
     if found is None:
         raise ToolError(
-            f"Invalid time format. Expected HH:MM [24-hour format] @ {where}, got {text[:_MAX_TEXT_CHARS]!r}"
+            f"Invalid time format. Expected HH:MM [24-hour format] at `{where}`, got {text[:_MAX_TEXT_CHARS]!r}"
         )
     return time(int(found[1]), int(found[2]), int(found[3] or 0))
 
@@ -144,7 +144,7 @@ def read_date(text: str, where: str) -> date:
     try:
         return date.fromisoformat(text.strip())
     except ValueError as error:
-        raise ToolError(f"expected a date such as 2026-03-29 @ {where}, got {text[:_MAX_TEXT_CHARS]!r}") from error
+        raise ToolError(f"expected a date such as 2026-03-29 at `{where}`, got {text[:_MAX_TEXT_CHARS]!r}") from error
 
 
 def _on_clock(time: datetime, zone: Zone, read_as: str, where: str) -> Moment:
@@ -160,7 +160,7 @@ def _read_number(text: str, where: str) -> tuple[datetime, str] | None:
     if found is None or (not found[1] and len(found[2].lstrip("+-")) == 8 and not found[3]):
         return None
     if not found[1] and len(found[2].lstrip("+-")) < 8:
-        raise ToolError(f"expected {_EXPECTED} @ {where}, got {text!r}; write @{text} for seconds since 1970")
+        raise ToolError(f"expected {_EXPECTED} at `{where}`, got {text!r}; write @{text} for seconds since 1970")
     whole = int(found[2])
     divisor, unit = next(((each, name) for most, each, name in _UNITS if abs(whole) < most), (10**9, "nanoseconds"))
     # In integers, for a float has no room for microseconds.
@@ -185,8 +185,8 @@ def _read_text(text: str, where: str) -> tuple[datetime, str]:
     except (ValueError, TypeError, IndexError, OverflowError):
         pass
     detail = f" ({problem})" if "must be in" in problem or "out of range" in problem else ""
-    raise ToolError(f"expected {_EXPECTED} @ {where}, got {text!r}{detail}")
+    raise ToolError(f"expected {_EXPECTED} at `{where}`, got {text!r}{detail}")
 
 
 def _out_of_range(where: str) -> ToolError:
-    return ToolError(f"expected a time in the years 1 to 9999 @ {where}, got one outside")
+    return ToolError(f"expected a time in the years 1 to 9999 at `{where}`, got one outside")

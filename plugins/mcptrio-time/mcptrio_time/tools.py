@@ -104,7 +104,7 @@ class TimeTools:
         try:
             found = moment.time.astimezone(target.info)
         except OverflowError as error:
-            raise ToolError("expected a time in the years 1 to 9999 @ time, got one outside") from error
+            raise ToolError("expected a time in the years 1 to 9999 at `time`, got one outside") from error
         return Conversion(
             source=shown(source, moment.time),
             target=shown(target, found),
@@ -129,7 +129,7 @@ class TimeTools:
         zones = self.clock.zones
         names = find_zones(zones, query, self.clock.now())
         if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
-            raise ToolError("expected the next_cursor of the previous page @ cursor, got another text")
+            raise ToolError("expected the next_cursor of the previous page at `cursor`, got another text")
         start = int(cursor or 0)
         page = names[start : start + most]
         is_cut = start + most < len(names)
@@ -193,7 +193,7 @@ class TimeTools:
                 notes += [note, shifted]
             time = (time.astimezone(UTC) + length.elapsed).astimezone(zone.info)
         except OverflowError as error:
-            raise ToolError("expected a result in the years 1 to 9999 @ duration, got one outside") from error
+            raise ToolError("expected a result in the years 1 to 9999 at `duration`, got one outside") from error
         return AddedDuration(start=shown(zone, moment.time), result=shown(zone, time), note=_notes(*notes))
 
     # Private

@@ -67,9 +67,9 @@ class Zones:
         zone = self.get(wanted)
         if zone is None:
             if not wanted:
-                raise ToolError(f"expected a time zone such as Europe/Berlin @ {where}, got nothing")
+                raise ToolError(f"expected a time zone such as Europe/Berlin at `{where}`, got nothing")
             raise ToolError(
-                f"unknown time zone {wanted[:_MAX_NAME_CHARS]!r} @ {where}; {self.advice(wanted[:_MAX_NAME_CHARS])}"
+                f"unknown time zone {wanted[:_MAX_NAME_CHARS]!r} at `{where}`; {self.advice(wanted[:_MAX_NAME_CHARS])}"
             )
         return zone
 

@@ -81,7 +81,7 @@ def test_configured_zone_takes_precedence(name: str, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("settings", "failure"),
     [
-        ({"local_timezone": "EDT"}, "unknown time zone 'EDT' @ local_timezone; it is an abbreviation"),
+        ({"local_timezone": "EDT"}, "unknown time zone 'EDT' at `local_timezone`; it is an abbreviation"),
         ({"local_timezone": "Europe/Berln"}, "did you mean Europe/Berlin"),
         ({"local_timezone": ""}, "expected a time zone"),
         ({"limit": 0}, "limit"),

@@ -75,7 +75,7 @@ async def test_current_time_is_returned_for_a_zone(call, timezone: str | None, e
 async def test_unknown_timezone_error_suggests_alternatives(refusal, timezone: str, told: str) -> None:
     message = await refusal("get_current_time", timezone=timezone)
     assert told in message
-    assert "@ timezone" in message
+    assert "at `timezone`" in message
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ async def test_convert_time_accepts_another_day(call) -> None:
 async def test_skipped_local_time_is_refused(refusal, zone: str, date: str, time: str, instead: str) -> None:
     message = await refusal("convert_time", source_timezone=zone, time=time, target_timezone="UTC", date=date)
     assert message == (
-        f"Invalid time: {time} does not exist in {zone} on {date} (skipped by a clock change) @ time; "
+        f"Invalid time: {time} does not exist in {zone} on {date} (skipped by a clock change) at `time`; "
         f"without the change it would be {instead}"
     )
 
@@ -162,13 +162,13 @@ async def test_a_repeated_time_is_reported_and_selectable(call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"time": "25:00"}, "Invalid time format. Expected HH:MM [24-hour format] @ time, got '25:00'"),
+        ({"time": "25:00"}, "Invalid time format. Expected HH:MM [24-hour format] at `time`, got '25:00'"),
         ({"time": "noon"}, "Invalid time format"),
         ({"time": "٠٩:٠٠"}, "Invalid time format"),
-        ({"date": "29.3.2026"}, "expected a date such as 2026-03-29 @ date, got '29.3.2026'"),
-        ({"source_timezone": "CEST"}, "@ source_timezone; it is an abbreviation, used in Europe/Berlin"),
-        ({"target_timezone": "Mars"}, "unknown time zone 'Mars' @ target_timezone"),
-        ({"date": "0001-01-01", "source_timezone": "Asia/Tokyo"}, "in the years 1 to 9999 @ time"),
+        ({"date": "29.3.2026"}, "expected a date such as 2026-03-29 at `date`, got '29.3.2026'"),
+        ({"source_timezone": "CEST"}, "at `source_timezone`; it is an abbreviation, used in Europe/Berlin"),
+        ({"target_timezone": "Mars"}, "unknown time zone 'Mars' at `target_timezone`"),
+        ({"date": "0001-01-01", "source_timezone": "Asia/Tokyo"}, "in the years 1 to 9999 at `time`"),
     ],
 )
 async def test_convert_time_error_names_the_invalid_argument(refusal, arguments: dict[str, str], told: str) -> None:
@@ -213,7 +213,7 @@ async def test_list_timezones_is_paginated(call, refusal) -> None:
     assert page["next_cursor"] is None
     assert len((await call("list_timezones"))["timezones"]) == 50
     assert (await call("list_timezones", query="nowhere"))["timezones"] == []
-    assert "@ cursor" in await refusal("list_timezones", cursor="x")
+    assert "at `cursor`" in await refusal("list_timezones", cursor="x")
 
 
 async def test_listed_timezone_shows_its_aliases(call) -> None:
@@ -270,9 +270,9 @@ async def test_relative_date_is_parsed_with_another_clock(call) -> None:
         ("", "expected a time such as"),
         ("12", "write @12 for seconds since 1970"),
         ("2026-13-01", "(month must be in 1..12)"),
-        ("2026-02-30", "@ text"),
-        ("9" * 30, "in the years 1 to 9999 @ text"),
-        ("9999-12-31T23:59:59-05:00", "in the years 1 to 9999 @ text"),
+        ("2026-02-30", "at `text`"),
+        ("9" * 30, "in the years 1 to 9999 at `text`"),
+        ("9999-12-31T23:59:59-05:00", "in the years 1 to 9999 at `text`"),
         ("2026-03-29 02:30", "does not exist in Europe/Berlin"),
     ],
 )
@@ -325,10 +325,10 @@ async def test_duration_is_added(call, duration: str, start: str, result: str, n
         ("P1DT", "expected a duration"),
         ("1 fortnight", "expected a duration"),
         ("1.5 months", "expected whole years and months"),
-        ("P9999Y", "in the years 1 to 9999 @ duration"),
-        ("-P3000Y", "in the years 1 to 9999 @ duration"),
+        ("P9999Y", "in the years 1 to 9999 at `duration`"),
+        ("-P3000Y", "in the years 1 to 9999 at `duration`"),
         ("999999999999 days", "expected less than 10000 years"),
-        ("999999999999 hours", "@ duration"),
+        ("999999999999 hours", "at `duration`"),
     ],
 )
 async def test_add_duration_error_names_the_problem(refusal, duration: str, told: str) -> None:

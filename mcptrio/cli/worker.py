@@ -1,0 +1,83 @@
+"""``mcptrio worker``: runs tasks from a store, without serving clients.
+
+Servers with ``run_tasks = "workers"`` in ``[server]`` leave their tasks to such processes.
+
+Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+import trio
+
+from mcptrio.abc import Engine
+from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.server.config_options import log_level_option
+from mcptrio.cli.server.log_output import log_to_stderr
+from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server, plugin_options, refuse_empty
+from mcptrio.cli.server.serve_settings import ServeSettings
+from mcptrio.serve.process import run
+
+__all__ = ["command"]
+
+
+@click.command("worker", cls=CLICommand)
+@plugin_options
+@click.option("--strict", is_flag=True, help="Exit if a plugin fails, instead of leaving it out.")
+@click.option(
+    "--store", metavar="URL", help="Take tasks from here: sqlite:PATH, redis://HOST or postgresql://HOST/NAME."
+)
+@log_level_option
+def command(chosen: ChosenPlugins, **options: Any) -> None:
+    """Run tasks from a store, without serving clients.
+
+    \b
+    mcptrio worker --store redis://cache.example --plugin reports.py
+
+    A worker needs the plugins and the settings of the servers that queue the tasks. At SIGTERM it gives back the tasks
+    that another worker can resume, and ends the others after server.timeouts.shutdown seconds.
+    """
+    # Imported as needed: the help of this command loads no server.
+    from mcptrio.serve.opened import serve_transport
+    from mcptrio.serve.stores import serve_with_stores
+
+    read = chosen.read()
+    log_to_stderr(options["log_level"] or read.log.level, read.log.format)
+    options = {**options, "run_tasks": "here"}
+    settings = ServeSettings(
+        make=lambda: make_server(read, chosen.wanted(read), options),
+        chosen=chosen,
+        read=read,
+        options=options,
+        addresses=[],
+    )
+    stores = settings.stores
+    if stores.urls["tasks"] == "memory":
+        raise click.UsageError("expected a store that servers share, got memory: pass --store or set stores.url")
+    server = settings.make()
+    refuse_empty(server)
+    if not server.catalog.tools.has_task_tools:
+        raise click.ClickException(
+            'expected a tool with task="optional" or "required" in a plugin, got none: there is nothing to run'
+        )
+    run(
+        lambda stop: serve_with_stores(
+            server,
+            stores,
+            partial(serve_transport, server, _no_peers, shutdown=stop, task_status=settings.ready(server, _announce)),
+        ),
+        renew=settings.renewal(server),
+    )
+
+
+async def _no_peers(engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]) -> None:
+    """A transport without clients; see :class:`mcptrio.serve.opened.Transport`."""
+    task_status.started([])
+    await stopping.wait()
+
+
+def _announce(_: list[str]) -> None:
+    click.echo("waiting for tasks", err=True)

@@ -1,0 +1,29 @@
+"""The page ``/readyz``, which the ASGI endpoint serves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from attrs import Attribute, asdict
+
+from mcptrio.abc.status import Readiness
+
+__all__ = ["readiness_page"]
+
+
+def readiness_page(found: Readiness, *, ready: bool) -> bytes:
+    """Return the body.
+
+    Args:
+        ready: Whether the server accepts requests.
+    """
+    body: dict[str, object] = {"ready": ready, "plugins": dict(found.plugins)}
+    if found.stores is not None:
+        body["stores"] = asdict(found.stores, filter=_is_public)
+    return orjson.dumps(body)
+
+
+def _is_public(attribute: Attribute[Any], value: object) -> bool:
+    # Anyone who reaches the server may ask, and its internal names are for its operator.
+    return attribute.name not in ("host", "process")

@@ -1,0 +1,77 @@
+"""The live replicas of shared stores, for the status of a server and for ``mcptrio store check``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from attrs import frozen
+
+from mcptrio.abc import ReplicaStatus
+from mcptrio.stores.checks import Check
+
+__all__ = ["MAX_LISTED", "SeenReplica", "check_replicas", "list_replicas"]
+
+MAX_LISTED: Final = 100
+"""Replicas that a status lists."""
+
+
+@frozen
+class SeenReplica:
+    """A replica as another one has seen it.
+
+    Args:
+        id: As in the log.
+        host: The name of its machine.
+        process: Its process id.
+        age: Seconds for which it had been live.
+        heartbeat: Seconds since it had renewed its lease.
+        seen: When that was, on the monotonic clock.
+    """
+
+    id: str
+    host: str = ""
+    process: int = 0
+    age: float | None = None
+    heartbeat: float | None = None
+    seen: float = 0.0
+
+    def status(self, now: float) -> ReplicaStatus:
+        passed = now - self.seen
+        return ReplicaStatus(
+            id=self.id,
+            host=self.host,
+            process=self.process,
+            age=None if self.age is None else self.age + passed,
+            heartbeat=None if self.heartbeat is None else self.heartbeat + passed,
+        )
+
+
+def list_replicas(seen: Iterable[SeenReplica]) -> tuple[ReplicaStatus, ...]:
+    """Return the present status of replicas, the oldest first, and at most :data:`MAX_LISTED`."""
+    now = time.monotonic()
+    listed = sorted((each.status(now) for each in seen), key=lambda each: (-(each.age or 0.0), each.id))
+    return tuple(listed[:MAX_LISTED])
+
+
+def check_replicas(live: Sequence[ReplicaStatus], total: int) -> Check:
+    """Return the report of ``mcptrio store check`` about the replicas. None is no problem.
+
+    Args:
+        live: Those to list.
+        total: How many there are.
+    """
+    more = [f"and {total - len(live)} more"] if total > len(live) else []
+    return Check("replicas", True, "; ".join([f"{total} live", *map(_described, live), *more]))
+
+
+def _described(replica: ReplicaStatus) -> str:
+    where = f" at {replica.host}, process {replica.process}" if replica.host else ""
+    since = ""
+    if replica.age is not None:
+        began = datetime.now(UTC) - timedelta(seconds=replica.age)
+        since = f", since {began:%Y-%m-%d %H:%M:%S} UTC"
+    heartbeat = f", last heartbeat {replica.heartbeat:.1f} s ago" if replica.heartbeat is not None else ""
+    return f"{replica.id}{where}{since}{heartbeat}"
