@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from tests.replicas.checker import BALANCERS, Report, run_trial
 from tests.replicas.engines import engine_of
 from tests.replicas.processes import LEASE
 from tests.replicas.recovery import seconds_to_recover
+from tests.replicas.task_checker import TaskReport, run_task_trial
 
 __all__ = ["main"]
 
@@ -39,6 +41,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="for each store")
     parser.add_argument("--clients", type=int, default=40)
     parser.add_argument("--seed", default=None, help="of the first trial; later ones append a number")
+    parser.add_argument("--tasks", action="store_true", help="check tasks instead of messages, always behind nginx")
     parser.add_argument("--figures", action="store_true", help="measure, and make no faults")
     options = parser.parse_args()
     stores = _STORES if options.store == "all" else (options.store,)
@@ -50,7 +53,10 @@ def main() -> int:
     proxies = list(BALANCERS) if options.proxy == "both" else [options.proxy]
     found = 0
     for store in stores:
-        found += _check(store, proxies, seed, options.minutes, options.clients)
+        if options.tasks:
+            found += _check_tasks(store, seed, options.minutes, options.clients)
+        else:
+            found += _check(store, proxies, seed, options.minutes, options.clients)
     return int(found > 0)
 
 
@@ -69,6 +75,25 @@ def _check(store: str, proxies: list[str], seed: str, minutes: float, clients: i
         violations += len(report.violations)
         trials, left = trials + 1, left - seconds
     print(f"{store}: {trials} trials, {dict(counts)}, faults {dict(sorted(faults.items()))}, {violations} violations")
+    return violations
+
+
+def _check_tasks(store: str, seed: str, minutes: float, clients: int) -> int:
+    """As :func:`_check`, with tasks. Every other trial damages the engine too."""
+    counts: Counter[str] = Counter()
+    violations, trials, left = 0, 0, minutes * 60
+    while left > 0:
+        seconds = min(left, _TRIAL_SECONDS)
+        folder = Path(tempfile.mkdtemp(prefix="mcptrio-trial-"))
+        print(f"logs: {folder}")
+        run = partial(run_task_trial, store, folder, seed=f"{seed}-{trials}", seconds=seconds, clients=clients)
+        report: TaskReport = trio.run(partial(run, has_engine_faults=trials % 2 == 1))
+        print(report, flush=True)
+        counts += report.faults
+        counts += Counter(tasks=len(report.history.tasks), effects=len(report.history.effects))
+        violations += len(report.violations)
+        trials, left = trials + 1, left - seconds
+    print(f"{store}: {trials} trials, {dict(sorted(counts.items()))}, {violations} violations")
     return violations
 
 

@@ -244,7 +244,7 @@ async def test_custom_method_example_answers(revision: str) -> None:
         assert sorted(note["file"] for note in peer.notes("com.example/indexed")) == ["docs/a", "docs/b"]
         refused = await peer.error("com.example/reindex", {"folder": 1})
         assert refused["code"] == -32602
-        assert "$.params.folder" in refused["message"]
+        assert "at `params.folder`" in refused["message"]
         if not peer.handshake:
             discovered = await peer.request("server/discover")
             assert discovered["capabilities"]["extensions"] == {"com.example/index": {"notifies": True}}

@@ -225,7 +225,7 @@ def test_parent_loads_no_plugin_and_no_http(pool: Served) -> None:
 
 
 def test_worker_output_is_prefixed_with_its_number(pool: Served) -> None:
-    assert pool.until(r"(?m)^\[worker 1\] .* serving on http://")
+    assert pool.until(r"(?m)^\[worker 1\] .* listening on http://")
     assert len(re.findall(r"(?m)^serving http://", pool.stderr)) == 1
 
 

@@ -118,7 +118,7 @@ class Catalog:
         self.state.loop.hand_over(self.tools.tasks.wake)
 
     def register(self, function: Any, mark: Mark, owner: Owner) -> str:
-        """Add a marked function for an owner. Returns its name or URI."""
+        """Add a decorated function for an owner. Returns its name or URI."""
         return self._register[type(mark)](function, mark, owner)
 
     def registries_of(self, kind: type[Mark]) -> tuple[Registry[Any], ...]:

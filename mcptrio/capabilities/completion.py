@@ -9,7 +9,7 @@ Source: MCP 2026-07-28, server/utilities/completion.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define
@@ -28,6 +28,7 @@ from mcptrio.errors import InvalidParams, RateLimited
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
 from mcptrio.runtime.request import Handler, RequestScope
+from mcptrio.schema.validation_messages import suggest
 
 __all__ = ["CompletionEntry", "Completions"]
 
@@ -147,7 +148,7 @@ class Completions:
         Raises:
             InvalidParams: There is no such prompt, template or argument.
         """
-        known: Container[str]
+        known: Sequence[str]
         if isinstance(params.ref, PromptReference):
             prompt = self._prompts.get(ref)
             if prompt is None or not self._may_know(prompt.component, scope):
@@ -159,7 +160,7 @@ class Completions:
                 raise InvalidParams(f"no such resource template: {ref} at `ref.uri`")
             function, known = entry.function, entry.template.variables if entry.template is not None else ()
         if params.argument.name not in known:
-            raise InvalidParams(f"{ref} has no argument {params.argument.name!r} at `argument.name`")
+            raise InvalidParams(f"{ref} has no argument {params.argument.name!r}{suggest(params.argument.name, known)}")
         # The arguments of a mounted entry are known by name only, and its server completes them.
         schema = function.arguments.schema if function.arguments is not None else {}
         facts = schema.get("properties", {}).get(params.argument.name, {})

@@ -356,7 +356,7 @@ def mark_of(function: Callable[..., Any], kind: type[M], options: Mapping[str, A
 
 
 def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
-    """Yield the marked functions of a module, or the marked methods of a class or object, in order of definition."""
+    """Yield the decorated functions of a module, or methods of a class or object, in order of definition."""
     seen: set[str] = set()
     # The class comes after the object, so that a method that the object overrides counts once.
     scopes = [plugin] if ismodule(plugin) else plugin.__mro__ if isclass(plugin) else [plugin, *type(plugin).__mro__]

@@ -192,7 +192,7 @@ class Registrar(ABC):
 
     @abstractmethod
     def _offer(self, function: Any, mark: Mark) -> str:
-        """Add a marked function. Returns its name or URI."""
+        """Add a decorated function. Returns its name or URI."""
 
     @abstractmethod
     def _remove(self, kind: type[Mark], key: str) -> bool:

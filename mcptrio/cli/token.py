@@ -143,7 +143,7 @@ def _file(path: Path | None) -> Path:
     read = configured()
     said = (read.auth or {}).get("tokens")
     if not isinstance(said, str) or not said:
-        raise ConfigError("expected --file, or tokens in [auth] of the configuration, to say where the tokens are")
+        raise ConfigError("expected the file of tokens: pass --file PATH, or set tokens in [auth] of mcptrio.toml")
     return read.beside(str(Path(said).expanduser()))
 
 

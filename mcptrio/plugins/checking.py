@@ -64,7 +64,7 @@ def find_plugin(loaded: object) -> object:
     """Return the plugin in a loaded object: the object itself, or a module's only class with marks or hooks.
 
     Raises:
-        ValueError: there is nothing to serve: no marked function and no hook.
+        ValueError: there is nothing to serve: no decorated function and no hook.
     """
     if _serves(loaded):
         return loaded
@@ -77,7 +77,7 @@ def find_plugin(loaded: object) -> object:
             f"nothing to serve: expected one class with marked methods, got {', '.join(names)}; "
             f"write a setup hook that calls server.add({names[0]}())"
         )
-    raise ValueError("nothing to serve: no function is marked; write @tool, @resource or @prompt above one")
+    raise ValueError("nothing to serve: no function is decorated; write @tool, @resource or @prompt above one")
 
 
 def forgotten(plugin: object) -> str | None:

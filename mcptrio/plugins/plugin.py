@@ -94,7 +94,9 @@ class Plugin(Owner):
     @property
     def source(self) -> str | None:
         """Its file, or the folder of its package; ``None`` if unknown."""
-        module = self.object if ismodule(self.object) else sys.modules.get(self.object.__module__)
+        # A namespace has no module.
+        name = getattr(self.object, "__module__", "")
+        module = self.object if ismodule(self.object) else sys.modules.get(name)
         file = getattr(module, "__file__", None)
         if file is None or self.object is None:
             return None

@@ -55,10 +55,11 @@ class Effects:
             call: names the call over all its rounds.
             effect: its result is a JSON value.
             repeatable: whether it may run again if the replica that ran it has ended.
-            keep: seconds for which the shared store keeps the result; by default its own.
+            keep: seconds for which the shared store keeps the result, for a call that outlives its request; by default
+                its own.
 
         Raises:
-            Overloaded: the shared store failed before the effect was run.
+            Overloaded: the shared store failed before the effect was run. With ``keep`` it waits for the store.
             InternalError: another replica has ended while it ran the effect.
         """
         name = (call, key)
@@ -76,7 +77,7 @@ class Effects:
         shared, (call, key) = self.shared, name
         try:
             if shared is not None:
-                key, found = await shared.claim(call, key, repeatable=repeatable)
+                key, found = await shared.claim(call, key, repeatable=repeatable, waits=keep is not None)
                 if found is not None:
                     self._keep(name, found)
                     return orjson.loads(found)

@@ -55,25 +55,28 @@ class SharedEffects:
         self._owed_bytes = 0
         self._changed = trio.Event()
 
-    async def claim(self, call: str, key: str, *, repeatable: bool = False) -> tuple[str, bytes | None]:
+    async def claim(
+        self, call: str, key: str, *, repeatable: bool = False, waits: bool = False
+    ) -> tuple[str, bytes | None]:
         """Return the result of an effect, waiting while another replica runs it.
 
         Args:
             repeatable: whether it may run again if the replica that ran it has ended.
+            waits: whether to wait for a store that fails, for a call that no client repeats.
 
         Returns:
             The key under which the effect is stored, and its result; ``None`` if the caller has to run it, and then to
             call :meth:`finish` or :meth:`release` with this key.
 
         Raises:
-            Overloaded: the store failed; the effect has not been run by this call.
+            Overloaded: the store failed, and ``waits`` is false; the effect has not been run by this call.
             InternalError: the replica that ran it has ended. The effect may have happened, and must not be repeated.
         """
-        found = await self._until_ended(call, key)
+        found = await self._until_ended(call, key, waits)
         while repeatable and found.state is EffectState.LOST:
             # A lost claim stays, so that no delay of its replica can change what is stored now.
             key += "~"
-            found = await self._until_ended(call, key)
+            found = await self._until_ended(call, key, waits)
         return key, self._result(found.state, found.result)
 
     async def finish(self, call: str, key: str, result: bytes, keep: float | None = None) -> None:
@@ -111,9 +114,9 @@ class SharedEffects:
 
     # Private
 
-    async def _until_ended(self, call: str, key: str) -> EffectClaim:
+    async def _until_ended(self, call: str, key: str, waits: bool) -> EffectClaim:
         """Claim an effect, waiting while another replica runs it."""
-        found = await self._claim(call, key)
+        found = await self._claim(call, key, waits)
         if found.state is not EffectState.RUNNING:
             return found
         signal = _Signal()
@@ -123,7 +126,7 @@ class SharedEffects:
             # No end of its own: the deadline of the request cancels it.
             while True:
                 # The claim may have ended before this replica followed the topic.
-                found = await self._claim(call, key)
+                found = await self._claim(call, key, waits)
                 if found.state is not EffectState.RUNNING:
                     return found
                 await signal.wait(wait)
@@ -131,7 +134,18 @@ class SharedEffects:
         finally:
             unfollow()
 
-    async def _claim(self, call: str, key: str) -> EffectClaim:
+    async def _claim(self, call: str, key: str, waits: bool) -> EffectClaim:
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                return await self._claim_now(call, key)
+            except Overloaded:
+                if not waits:
+                    raise
+            await trio.sleep(wait)
+            wait = min(2 * wait, _MAX_WAIT)
+
+    async def _claim_now(self, call: str, key: str) -> EffectClaim:
         name = call, key
         # A release that is stored later would otherwise end the new claim.
         while name in self._owed:

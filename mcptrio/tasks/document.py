@@ -26,6 +26,7 @@ class TaskDocument:
     Args:
         request: what another process needs to run the call: see :class:`mcptrio.tasks.call.StoredCall`.
         resumable: whether another process may run the handler again from the start.
+        has_begun: whether a process may have begun to run the handler.
         call: names the call in the store of side effects.
         ttl: seconds from the creation to the end of the task's life.
         poll_interval: seconds between two polls of a client.
@@ -42,6 +43,7 @@ class TaskDocument:
 
     request: Mapping[str, Any]
     resumable: bool
+    has_begun: bool
     call: str
     ttl: float
     poll_interval: float

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from math import inf
 from typing import Any, Final
 
@@ -51,7 +52,8 @@ class RunningTask:
         self, record: TaskRecord, document: TaskDocument, scope: RequestScope, store: TaskStore, bus: Bus | None
     ) -> None:
         self.scope = scope
-        self.is_resumable = document.resumable
+        self._is_resumable = document.resumable
+        self._has_begun = document.has_begun
         self.call = document.call
         self.keep = document.ttl
         self.effects = document.effects
@@ -63,7 +65,9 @@ class RunningTask:
         self._store = store
         self._bus = bus
         self._run: Run | None = None
-        self._questions: dict[str, Any] = {}
+        self._questions: dict[str, Any] = dict(document.questions)
+        self._former = dict(document.questions)
+        """Open questions of a process that ran the task before, until the handler asks them again."""
         self._status: str | None = None
         self._is_stale = False
         self._has_questions = False
@@ -84,20 +88,31 @@ class RunningTask:
     def answers(self) -> Mapping[str, Any]:
         return self._answers
 
+    @property
+    def is_movable(self) -> bool:
+        """Whether another process may run it from the start."""
+        return self._is_resumable or not self._has_begun
+
     # Its life
 
     async def run(self, work: Callable[[], Awaitable[CallToolResult]], deadlines: Deadlines) -> None:
         """Run the call and store its end."""
         outcome: Done[CallToolResult] | Failure | None = None
         unfollow = self._bus.follow(task_topic(self.id), self._note_change) if self._bus is not None else None
+        if self._record.generation > 1:
+            # A client may have changed a claimed task before this process followed it.
+            self._note_change(None)
         deadlines.add(self.scope)
         try:
             with trio.CancelScope() as cancel_scope:
                 if self.scope.attach_cancel_scope(cancel_scope):
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._tend)
+                        await self._begin()
                         outcome = await run_guarded(work)
                         nursery.cancel_scope.cancel()
+                elif self._run is not None:
+                    self._run.cancel(self._why)
         finally:
             deadlines.discard(self.scope)
             if unfollow is not None:
@@ -106,6 +121,11 @@ class RunningTask:
         self.scope.close()
         if not self._is_lost:
             await self._store_end(outcome)
+
+    def adopt(self, run: Run) -> None:
+        """Take over a handler that is running."""
+        self._run = run
+        run.keep = self.keep
 
     def release(self) -> None:
         """Stop, and let another process run the task from the start."""
@@ -116,8 +136,7 @@ class RunningTask:
 
     async def watch(self, run: Run) -> None:
         """See :class:`mcptrio.runtime.long_work.LongWork`."""
-        self._run = run
-        run.keep = self.keep
+        self.adopt(run)
         try:
             while not run.has_ended:
                 self._deliver()
@@ -125,8 +144,7 @@ class RunningTask:
                 if not run.has_ended:
                     await run.wait_changed()
         except trio.Cancelled:
-            error = self.scope.error
-            run.cancel(self.scope.reason or (error.message if error is not None else "the server is stopping"))
+            run.cancel(self._why)
             raise
         finally:
             self._run = None
@@ -151,9 +169,27 @@ class RunningTask:
 
     # Private
 
+    @property
+    def _why(self) -> str:
+        """The reason for which the handler is cancelled."""
+        error = self.scope.error
+        return self.scope.reason or (error.message if error is not None else "the server is stopping")
+
     def _note_change(self, message: bytes | None) -> None:
         self._is_stale = True
         self._woken.set()
+
+    async def _begin(self) -> None:
+        """Store that the handler begins, if no other process may begin it again."""
+        backoff = Backoff(0.2, 5.0)
+        while self.is_movable and not self._is_resumable:
+            try:
+                await self._save(partial(evolve, has_begun=True), TaskState.RUNNING)
+                await trio.lowlevel.checkpoint_if_cancelled()
+                self._has_begun = True
+            except StoreFailed as error:
+                _log.warning("a task waits for the store: task=%s: %s", self.id[:6], error)
+                await trio.sleep(backoff.draw())
 
     async def _tend(self) -> None:
         """Keep record and handler alike."""
@@ -170,7 +206,10 @@ class RunningTask:
                     await self._save(self._with_progress, TaskState.RUNNING)
                     self._deliver()
                 backoff.reset()
-            except (StoreFailed, Overloaded) as error:
+            except Overloaded as error:
+                # Too large: the client would never see the question.
+                self.scope.fail(error)
+            except StoreFailed as error:
                 _log.warning("the state of a task could not be stored yet: task=%s: %s", self.id[:6], error)
                 self._has_questions = True
                 self._woken.set()
@@ -217,7 +256,10 @@ class RunningTask:
         unstructure = self.scope.request.peer.revision.unstructure
         # While a side effect is running, new questions wait for its result.
         shown = run.open if run.asks else {key: run.open[key] for key in self._questions if key in run.open}
-        questions = {key: unstructure(asked.wire) for key, asked in shown.items()}
+        for key in shown:
+            self._former.pop(key, None)
+        # A client that has answered one does not answer it again, so its answer must not be ignored meanwhile.
+        questions = self._former | {key: unstructure(asked.wire) for key, asked in shown.items()}
         if questions != self._questions:
             self._questions = questions
             self._has_questions = True
@@ -255,23 +297,32 @@ class RunningTask:
 
     async def _store_end(self, outcome: Done[CallToolResult] | Failure | None) -> None:
         state = TaskState.QUEUED if self._is_released and outcome is None else TaskState.ENDED
-        change = _unchanged if state is TaskState.QUEUED else self._end_of(outcome)
+        change = self._given_back if state is TaskState.QUEUED else self._end_of(outcome)
+        is_replaced = False
         backoff = Backoff(0.2, 5.0)
         while True:
             try:
                 await self._save(change, state)
                 return
             except Overloaded as error:
+                if is_replaced:
+                    _log.error("the end of a task is not stored: task=%s: %s", self.id[:6], error)
+                    return
                 # It is too large, and the reason takes its place.
+                is_replaced = True
                 change = self._end_of(Failure(error))
             except StoreFailed as error:
                 _log.warning("the end of a task could not be stored yet: task=%s: %s", self.id[:6], error)
                 await trio.sleep(backoff.draw())
 
+    def _given_back(self, document: TaskDocument) -> TaskDocument:
+        return evolve(document, has_begun=self._has_begun)
+
     def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
         """Return how the task has ended, as a change of its record."""
         revision = self.scope.request.peer.revision
-        common: dict[str, Any] = {"questions": {}, "updated": time.time()}
+        # No process runs the call again, so the place of its parameters and answers is free for the result.
+        common: dict[str, Any] = {"request": {}, "answers": {}, "effects": {}, "questions": {}, "updated": time.time()}
         if self._status is not None:
             common["message"] = self._status
         if isinstance(outcome, Done):
@@ -294,7 +345,3 @@ class RunningTask:
         # The client gets only an id: the text of an exception may contain secrets.
         failure_id = log_failure(_log, error, "task of %s failed", self._record.tool)
         return InternalError(f"internal error in {self._record.tool}: see id {failure_id} in the server's log")
-
-
-def _unchanged(document: TaskDocument) -> TaskDocument:
-    return document

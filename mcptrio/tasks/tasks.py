@@ -86,7 +86,8 @@ class Tasks:
         self._settings = settings
         self._execute = execute
         self._concurrency = concurrency
-        self._running: dict[str, RunningTask] = {}
+        # Not by id: a task that is lost and claimed again is in it twice for a moment.
+        self._running: set[RunningTask] = set()
         self.runs_here = settings.run_tasks == "here"
         """Whether this process runs tasks; otherwise it queues them for others."""
         self._is_stopping = False
@@ -130,14 +131,14 @@ class Tasks:
     def stop(self) -> None:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
         self._is_stopping = True
-        for task in list(self._running.values()):
+        for task in list(self._running):
             # In memory it would end with the process, so it has the same time as the others.
-            if task.is_resumable and self._is_shared:
+            if task.is_movable and self._is_shared:
                 task.release()
 
     async def finish(self) -> None:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
-        for task in list(self._running.values()):
+        for task in list(self._running):
             task.scope.fail(InternalError("the server is stopping"))
         with trio.move_on_after(_FINISH):
             while self._running:
@@ -147,7 +148,7 @@ class Tasks:
     @property
     def status(self) -> tuple[RequestStatus, ...]:
         # The first characters of the id are enough to find it, and no key.
-        return tuple(evolve(task.scope.status, id=task.id[:6]) for task in self._running.values())
+        return tuple(evolve(task.scope.status, id=task.id[:6]) for task in self._running)
 
     @property
     def store(self) -> TaskStore:
@@ -170,8 +171,8 @@ class Tasks:
             Overloaded: there are too many tasks, in total or of this principal.
             StoreFailed: the task could not be stored.
         """
-        document = self._document(scope, policy, secrets.token_urlsafe(16))
         has_room = not policy.is_queued and self._has_room
+        document = self._document(scope, policy, secrets.token_urlsafe(16), has_begun=has_room)
         record = await self._create(scope, document, TaskState.RUNNING if has_room else TaskState.QUEUED)
         if has_room:
             self._begin(record, document, self._scope_of(scope, policy))
@@ -198,8 +199,11 @@ class Tasks:
         call = run.journal.call or secrets.token_urlsafe(16)
         # From here on its side effects are claimed, so another process would not repeat them.
         run.journal = evolve(run.journal, call=call)
+        run.keep = policy.ttl
         document = evolve(
-            self._document(scope, policy, call), answers=dict(run.journal.answers), effects=dict(run.journal.once)
+            self._document(scope, policy, call, has_begun=True),
+            answers=dict(run.journal.answers),
+            effects=dict(run.journal.once),
         )
         record = await self._create(scope, document, TaskState.RUNNING)
         task_scope = self._scope_of(scope, policy)
@@ -209,6 +213,7 @@ class Tasks:
         channel.scope = task_scope
         run.work.scope = task_scope
         task = self._add(record, document, task_scope)
+        task.adopt(run)
 
         async def finish() -> CallToolResult:
             await task.watch(run)
@@ -287,10 +292,11 @@ class Tasks:
     def _has_room(self) -> bool:
         return self.runs_here and not self._is_stopping and len(self._running) < self._settings.limits.tasks
 
-    def _document(self, scope: RequestScope, policy: TaskPolicy, call: str) -> TaskDocument:
+    def _document(self, scope: RequestScope, policy: TaskPolicy, call: str, *, has_begun: bool) -> TaskDocument:
         return TaskDocument(
             request=store_call(scope),
             resumable=policy.resumable,
+            has_begun=has_begun,
             call=call,
             ttl=policy.ttl,
             poll_interval=policy.poll_interval,
@@ -322,7 +328,11 @@ class Tasks:
         self._state.start(self._run, task, partial(self._execute, scope, scope.request.params))
 
     def _add(self, record: TaskRecord, document: TaskDocument, scope: RequestScope) -> RunningTask:
-        task = self._running[record.id] = RunningTask(record, document, scope, self.store, self.bus)
+        task = RunningTask(record, document, scope, self.store, self.bus)
+        self._running.add(task)
+        if self._is_stopping and task.is_movable and self._is_shared:
+            # It was created or claimed while the server began to stop.
+            task.release()
         return task
 
     async def _run(self, task: RunningTask, work: Callable[[], Awaitable[CallToolResult]]) -> None:
@@ -332,7 +342,7 @@ class Tasks:
                 # Nothing that is known; the store queues the task again when this process has ended.
                 _log.error("a task was left: task=%s", task.id[:6], exc_info=outcome.error)
         finally:
-            del self._running[task.id]
+            self._running.remove(task)
             self._all_ended.set()
             self.wake()
 
@@ -360,8 +370,7 @@ class Tasks:
             deadlines=self._state.deadlines,
             ttl=max(0.001, left),
         )
-        if record.fence > 1 and not document.resumable:
-            # A claim by another process than the one that has created it.
+        if document.has_begun and not document.resumable:
             scope.fail(InternalError("the process that ran this task has ended, and the tool cannot be resumed"))
         elif document.is_cancelled:
             scope.cancel("the client has cancelled the task")

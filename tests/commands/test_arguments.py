@@ -165,7 +165,7 @@ def test_argument_is_read_from_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
         "place": {"city": "Bonn"},
         "data": base64.b64encode(b"\xff\x00").decode(),
     }
-    with pytest.raises(ConfigError, match="argument `text`: expected UTF-8 in bytes, got something else"):
+    with pytest.raises(ConfigError, match="argument `text`: expected UTF-8 in bytes, got other bytes"):
         read_arguments(["text=@bytes"], SCHEMA)
 
 

@@ -340,7 +340,7 @@ def test_warning_names_the_line_in_the_plugin(garden: Path) -> None:
         ),
         (
             "async def water() -> str:\n    return ''\n",
-            "nothing to serve: no function is marked; write @tool, @resource or @prompt above one\n",
+            "nothing to serve: no function is decorated; write @tool, @resource or @prompt above one\n",
         ),
         (
             "from mcptrio import tool\n\n\nclass Garden:\n    @tool\n"

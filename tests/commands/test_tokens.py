@@ -57,7 +57,7 @@ def test_token_file_readable_by_others_is_made_private(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "problem"),
     [
-        (("new", "ada"), 2, "expected --file, or tokens in [auth]"),
+        (("new", "ada"), 2, "expected the file of tokens: pass --file PATH"),
         (("new", "a b", "--file", "t.json"), 2, "name: expected up to 100 letters"),
         (("new", "b", "--scope", "a b", "--file", "t.json"), 2, "expected a scope"),
         (("new", "b", "--expires", "90", "--file", "t.json"), 2, "expected a number and one of m, h, d, w, y"),

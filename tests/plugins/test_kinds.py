@@ -94,8 +94,15 @@ def test_plugins_argument_that_is_not_a_list_is_refused(plugins: Any, kind: str)
         Server(plugins=plugins)
 
 
+def test_namespace_with_tools_has_no_source_file() -> None:
+    """The watchdog asks for it while a function blocks the event loop."""
+    server = Server(plugins=[types.SimpleNamespace(water=Garden().water)])
+
+    assert server.plugins.owner_of_file(__file__) is None
+
+
 def test_object_without_decorated_methods_and_hooks_is_an_error() -> None:
-    with pytest.raises(PluginError, match="nothing to serve: no function is marked"):
+    with pytest.raises(PluginError, match="nothing to serve: no function is decorated"):
         Server(plugins=[types.SimpleNamespace(plain=plain)], settings=ServerSettings(strict=True))
 
 

@@ -46,7 +46,8 @@ def modern_headers(message: Mapping[str, Any]) -> dict[str, str]:
         "MCP-Protocol-Version": "2026-07-28",
         "Mcp-Method": message["method"],
     }
-    name = message["params"].get("name") or message["params"].get("uri")
+    params = message["params"]
+    name = params.get("name") or params.get("uri") or params.get("taskId")
     return {**headers, "Mcp-Name": name} if name else headers
 
 

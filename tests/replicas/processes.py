@@ -31,6 +31,7 @@ per_second = {limits.per_second}
 burst = {limits.burst}
 methods = ["prompts/get"]
 """
+_PLUGIN: Final = Path(__file__).with_name("served_plugin.py")
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 20.0
 
@@ -44,6 +45,8 @@ class Program:
     log: Path
     env: Mapping[str, str] = field(factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    signals: list[tuple[float, int, signal.Signals]] = field(factory=list)
+    """The signals that it has got: Trio time, process id and number."""
 
     @property
     def is_running(self) -> bool:
@@ -62,6 +65,7 @@ class Program:
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
+        self.signals.append((trio.current_time(), self.process.pid, number))
         self.process.send_signal(number)
 
     async def wait(self, seconds: float = _STOP_SECONDS) -> int:
@@ -113,9 +117,10 @@ class Replica(Program):
         return False
 
 
-def replica(folder: Path, number: int, port: int, url: str, settings: Mapping[str, str]) -> Replica:
+def replica(
+    folder: Path, number: int, port: int, url: str, settings: Mapping[str, str], *, plugin: Path = _PLUGIN
+) -> Replica:
     """Return a replica, not yet started, that serves the tools of a trial."""
-    plugin = Path(__file__).with_name("served_plugin.py")
     configuration = folder / "mcptrio.toml"
     configuration.write_text(_RATE_LIMIT.format(limits=RateLimits()))
     command = ["-m", "mcptrio", "serve", "--http", "--port", str(port), "--store", url, "--plugin", str(plugin)]

@@ -25,7 +25,7 @@ def contract_of(module: ModuleType) -> dict[str, Callable[..., Awaitable[None]]]
 
 @asynccontextmanager
 async def entered(context: AbstractContextManager[T]) -> AsyncIterator[T]:
-    """Enter a context manager in a thread, and leave it in one: other checks go on while it blocks."""
+    """Enter and leave a context manager in threads, so that other checks run while it blocks."""
     value = await trio.to_thread.run_sync(context.__enter__)
     try:
         yield value

@@ -28,6 +28,9 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
         return "the server asks the user: run the command in a terminal, without a pipe"
     if isinstance(error, RequestTimeout):
         return "--timeout SECONDS waits longer"
+    # A misspelt name of a server is started as a command.
+    if url and " " not in url and "was not found in PATH" in str(error):
+        return "no mcp.json in this folder has a server of this name either"
     if (parts := _split(error, url)) is None:
         return ""
     text = str(error)

@@ -167,7 +167,7 @@ class _Server:
                 ]
                 accepting.start_soon(partial(trio.serve_listeners, self._handle, sockets, handler_nursery=nursery))
                 for url in urls:
-                    LOG.info("serving on %s", url)
+                    LOG.info("listening on %s", url)
                 task_status.started(urls)
                 await ends.begun()
                 accepting.cancel_scope.cancel()
