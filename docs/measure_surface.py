@@ -41,7 +41,7 @@ LIMITS = {
     "names in mcptrio": 38,
     "parameters of Server": 11,
     "commands": 39,
-    "options in all": 218,
+    "options in all": 217,
     "options of serve": 13,
     "options of run": 6,
     "configuration keys": 92,

@@ -372,7 +372,8 @@ class Client:
         """Send a request with parameters in wire form. The options are those of :meth:`call_tool`.
 
         Returns:
-            The result; in wire form for a method outside the specification. An ``InputRequiredResult`` is not answered.
+            The result; in wire form for a method outside the specification. An ``InputRequiredResult`` is not answered,
+            and a task not followed.
         """
         send = partial(self._requests.send, method, dict(params or {}), timeout=timeout, progress=progress)
         if method != "tools/call":

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import trio
 from attrs import frozen
@@ -47,6 +47,8 @@ from mcptrio.protocol.remote_errors import server_error
 __all__ = ["ClientTask", "ServerTask"]
 
 T = TypeVar("T")
+AnswerAll: TypeAlias = Callable[[Mapping[str, InputRequest]], Awaitable[dict[str, Any]]]
+"""Returns the answers in wire form, by the keys of the questions."""
 
 _log = logging.getLogger("mcptrio.client.tasks")
 
@@ -103,6 +105,7 @@ class ClientTask:
         """The status of the last answer of the server."""
         self._answered: set[str] = set()
         self._reports = 0
+        self._answer_all: AnswerAll | None = None
         self.is_detached = False
         """Whether the task keeps running when the call that made it is cancelled."""
 
@@ -146,12 +149,19 @@ class ClientTask:
         """
         return await self._follow(await self._get(), progress)
 
-    # For Client.call_tool
+    # For Client.call_tool and for mounts
 
-    async def _finish(self, created: CreateTaskResult, progress: OnProgress | None) -> CallToolResult:
+    async def _finish(
+        self, created: CreateTaskResult, progress: OnProgress | None, answer: AnswerAll | None = None
+    ) -> CallToolResult:
         """Wait as :meth:`result`. The task is cancelled if the caller is, or if a question cannot be answered, unless
-        it is detached."""
+        it is detached.
+
+        Args:
+            answer: Answers the questions; by default the handlers of the client do.
+        """
         is_done = False
+        self._answer_all = answer
         self.status = created.status
         try:
             result = await self._follow(created, progress)
@@ -230,7 +240,7 @@ class ClientTask:
             read = {key: session.revision.structure(wire, InputRequest) for key, wire in fresh.items()}
         except InvalidParams as error:
             raise RemoteProtocolError(f"a question of task {self.id}: {error.message}") from error
-        answers = await answer_all(session, read)
+        answers = await (answer_all(session, read) if self._answer_all is None else self._answer_all(read))
         params = UpdateTaskParams(task_id=self.id, input_responses=answers)
         # The user has answered, perhaps with some work, so a lost connection must not lose the answers.
         await self._insist(state, partial(self._requests.send, "tasks/update", params))

@@ -179,9 +179,10 @@ class ExportedFeatures:
         name = self._server.add_tool(
             call,
             name=mounted_name(self._prefix, tool.name),
-            # The called server decides whether a call becomes a task, and this server does not relay tasks.
+            # That of the tasks of 2025-11-25, which are not forwarded.
             listed=evolve(tool, execution=None),
             read_only=_read_only(tool),
+            task=self._options.task,
             timeout=self._options.timeout,
             scopes=listed.scopes.get(tool.name, ()),
         )

@@ -5,6 +5,8 @@ Passed to :class:`mcptrio.Mount`. Every wait for the other server has a limit.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from attrs import field, frozen
 from attrs.validators import ge, gt, in_, optional
 
@@ -32,6 +34,8 @@ class MountOptions:
             listed. ``None``: never.
         revision: the revision to use, as a date; by default the newest that both support.
         lazy: whether the server is stopped when its lists are read, until the first call.
+        task: ``"optional"``: a call that takes longer than ``timeouts.task_after`` becomes a task of our server, if the
+            client has tasks; ``"never"``: it stays a call.
         required: whether our plugin is put in quarantine if the other server cannot be reached at first, within
             ``timeouts.connect``, even if our server has opened in the meantime because ``start_timeout`` is over.
         timeouts: those of the connection and of the requests for lists.
@@ -45,5 +49,6 @@ class MountOptions:
     idle_timeout: float | None = field(default=None, validator=optional(gt(0)))
     revision: str | None = field(default=None, validator=optional(in_(tuple(REVISIONS))))
     lazy: bool = False
+    task: Literal["never", "optional"] = field(default="optional", validator=in_(("never", "optional")))
     required: bool = False
     timeouts: ClientTimeouts = field(factory=ClientTimeouts, validator=instance(ClientTimeouts))

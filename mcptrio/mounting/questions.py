@@ -29,6 +29,7 @@ from mcptrio.protocol.model.lifecycle import (
 from mcptrio.protocol.model.logging import LoggingMessageParams
 from mcptrio.protocol.model.roots import ListRootsParams, ListRootsResult
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION
 from mcptrio.protocol.revisions.revision import Revision
 
 __all__ = ["RelayedQuestion", "RelayingHandlers", "url_questions"]
@@ -128,6 +129,8 @@ class RelayingHandlers(Handlers):
             roots=RootsCapability(list_changed=True),
             sampling=SamplingCapability(tools={}, context={}),
             elicitation=ElicitationCapability(form={}, url={}),
+            # The relay follows tasks, for every caller.
+            extensions={TASKS_EXTENSION: {}},
         )
 
     async def _answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:

@@ -4,7 +4,10 @@ The functions of the mounted tools, resources and prompts call this. Each reques
 even if our handler runs again for the client's answers: an unfinished result is recorded with our request. If the
 handler that waited in the middle of a request is gone, the call fails.
 
-Source: MCP 2026-07-28, basic/patterns/mrtr, basic/patterns/progress, basic/patterns/cancellation.
+If the mounted server makes a task of a call, the relay follows it: our client sees one call, or a task of ours.
+
+Source: MCP 2026-07-28, basic/patterns/mrtr, basic/patterns/progress, basic/patterns/cancellation; extension
+io.modelcontextprotocol/tasks.
 """
 
 from __future__ import annotations
@@ -36,8 +39,9 @@ from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.completion import CompleteResult, Completion
 from mcptrio.protocol.model.fields import evolve
-from mcptrio.protocol.model.input_required import InputRequiredResult
+from mcptrio.protocol.model.input_required import InputRequest, InputRequiredResult
 from mcptrio.protocol.model.logging import LEVELS
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION, CreateTaskResult
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 from mcptrio.protocol.revisions.revision import Inputs, LogLevel, NegotiationStyle, Revision
 from mcptrio.runtime.callers import CALLER, encode_caller
@@ -82,6 +86,8 @@ class CallRelay:
             done, recorded = await self._once(context, number, method, wire)
             if done is not None:
                 return done
+            if "task" in recorded:
+                return await self._follow(context, number, LATEST.structure(recorded["task"], CreateTaskResult))
             if "urls" in recorded:
                 # The server refuses the request until the user has opened the URLs; then it is made again.
                 await inputs_of(context).ask(url_questions(recorded["urls"]))
@@ -170,6 +176,8 @@ class CallRelay:
                 return {"urls": required.elicitations}
             if isinstance(result, InputRequiredResult):
                 return LATEST.unstructure(result)
+            if isinstance(result, CreateTaskResult):
+                return {"task": LATEST.unstructure(result)}
             done.append(result)
             return {}
 
@@ -183,6 +191,24 @@ class CallRelay:
         recorded = await inputs_of(context).once(f"answer {number}", exchange if is_new else missing, shared=False)
         return (done[0] if done else None), recorded
 
+    async def _follow(self, context: Context, number: int, created: CreateTaskResult) -> Any:
+        """Return the result of a task of the mounted server, which is cancelled if the handler is."""
+
+        # Our call may become a task meanwhile, whose client polls and gets no progress.
+        async def report(progress: Progress) -> None:
+            if context.task.id is not None:
+                context.task.set_status(progress.message or "")
+            else:
+                await context.report_progress(progress.progress, None, progress.message)
+
+        async def answer(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
+            return await self._ask(context, number, questions)
+
+        async def follow(client: Client) -> Any:
+            return await client.task(created.task_id)._finish(created, report, answer)
+
+        return _without_protocol(await self._upstream.ask(follow))
+
     async def _answers(self, context: Context, number: int, asked: InputRequiredResult) -> dict[str, Any]:
         """Return the client's answers in the form of the mounted server's revision."""
         questions = asked.input_requests or {}
@@ -191,6 +217,9 @@ class CallRelay:
             raise RemoteProtocolError(
                 f"{self._name}: expected inputRequests or requestState in an input_required result, got neither"
             )
+        return await self._ask(context, number, questions)
+
+    async def _ask(self, context: Context, number: int, questions: Mapping[str, InputRequest]) -> dict[str, Any]:
         # The round is part of the key: a server may use the same key in every round.
         relayed = [RelayedQuestion.of(question, f"{number}:{key}") for key, question in questions.items()]
         answers = await inputs_of(context).ask(relayed) if relayed else []
@@ -243,7 +272,10 @@ class CallRelay:
             meta[CALLER] = encode_caller(context.principal, context.caller)
         # 2026-07-28 has no handshake, so the request itself must say what the caller can answer.
         if revision.lifecycle is NegotiationStyle.PER_REQUEST:
-            meta[CLIENT_CAPABILITIES] = revision.unstructure(context.client_capabilities)
+            # We follow tasks, whether the caller does or not.
+            extensions = {**(context.client_capabilities.extensions or {}), TASKS_EXTENSION: {}}
+            capabilities = evolve(context.client_capabilities, extensions=extensions)
+            meta[CLIENT_CAPABILITIES] = revision.unstructure(capabilities)
             level = inputs_of(context).scope.log_level
             if level is not None:
                 meta[LOG_LEVEL] = level

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from attrs import field, fields, frozen
 from attrs.validators import ge, gt, in_, le, optional
@@ -84,6 +84,9 @@ class MountTable:
 
     lazy: bool = False
     """Whether the server is stopped once its lists are read, until the first call."""
+
+    task: Literal["never", "optional"] = "optional"
+    """Whether a call that takes long becomes a task, for clients that have tasks."""
 
     revision: str | None = field(default=None, validator=optional(in_(tuple(REVISIONS))))
     """The revision to speak with it; unset: the newest that both sides know."""
