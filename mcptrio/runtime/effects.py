@@ -23,6 +23,10 @@ MAX_BYTES = 16 * 1024 * 1024
 """Bytes of all results. Beyond either bound the oldest result is dropped, but never the newest."""
 
 
+def _no_time() -> float | None:
+    return None
+
+
 class Effects:
     """
     Args:
@@ -45,7 +49,7 @@ class Effects:
         effect: Callable[[], Awaitable[Any]],
         *,
         repeatable: bool = False,
-        keep: float | None = None,
+        keep: Callable[[], float | None] = _no_time,
     ) -> Any:
         """Return the result of an effect, and run it unless another delivery of the call has run it or is running it.
 
@@ -55,11 +59,10 @@ class Effects:
             call: names the call over all its rounds.
             effect: its result is a JSON value.
             repeatable: whether it may run again if the replica that ran it has ended.
-            keep: seconds for which the shared store keeps the result, for a call that outlives its request; by default
-                its own.
+            keep: returns the seconds for which the shared store keeps the result, if the call outlives its request.
 
         Raises:
-            Overloaded: the shared store failed before the effect was run. With ``keep`` it waits for the store.
+            Overloaded: the shared store failed before the effect was run. A call that outlives its request waits.
             InternalError: another replica has ended while it ran the effect.
         """
         name = (call, key)
@@ -71,13 +74,17 @@ class Effects:
         return orjson.loads(self._results[name][1])
 
     async def _run(
-        self, name: tuple[str, str], effect: Callable[[], Awaitable[Any]], repeatable: bool, keep: float | None
+        self,
+        name: tuple[str, str],
+        effect: Callable[[], Awaitable[Any]],
+        repeatable: bool,
+        keep: Callable[[], float | None],
     ) -> Any:
         ended = self._running[name] = trio.Event()
         shared, (call, key) = self.shared, name
         try:
             if shared is not None:
-                key, found = await shared.claim(call, key, repeatable=repeatable, waits=keep is not None)
+                key, found = await shared.claim(call, key, repeatable=repeatable, waits=lambda: keep() is not None)
                 if found is not None:
                     self._keep(name, found)
                     return orjson.loads(found)
@@ -94,7 +101,7 @@ class Effects:
             self._keep(name, result)
             if shared is not None:
                 with trio.move_on_after(REPORT_SECONDS, shield=True):
-                    await shared.finish(call, key, result, keep)
+                    await shared.finish(call, key, result, keep())
             return value
         finally:
             del self._running[name]

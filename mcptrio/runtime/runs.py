@@ -332,7 +332,8 @@ class Run:
         self._effects.append(under_way)
         try:
             if call is not None:
-                value = await self._runs.effects.once(call, key, effect, repeatable=repeatable, keep=self.keep)
+                # The call may become a task while the effect waits or runs.
+                value = await self._runs.effects.once(call, key, effect, repeatable=repeatable, keep=lambda: self.keep)
             else:
                 value = await effect()
             self.journal.once[key] = value

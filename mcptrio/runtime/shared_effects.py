@@ -7,6 +7,7 @@ it; the others wait for its result. The store has the result; the bus only ends 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -56,20 +57,20 @@ class SharedEffects:
         self._changed = trio.Event()
 
     async def claim(
-        self, call: str, key: str, *, repeatable: bool = False, waits: bool = False
+        self, call: str, key: str, *, repeatable: bool = False, waits: Callable[[], bool]
     ) -> tuple[str, bytes | None]:
         """Return the result of an effect, waiting while another replica runs it.
 
         Args:
             repeatable: whether it may run again if the replica that ran it has ended.
-            waits: whether to wait for a store that fails, for a call that no client repeats.
+            waits: returns whether to wait for a store that fails, because no client repeats the call.
 
         Returns:
             The key under which the effect is stored, and its result; ``None`` if the caller has to run it, and then to
             call :meth:`finish` or :meth:`release` with this key.
 
         Raises:
-            Overloaded: the store failed, and ``waits`` is false; the effect has not been run by this call.
+            Overloaded: the store failed, and this call does not wait for it; the effect has not been run by this call.
             InternalError: the replica that ran it has ended. The effect may have happened, and must not be repeated.
         """
         found = await self._until_ended(call, key, waits)
@@ -114,7 +115,7 @@ class SharedEffects:
 
     # Private
 
-    async def _until_ended(self, call: str, key: str, waits: bool) -> EffectClaim:
+    async def _until_ended(self, call: str, key: str, waits: Callable[[], bool]) -> EffectClaim:
         """Claim an effect, waiting while another replica runs it."""
         found = await self._claim(call, key, waits)
         if found.state is not EffectState.RUNNING:
@@ -134,13 +135,13 @@ class SharedEffects:
         finally:
             unfollow()
 
-    async def _claim(self, call: str, key: str, waits: bool) -> EffectClaim:
+    async def _claim(self, call: str, key: str, waits: Callable[[], bool]) -> EffectClaim:
         wait = _FIRST_WAIT
         while True:
             try:
                 return await self._claim_now(call, key)
             except Overloaded:
-                if not waits:
+                if not waits():
                     raise
             await trio.sleep(wait)
             wait = min(2 * wait, _MAX_WAIT)

@@ -91,6 +91,7 @@ class AdoptionPlan:
             return await self._tasks.adopt(self._scope, self._policy(), run, channel, self._convert)
         except (Overloaded, StoreFailed) as error:
             _log.warning("%s continues as a call without a task: %s", self._scope.label, error)
+        run.keep = None
         self._decided.set()
         await run.settle()
         return None

@@ -10,7 +10,7 @@ import trio
 from attrs import define, evolve, field
 
 from mcptrio import Context, Elicit, Server
-from mcptrio.abc import Stores, TaskQueue, TaskRecord, TaskState, TaskStore
+from mcptrio.abc import EffectClaim, Stores, TaskQueue, TaskRecord, TaskState, TaskStore
 from mcptrio.errors import StoreFailed
 from mcptrio.protocol.messages import Request
 from mcptrio.stores import MemoryBus, StoreBounds, memory_stores
@@ -307,6 +307,35 @@ async def test_task_waits_for_the_store_of_side_effects(autojump_clock: Any) -> 
         faulty.failing.clear()
         completed = await served.until(id, "completed")
         assert completed["result"]["content"][0]["text"].startswith("receipt ")
+        assert len(till.charges) == 1
+
+
+async def test_call_that_becomes_a_task_waits_for_the_store_of_side_effects(autojump_clock: Any) -> None:
+    """It becomes a task while its side effect waits for the store, which then fails."""
+
+    class Slow(Faulty):
+        async def claim(self, call: str, key: str) -> EffectClaim:
+            await trio.sleep(20)
+            return await Faulty.claim(self, call, key)
+
+    till = Till()
+    till.go_on.set()
+    effects = memory_stores(bus=MemoryBus()).effects
+    assert effects is not None
+    slow = Slow(effects, failing={"claim"})
+
+    async def work(ctx: Context) -> str:
+        return f"{await ctx.ask('sure?', str)} {await ctx.once(till.charge, 'ann', key='charge')}"
+
+    async with site(work, effects=slow, task="optional") as served:
+        asking = await served.ask("tools/call", name="it", arguments={})
+        answers = {key: accept("yes") for key in asking["inputRequests"]}
+        retry = {"inputResponses": answers, "requestState": asking["requestState"]}
+        id = (await served.ask("tools/call", name="it", arguments={}, **retry))["taskId"]
+        await trio.sleep(30)
+        slow.failing.clear()
+        completed = await served.until(id, "completed")
+        assert completed["result"]["content"][0]["text"].startswith("yes ")
         assert len(till.charges) == 1
 
 
