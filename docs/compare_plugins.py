@@ -50,7 +50,7 @@ _HEAD = """# Plugins compared
 
 This page compares the official reference servers with the plugins that can replace them.
 `docs/compare_plugins.py` starts both, sends both the same requests with mcptrio's client, and writes this page.
-Each cell says what this server did. Text after `refused:` or `answered:` is quoted from the server, and cut if it is long.
+Each cell says what this server did. Text after `refused:` or `answered:` is quoted from it, and cut if it is long.
 
 Time and memory were measured in one run, so only their ratios are meaningful; see [performance](performance.md).
 The reference sqlite server is archived, so it is not compared.

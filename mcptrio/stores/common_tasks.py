@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
+import trio
 from attrs import evolve, frozen
 
 from mcptrio.abc import (
@@ -39,6 +40,8 @@ MAX_TASK_PAGE_BYTES: Final = 8 * 1024 * 1024
 """Bytes of the data of one page, but always at least one task."""
 # Unacknowledged changes. Further tasks stay until this process has ended or they expire.
 _MAX_DOUBTFUL: Final = 10_000
+# Seconds after which each is taken back once more: a stalled network may deliver it after the first time.
+_LATE_SECONDS: Final = 30.0
 
 
 @frozen(kw_only=True)
@@ -104,8 +107,9 @@ class CommonTaskStore:
         self._engine = engine
         self._bounds = bounds
         self._bus = bus
-        # Tokens of creations and claims that may have had an effect of which no caller knows, with the created task.
-        self._doubtful: dict[str, str] = {}
+        # Tokens of creations and claims that may have had an effect of which no caller knows. Each has the created task
+        # and, once it was taken back, the Trio time at which that is repeated.
+        self._doubtful: dict[str, tuple[str, float | None]] = {}
 
     async def create(self, record: TaskRecord, *, keep: float | None = None) -> TaskRecord:
         if record.state is TaskState.ENDED:
@@ -195,9 +199,14 @@ class CommonTaskStore:
         Raises:
             StoreFailed: The engine failed; the rest is taken back later.
         """
-        for token, id in list(self._doubtful.items()):
+        for token, (id, last) in list(self._doubtful.items()):
+            if last is not None and trio.current_time() < last:
+                continue
             self._announce(await self._engine.take_back(id, token))
-            self._doubtful.pop(token, None)
+            if last is None:
+                self._doubtful[token] = id, trio.current_time() + _LATE_SECONDS
+            else:
+                self._doubtful.pop(token, None)
 
     def _check_size(self, record: TaskRecord) -> None:
         if len(record.data) > self._bounds.task_bytes:
@@ -207,7 +216,7 @@ class CommonTaskStore:
 
     def _doubt(self, token: str, id: str) -> None:
         if len(self._doubtful) < _MAX_DOUBTFUL:
-            self._doubtful[token] = id
+            self._doubtful[token] = id, None
 
     def _announce(self, change: TaskChange) -> None:
         changed = [*change.others, *([change.record.id] if change.record is not None else [])]
