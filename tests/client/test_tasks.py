@@ -363,7 +363,7 @@ async def test_polls_again_while_the_server_cannot_answer(autojump_clock: MockCl
 
 
 async def test_polls_again_over_http_after_failures_of_every_kind() -> None:
-    """Each request is repeated twice by itself, so more failures than that reach the task."""
+    """The client repeats each request twice before the task sees the failure, so there are more failures than that."""
     failures = iter([503, None, 502, 503, None])
     polls: list[str] = []
 
