@@ -136,7 +136,7 @@ class ClientTask:
     async def result(self, *, progress: OnProgress | None = None) -> CallToolResult:
         """Wait for the result. Questions of the server go to the handlers of the client.
 
-        If the caller is cancelled, the task goes on.
+        If the caller is cancelled, the task keeps running.
 
         Args:
             progress: Called with each new text about the status.
@@ -214,7 +214,7 @@ class ClientTask:
     async def _insist(self, state: CreateTaskResult | GetTaskResult, send: Callable[[], Awaitable[T]]) -> T:
         """Send a request, and again while the server cannot be reached."""
         backoff = Backoff()
-        # The task goes on meanwhile, and no longer than this.
+        # From then on the server may have deleted the task.
         end = inf if state.ttl_ms is None else trio.current_time() + state.ttl_ms / 1000
         while True:
             try:

@@ -18,6 +18,8 @@ from mcptrio.protocol.messages import Request
 from mcptrio.serving import ServerSettings, Timeouts, memory_channel_pair
 from tests.client.scripted import EVERYTHING, FORM, TOOL, Script, play, text
 from tests.client.slow import text_of
+from tests.http.web import Seen, Wire, answer
+from tests.http.web import serving as serving_http
 from tests.interaction.applies import HANDSHAKE, MODERN
 
 __all__: list[str] = []
@@ -358,6 +360,40 @@ async def test_polls_again_while_the_server_cannot_answer(autojump_clock: MockCl
         for _ in range(20):
             await script.refuse(await script.next_request("tasks/get"), -32603, data={"retryAfter": 1})
         await poll(script, **completed("done"))
+
+
+async def test_polls_again_over_http_after_failures_of_every_kind() -> None:
+    """The client repeats each request twice before the task sees the failure, so there are more failures than that."""
+    failures = iter([503, None, 502, 503, None])
+    polls: list[str] = []
+
+    async def handle(seen: Seen, wire: Wire) -> None:
+        cacheable = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        match seen.message["method"]:
+            case "server/discover":
+                can = {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}
+                await wire.reply(answer(seen, **cacheable, supportedVersions=[NEW], capabilities=can))
+            case "tools/list":
+                await wire.reply(answer(seen, **cacheable, tools=[TOOL]))
+            case "tools/call":
+                await wire.reply(answer(seen, resultType="task", **state(pollIntervalMs=10)))
+            case "tasks/get":
+                polls.append(seen.headers["mcp-name"])
+                status = next(failures, 200)
+                if status is None:
+                    # No answer: the connection breaks.
+                    wire.closed = True
+                    await wire.socket.aclose()
+                elif status == 200:
+                    await wire.reply(answer(seen, **{"resultType": "complete", **state(), **completed("done")}))
+                else:
+                    await wire.reply("busy", status)
+
+    with trio.fail_after(60):
+        async with serving_http(handle) as web, connect(web.url, revision=NEW) as client:
+            assert text_of(await client.call_tool("work")) == "done"
+
+    assert polls == ["t1"] * 6, "the header routes to the process that has the task"
 
 
 async def test_lost_connection_ends_a_call_that_cannot_reconnect(autojump_clock: MockClock) -> None:

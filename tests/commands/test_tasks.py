@@ -200,7 +200,7 @@ def test_task_that_its_server_has_deleted_leaves_the_list(tmp_path: Path) -> Non
     done = run("call", "--plugin", "slow.py", "dig", "until=end", "--detach", cwd=tmp_path / "site", stdin=b"", env=env)
     listed = [json.loads(run("tasks", "--json", cwd=tmp_path, env=env).stdout)["tasks"] for _ in range(2)]
 
-    assert done.stderr == b"this server ends with its client, and its tasks too unless they are in a store\n"
+    assert done.stderr == b"this server ends with its client, and usually its tasks too\n"
     assert [[(each["status"], each["server"]) for each in tasks] for tasks in listed] == [[("unknown", "slow.py")], []]
 
 
@@ -277,3 +277,18 @@ def test_ctrl_c_leaves_a_task_that_was_waited_for(site: Site) -> None:
         assert terminal.end() == 130
 
     assert site.out("task", id).startswith("working")
+
+
+def test_ctrl_c_in_the_shell_detaches_and_keeps_the_shell(site: Site) -> None:
+    with at_terminal("shell", site.url, "--no-history", cwd=site.folder, env=site.env) as terminal:
+        terminal.until("mcptrio> ")
+        terminal.type("call dig until=end\r")
+        terminal.until("dig  stones \\(1 of 4\\)")
+        terminal.type("\x03")
+        terminal.until("ait\\? ")
+        terminal.type("d\r")
+        terminal.until("mcptrio> ")
+        terminal.type("quit\r")
+        assert terminal.end() == 0
+
+    assert [each["status"] for each in site.listed()] == ["working"]

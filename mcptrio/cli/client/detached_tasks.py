@@ -1,6 +1,6 @@
 """The list of detached tasks: what ``mcptrio call`` has left running, and where.
 
-``mcptrio tasks`` shows it and ``mcptrio task`` reads it, so that a user can come back to a task. It is a file in the
+``mcptrio tasks`` shows it and ``mcptrio task`` reads it, so that a user can find a task again. It is a file in the
 user's state folder that only the user can read, because a command or a URL may contain a secret.
 """
 

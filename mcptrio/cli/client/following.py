@@ -61,7 +61,7 @@ async def record_detached(cmd: CommandContext, tool: str, id: str) -> None:
         # The task runs and its id was printed, so the command has done its work.
         cmd.console.note(f"`mcptrio tasks` will not list it: {error}", "yellow")
     if cmd.options.plugins or cmd.has_started_server:
-        cmd.console.note("this server ends with its client, and its tasks too unless they are in a store", "yellow")
+        cmd.console.note("this server ends with its client, and usually its tasks too", "yellow")
 
 
 async def _ask(cmd: CommandContext, terminal: Terminal, id: str) -> Literal["detach", "cancel", "wait"]:
