@@ -119,6 +119,7 @@ class TaskMethods:
             return
         shown = TaskDocument.decode(record.data).shown(record)
         # All members of the result but its _meta.
-        members = asdict(cast("Any", shown), recurse=False) | {"meta": {SUBSCRIPTION_ID: scope.request.id}}
+        members: dict[str, Any] = asdict(cast("Any", shown), recurse=False)
+        members["meta"] = {SUBSCRIPTION_ID: scope.request.id}
         params = TaskParams(**members)
         scope.notify(_METHOD, params, key=(_METHOD, id, scope))

@@ -29,6 +29,7 @@ _OPTIONS = ("headers", "env", "timeout", "as_json", "verbose")
 _MIN_ID = 16
 """Characters from which a word that begins with one hyphen is an id and no option."""
 _MARK = "id="
+_REMOVE_SECONDS = 5.0
 _HINTS = {
     "completed": "--wait prints the result",
     "failed": "--wait prints the error",
@@ -107,6 +108,7 @@ async def _found(id: str) -> DetachedTask:
 
 async def _run(cmd: CommandContext, *, id: str, tool: str, wait: bool, cancel: bool) -> int:
     task = cmd.client.task(id)
+    is_gone = False
     try:
         if cancel:
             await task.cancel()
@@ -120,9 +122,13 @@ async def _run(cmd: CommandContext, *, id: str, tool: str, wait: bool, cancel: b
             return await show_result(cmd, tool, None, result, None)
         state = await task.state()
     except InvalidParams:
-        # The server has deleted it, and will not have it again.
-        await DetachedTasks.here().remove(id)
+        is_gone = True
         raise
+    finally:
+        if is_gone:
+            # The server has deleted it, and will not have it again.
+            with trio.move_on_after(_REMOVE_SECONDS, shield=True):
+                await DetachedTasks.here().remove(id)
     if cmd.as_json:
         cmd.console.print_json({"taskId": state.id, "status": state.status, "statusMessage": state.message})
         return ExitCode.DONE

@@ -305,7 +305,8 @@ class Tasks:
     async def _create(self, scope: RequestScope, document: TaskDocument, state: TaskState) -> TaskRecord:
         record = TaskRecord(
             # The id is all that protects a task without a principal.
-            id=secrets.token_urlsafe(24),
+            # In hexadecimal, because a hyphen at the beginning would look like an option in a shell.
+            id=secrets.token_hex(16),
             owner=owner_of(scope),
             tool=scope.request.params.name,
             state=state,
@@ -358,7 +359,7 @@ class Tasks:
         try:
             document = TaskDocument.decode(record.data)
             request, principal, caller = load_call(document.request, record.id)
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             _log.error("a task of another version of mcptrio was left: task=%s: %s", record.id[:6], error)
             return
         left = record.expires - time.time() - _GRACE if record.expires is not None else document.ttl

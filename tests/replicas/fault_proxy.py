@@ -43,6 +43,11 @@ class FaultProxy:
     """Connections that have lost data. They must not continue."""
     _healed: trio.Event = field(factory=trio.Event)
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether a connection has lost data in the present cut."""
+        return bool(self._damaged)
+
     @asynccontextmanager
     async def delayed(self, seconds: float) -> AsyncIterator[None]:
         """Deliver everything later during the block."""

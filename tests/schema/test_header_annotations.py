@@ -56,7 +56,7 @@ def test_invalid_header_annotation_is_refused(field: dict[str, Any], message: st
 
 
 def test_header_name_repeated_in_another_case_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'region' at `properties\.b`: already used at \$\.a"):
+    with pytest.raises(ValueError, match=r"'region' at `properties\.b`: already used at `a`"):
         check_header_annotations({"properties": {"a": REGION, "b": {**REGION, "x-mcp-header": "REGION"}}})
 
 
