@@ -1,4 +1,4 @@
-"""The call of a task: as it is stored for another process, and as a request that no client waits for.
+"""The call of a task, stored for another process or made into a request that no client waits for.
 
 Source: MCP extension io.modelcontextprotocol/tasks, "Task Status Notifications": a task has no progress and no log
 messages.
@@ -108,7 +108,7 @@ def new_scope(
 
     Args:
         ttl: seconds until its deadline.
-        memory: of its parameters, if other code has counted them.
+        memory: the memory of its parameters, if other code has counted it.
     """
     session = Conversation(
         connection=Connection(serves=lambda capability: True, handshake=False),

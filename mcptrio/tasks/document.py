@@ -24,7 +24,7 @@ _VERSION: Final = 1
 class TaskDocument:
     """
     Args:
-        request: what another process needs to run the call: see :class:`mcptrio.tasks.call.StoredCall`.
+        request: what another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
         resumable: whether another process may run the handler again from the start.
         has_begun: whether a process may have begun to run the handler.
         call: names the call in the store of side effects.
