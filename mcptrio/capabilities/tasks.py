@@ -108,6 +108,9 @@ class TaskMethods:
                     _log.warning("the change of a task was not sent yet: task=%s: %s", id[:6], error)
                     self._changed[scope, id] = None
                     await trio.sleep(backoff.draw())
+                except ValueError as error:
+                    # Another version of mcptrio has written it, which must not end the task of all subscribers.
+                    _log.warning("the change of a task cannot be read: task=%s: %s", id[:6], error)
 
     def _note_change(self, scope: RequestScope, id: str, message: bytes | None = None) -> None:
         self._changed[scope, id] = None

@@ -70,34 +70,34 @@ class TaskDocument:
         version = members.pop("v", None)
         if version != _VERSION:
             raise ValueError(f"task data: expected version {_VERSION}, got {version!r}")
-        return cls(**members)
+        try:
+            return cls(**members)
+        except TypeError as error:
+            raise ValueError(f"task data: expected the members of version {_VERSION}: {error}") from error
 
     def created(self, record: TaskRecord) -> CreateTaskResult:
         """Return the answer to the call."""
-        return CreateTaskResult(
-            task_id=record.id,
-            status=self.status,
-            status_message=self.message,
-            created_at=_time(record.created),
-            last_updated_at=_time(max(self.updated, record.created)),
-            ttl_ms=round(self.ttl * 1000),
-            poll_interval_ms=round(self.poll_interval * 1000),
-        )
+        return CreateTaskResult(**self._common(record))
 
     def shown(self, record: TaskRecord) -> GetTaskResult:
         """Return what ``tasks/get`` returns."""
         return GetTaskResult(
-            task_id=record.id,
-            status=self.status,
-            status_message=self.message,
-            created_at=_time(record.created),
-            last_updated_at=_time(max(self.updated, record.created)),
-            ttl_ms=round(self.ttl * 1000),
-            poll_interval_ms=round(self.poll_interval * 1000),
+            **self._common(record),
             input_requests=dict(self.questions) if self.status == "input_required" else None,
             result=dict(self.result) if self.result is not None else None,
             error=dict(self.error) if self.error is not None else None,
         )
+
+    def _common(self, record: TaskRecord) -> dict[str, Any]:
+        return {
+            "task_id": record.id,
+            "status": self.status,
+            "status_message": self.message,
+            "created_at": _time(record.created),
+            "last_updated_at": _time(max(self.updated, record.created)),
+            "ttl_ms": round(self.ttl * 1000),
+            "poll_interval_ms": round(self.poll_interval * 1000),
+        }
 
 
 def _time(seconds: float) -> str:

@@ -45,11 +45,11 @@ class RunningTask:
     Args:
         record: The record, which this process holds.
         scope: The request for which the handler works.
-        keep: Seconds for which the results of side effects are kept.
+        bus: Announces the changes of other processes.
     """
 
     def __init__(
-        self, record: TaskRecord, document: TaskDocument, scope: RequestScope, store: TaskStore, bus: Bus | None
+        self, record: TaskRecord, document: TaskDocument, scope: RequestScope, store: TaskStore, bus: Bus
     ) -> None:
         self.scope = scope
         self._is_resumable = document.resumable
@@ -98,7 +98,7 @@ class RunningTask:
     async def run(self, work: Callable[[], Awaitable[CallToolResult]], deadlines: Deadlines) -> None:
         """Run the call and store its end."""
         outcome: Done[CallToolResult] | Failure | None = None
-        unfollow = self._bus.follow(task_topic(self.id), self._note_change) if self._bus is not None else None
+        unfollow = self._bus.follow(task_topic(self.id), self._note_change)
         if self._record.generation > 1:
             # A client may have changed a claimed task before this process followed it.
             self._note_change(None)
@@ -115,8 +115,7 @@ class RunningTask:
                     self._run.cancel(self._why)
         finally:
             deadlines.discard(self.scope)
-            if unfollow is not None:
-                unfollow()
+            unfollow()
         self.scope.finish()
         self.scope.close()
         if not self._is_lost:

@@ -359,7 +359,7 @@ class Tasks:
         try:
             document = TaskDocument.decode(record.data)
             request, principal, caller = load_call(document.request, record.id)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, InvalidParams) as error:
             _log.error("a task of another version of mcptrio was left: task=%s: %s", record.id[:6], error)
             return
         left = record.expires - time.time() - _GRACE if record.expires is not None else document.ttl

@@ -356,3 +356,34 @@ async def test_what_is_too_large_for_the_store_fails_the_task_with_a_reason(auto
             assert "inputRequests" not in failed
         id = await served.begin(padding="p" * 18_000, result=18_000)
         assert len((await served.until(id, "completed"))["result"]["content"][0]["text"]) == 18_000
+
+
+async def test_task_of_another_version_is_left_and_the_server_goes_on(autojump_clock: Any) -> None:
+    """Two versions share a store during an update, so one may claim or follow what it cannot read."""
+
+    async def work() -> str:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with site(work) as served:
+        for at, data in enumerate((b'{"v": 2}', b'{"v": 1, "novelty": true}')):
+            await served.store.create(TaskRecord(id=f"new {at}", tool="it", state=TaskState.QUEUED, data=data))
+        claimed = await served.begin()
+        record = await served.store.load(claimed)
+        assert record is not None
+        request = {**TaskDocument.decode(record.data).request, "capabilities": {"elicitation": 5}}
+        await served.store.change(claimed, request=request)
+        await served.store.queue(claimed)
+        followed = await served.begin()
+        meta = {**envelope(), **CAPABILITIES}
+        listen = {"notifications": {"taskIds": [followed]}, "_meta": meta}
+        await served.client.send(Request("listen", "subscriptions/listen", listen))
+        await trio.sleep(1)
+        record = await served.store.load(followed)
+        assert record is not None
+        assert await served.store.save(evolve(record, data=b'{"v": 2}')) is not None
+        await trio.sleep(10)
+
+        left = [await served.store.load(id) for id in ("new 0", "new 1", claimed)]
+        assert [each.state for each in left if each is not None] == 3 * [TaskState.RUNNING]
+        assert (await served.until(await served.begin(), "working"))["status"] == "working"
