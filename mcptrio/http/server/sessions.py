@@ -45,7 +45,7 @@ class Sessions:
     """The sessions that this process serves.
 
     Args:
-        bus: reaches the other replicas; ``None`` if there are none.
+        bus: Reaches the other replicas; ``None`` if there are none.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Sessions:
         """Return a new session before ``initialize``. Requests find it after :meth:`keep`.
 
         Raises:
-            Overloaded: the engine has too many sessions.
+            Overloaded: The engine has too many sessions.
         """
         self._check_running()
         return HTTPSession(self.shared, self._open_peer(principal, None), None)
@@ -104,8 +104,8 @@ class Sessions:
         """Store a session whose ``initialize`` has succeeded.
 
         Raises:
-            Overloaded: the store has too many.
-            StoreFailed: it could not be stored.
+            Overloaded: The store has too many.
+            StoreFailed: It could not be stored.
         """
         await session.save()
         self._enter(session)
@@ -114,8 +114,8 @@ class Sessions:
         """Return the session with this id, or ``None`` if there is none or it belongs to another principal.
 
         Raises:
-            Overloaded: it has no local part yet, and the engine has too many.
-            StoreFailed: the record cannot be read.
+            Overloaded: It has no local part yet, and the engine has too many.
+            StoreFailed: The record cannot be read.
         """
         self._check_running()
         session = self._here.get(id)
@@ -167,7 +167,7 @@ class Sessions:
         """Return a local part at the engine; if it has no room, release the least recently used idle part first.
 
         Raises:
-            Overloaded: every local part is busy, or the server is stopping.
+            Overloaded: Every local part is busy, or the server is stopping.
         """
         try:
             return self._engine.open_session(principal=principal, record=record)
