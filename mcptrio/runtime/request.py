@@ -91,6 +91,8 @@ class RequestScope:
     open: OpenRequest | None = field(init=False, default=None)
     on_cancelled: Callable[[], None] | None = field(init=False, default=None)
     """Closes the request while it is kept open."""
+    on_lost_result: Callable[[], None] | None = field(init=False, default=None)
+    """Called when the request ends and its result was not sent. Does not block or raise."""
     started: float = field(init=False, factory=trio.current_time)
     deadline: float = field(init=False)
     """Trio time at which the request is ended."""
