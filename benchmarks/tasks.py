@@ -141,7 +141,7 @@ async def microseconds(channel: MessageChannel, name: str, capabilities: Mapping
 
 async def answered() -> dict[str, float]:
     """Return the µs of a call that is answered at once, without and with tasks."""
-    best = dict.fromkeys(("plain", "optional", "plain_with_context", "optional_with_context"), inf)
+    best: dict[str, float] = dict.fromkeys(("plain", "optional", "plain_with_context", "optional_with_context"), inf)
     async with served("memory") as (server, _), trio.open_nursery() as nursery:
         ours, theirs = memory_channel_pair()
         nursery.start_soon(server.supervisor.serve, theirs)
