@@ -19,6 +19,7 @@ from attrs import evolve, frozen
 from mcptrio.abc import TASKS_TOPIC, Bus, Stores, TaskRecord, TaskState, TaskStore, task_topic
 from mcptrio.abc.status import RequestStatus
 from mcptrio.errors import InternalError, InvalidParams, Overloaded, StoreFailed
+from mcptrio.ground.backoff import Backoff
 from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult
@@ -273,6 +274,10 @@ class Tasks:
                     changed,
                     status="cancelled",
                     message="the client has cancelled the task",
+                    # Not needed any more, so the record does not grow beyond its limit.
+                    request={},
+                    answers={},
+                    effects={},
                     questions={},
                     updated=time.time(),
                 )
@@ -312,7 +317,29 @@ class Tasks:
             state=state,
             data=document.encode(),
         )
-        return await self.store.create(record, keep=document.ttl + _GRACE)
+        record = await self.store.create(record, keep=document.ttl + _GRACE)
+        scope.on_lost_result = partial(self._start_abandoning, scope, record.id, document.ttl)
+        return record
+
+    def _start_abandoning(self, scope: RequestScope, id: str, ttl: float) -> None:
+        # A server that is stopping ends its tasks itself.
+        if not self._is_stopping:
+            self._state.start(self._abandon, scope, id, ttl)
+
+    async def _abandon(self, scope: RequestScope, id: str, ttl: float) -> None:
+        """Cancel a task whose client has not received its id: no client could answer its questions."""
+        _log.info("a task is cancelled: its client has left before it got the id: task=%s", id[:6])
+        backoff = Backoff(0.2, 5.0)
+        with trio.move_on_after(ttl):
+            while True:
+                try:
+                    await self.cancel(scope, id)
+                    return
+                except InvalidParams:
+                    return  # it has expired
+                except StoreFailed as error:
+                    _log.warning("a task could not be cancelled yet: task=%s: %s", id[:6], error)
+                    await trio.sleep(backoff.draw())
 
     def _scope_of(self, scope: RequestScope, policy: TaskPolicy) -> RequestScope:
         return new_scope(

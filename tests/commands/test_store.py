@@ -118,10 +118,3 @@ def test_replicas_require_common_keys_and_an_audience(tmp_path: Path, environmen
     assert without_keys.returncode == without_name.returncode == 2
     assert "server.key_files: expected sealing keys that all replicas share, got none" in without_keys.stderr
     assert "server.audience: expected a name of this service that all its replicas share" in without_name.stderr
-
-
-def test_store_without_http_is_refused(tmp_path: Path) -> None:
-    done = run("serve", "--stdio", "--store", "memory", cwd=tmp_path)
-
-    assert done.returncode == 2
-    assert "--store goes with --http, not with stdio" in done.stderr
