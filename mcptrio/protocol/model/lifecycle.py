@@ -28,8 +28,6 @@ __all__ = [
     "RootsCapability",
     "SamplingCapability",
     "ServerCapabilities",
-    "TaskRequestsCapability",
-    "TaskToolsCapability",
     "TasksCapability",
     "ToolsCapability",
 ]
@@ -76,21 +74,8 @@ class TasksCapability:
 
     list: dict[str, Any] | None = field(default=None)
     cancel: dict[str, Any] | None = field(default=None)
-    requests: TaskRequestsCapability | None = field(default=None)
-
-
-@model
-class TaskRequestsCapability:
-    """The methods whose requests can be tasks."""
-
-    tools: TaskToolsCapability | None = field(default=None)
-
-
-@model
-class TaskToolsCapability:
-    """The methods of tools whose requests can be tasks."""
-
-    call: dict[str, Any] | None = field(default=None)
+    requests: dict[str, dict[str, Any]] | None = field(default=None)
+    """The second part of each method whose requests can be tasks, by its first part: ``{"tools": {"call": {}}}``."""
 
 
 @model

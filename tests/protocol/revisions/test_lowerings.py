@@ -261,7 +261,11 @@ def test_task_is_nested_before_the_extension() -> None:
     assert V5.unstructure(created) == {
         "resultType": "task",
         "_meta": {"a": 1},
-        **{"taskId": "1", "status": "working", "ttlMs": 5, "pollIntervalMs": 2, **WIRE_TIMES},
+        "taskId": "1",
+        "status": "working",
+        "ttlMs": 5,
+        "pollIntervalMs": 2,
+        **WIRE_TIMES,
     }
 
 
