@@ -67,6 +67,7 @@ class RelayingHandlers(Handlers):
             sampling=SamplingCapability(tools={}, context={}),
             elicitation=ElicitationCapability(form={}, url={}),
             # The relay follows tasks, for every caller.
+            tasks={},
             extensions={TASKS_EXTENSION: {}},
         )
 

@@ -206,7 +206,15 @@ class CallRelay:
             return await self._ask(context, number, questions)
 
         async def follow(client: Client) -> Any:
-            return await client.task(created.task_id)._finish(created, report, answer)
+            task = client.task(created.task_id)
+            if REVISIONS[client.revision].inputs is not Inputs.BACK_CHANNEL:
+                return await task._finish(created, report, answer)
+            async with open_hidden_nursery() as nursery:
+                call = Call(context, nursery)
+                with self._calls.entered(call):
+                    result = await task._finish(created, report)
+                    await call.until_answered()
+            return result
 
         return _without_protocol(await self._upstream.ask(follow))
 
