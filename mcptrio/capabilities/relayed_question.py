@@ -29,8 +29,8 @@ class RelayedQuestion:
     """See :class:`mcptrio.runtime.inputs.InputQuestion`; the answer is returned unchanged.
 
     Args:
-        asked: as the other handler asked it.
-        key: its own key, if it has one.
+        asked: As the other handler asked it.
+        key: Its own key, if it has one.
     """
 
     asked: InputRequest
@@ -48,7 +48,7 @@ class RelayedQuestion:
     def of_request(cls, method: str, params: Any) -> RelayedQuestion:
         """
         Raises:
-            MethodNotFound: the method is not a question to a client.
+            MethodNotFound: The method is not a question to a client.
         """
         if isinstance(params, ElicitFormParams | ElicitURLParams):
             return cls.of(ElicitRequest(params=params))

@@ -41,7 +41,7 @@ MIN_TTL = 1.0
 class TaskCalls:
     """
     Args:
-        deadlines: ends the wait for a result before a call becomes a task.
+        deadlines: Ends the wait for a result before a call becomes a task.
     """
 
     def __init__(self, tasks: Tasks, settings: ServerSettings, deadlines: Deadlines) -> None:
@@ -60,11 +60,11 @@ class TaskCalls:
         """Make a task of a call, or let it become one later; ``None``: run it now.
 
         Args:
-            convert: returns the result of the call from that of the handler.
+            convert: Returns the result of the call from that of the handler.
 
         Raises:
-            MethodNotFound: the client must ask for a task, or must not (2025-11-25).
-            MissingClientCapability: the tool is for clients with tasks only, and this one has none.
+            MethodNotFound: The client must ask for a task, or must not (2025-11-25).
+            MissingClientCapability: The tool is for clients with tasks only, and this one has none.
         """
         peer = scope.request.peer
         policy = partial(policy_of, mark, owner, self._settings)

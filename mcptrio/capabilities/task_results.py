@@ -55,8 +55,8 @@ class _WaitingClient:
     async def wait(self) -> TaskDocument:
         """
         Raises:
-            InvalidParams: the task has expired.
-            InternalError: the server is stopping.
+            InvalidParams: The task has expired.
+            InternalError: The server is stopping.
         """
         unfollow = self._tasks.follow(self._id, lambda message: self._changed.set())
         try:

@@ -51,8 +51,8 @@ class TaskTools:
         """Return the functions and the marks of both tools.
 
         Args:
-            check: raises InvalidParams for arguments that do not fit the tool.
-            policy: returns how a call becomes a task.
+            check: Raises InvalidParams for arguments that do not fit the tool.
+            policy: Returns how a call becomes a task.
         """
         start, status = start_name(tool.name), tool.name + _STATUS
 

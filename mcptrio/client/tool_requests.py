@@ -95,7 +95,7 @@ class ToolRequests:
         Args:
             send: Takes the parameters and ``param_headers``: header names to the paths of the arguments that they
                 repeat.
-            as_task: ask for a task if the tool allows it, and not only if it requires it (2025-11-25).
+            as_task: Ask for a task also if the tool allows one without requiring it (2025-11-25).
         """
         session = await self._supervisor.current(timeout)
         name = params.name if isinstance(params, CallToolParams) else str(params.get("name"))

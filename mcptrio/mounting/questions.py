@@ -50,9 +50,9 @@ class RelayingHandlers(Handlers):
     """The handlers of our client for a server that asks with requests. They declare all capabilities: callers differ.
 
     Args:
-        relay: asks the client of the question; raises MCPError if it cannot be asked.
-        heard: called with each log message.
-        visited: called with each completed URL elicitation.
+        relay: Asks the client of the question; raises MCPError if it cannot be asked.
+        heard: Called with each log message.
+        visited: Called with each completed URL elicitation.
     """
 
     relay: Callable[[str, Any], Awaitable[Result]]
