@@ -27,15 +27,17 @@ from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.page_cache import Pages
 from mcptrio.capabilities.registry import Registry
+from mcptrio.capabilities.task_calls import TaskCalls, policy_of
+from mcptrio.capabilities.task_tools import TaskTools, tools_of
 from mcptrio.capabilities.tool_names import with_names
-from mcptrio.errors import InvalidParams, MCPError, MissingClientCapability, ToolError, URLElicitationRequired
+from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
 from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, TextResourceContents
-from mcptrio.protocol.model.tasks import TASKS_EXTENSION, CreateTaskResult
+from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import (
     CallToolParams,
     CallToolResult,
@@ -43,8 +45,8 @@ from mcptrio.protocol.model.tools import (
     ListToolsResult,
     Tool,
     ToolAnnotations,
+    ToolExecution,
 )
-from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
 from mcptrio.protocol.revisions.revision import BadArguments
 from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request import Handler, RequestScope
@@ -54,8 +56,7 @@ from mcptrio.schema.docstrings import parse_docstring
 from mcptrio.schema.signatures import OutputSchema
 from mcptrio.schema.validation import Validator, check_header_annotations
 from mcptrio.tasks.call import supports_tasks
-from mcptrio.tasks.plan import AdoptionPlan
-from mcptrio.tasks.tasks import TaskPolicy, Tasks
+from mcptrio.tasks.tasks import Tasks
 
 __all__ = ["ToolEntry", "Tools"]
 
@@ -63,8 +64,6 @@ _log = logging.getLogger("mcptrio.tools")
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _RESULTS = (CallToolResult, InputRequiredResult, CreateTaskResult)
-_MAX_DEFAULT_TTL = 86_400.0
-"""Seconds of the longest life of a task whose tool does not say how long."""
 _CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
 
 
@@ -85,6 +84,8 @@ class ToolEntry:
     """Where the tool bounds its own concurrency."""
     takes_dict: str | None
     """The one parameter that takes all arguments of a hand-written schema."""
+    fallback: tuple[ToolEntry, ...] = ()
+    """The tools that clients without tasks see instead."""
 
     @property
     def scopes(self) -> frozenset[str]:
@@ -135,8 +136,13 @@ class Tools:
         self._settings = settings
         self._state = state
         self._on_task_tool = on_task_tool
-        self._pages = Pages(registry, "tools", self._listed, size=settings.page_size)
+        self._pages = Pages(registry, "tools", partial(self._listed, fallback=False), size=settings.page_size)
+        self._fallback_pages = Pages(registry, "tools", partial(self._listed, fallback=True), size=settings.page_size)
+        self._has_fallback = False
+        """Whether a tool has ever had fallback tools."""
         self.tasks = Tasks(state, settings, execute=self._call_for_task, concurrency=self._concurrency)
+        self._task_tools = TaskTools(self.tasks)
+        self._task_calls = TaskCalls(self.tasks, settings, state.deadlines)
         self.handlers: dict[str, Handler] = {"tools/list": self._list, "tools/call": self._call}
 
     def register(self, function: Callable[..., Any], mark: ToolMark, owner: Owner) -> str:
@@ -147,7 +153,12 @@ class Tools:
             Duplicate: The name is taken.
         """
         entry = _entry(function, mark, owner)
+        if mark.fallback_tools:
+            policy = partial(policy_of, mark, owner, self._settings)
+            pair = self._task_tools.pair(entry.tool, mark, entry.values, policy)
+            entry.fallback = tuple(_entry(each, shown, owner) for each, shown in pair)
         self.registry.add(entry)
+        self._has_fallback |= bool(entry.fallback)
         if mark.task != "never":
             self._on_task_tool()
         return entry.key
@@ -168,19 +179,28 @@ class Tools:
 
     def _find(self, name: str) -> ToolEntry | None:
         # As Registry.get() does it: every call of a tool comes here.
-        entry = self.registry.entries.get(name)
+        entry = self.registry.entries.get(name) or self._find_fallback(name)
         return None if entry is None or entry.owner.is_kept_back else entry
+
+    def _find_fallback(self, name: str) -> ToolEntry | None:
+        if not self._has_fallback:
+            return None
+        entries = [entry for each in tools_of(name) if (entry := self.registry.entries.get(each)) is not None]
+        return next((each for entry in entries for each in entry.fallback if each.key == name), None)
 
     async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
         visible = partial(self._may_list, scope) if self._access.judges else None
-        return self._pages.page(scope.request.peer.revision, params.cursor, visible)
+        peer = scope.request.peer
+        pages = self._fallback_pages if self._has_fallback and not supports_tasks(peer) else self._pages
+        return pages.page(peer.revision, params.cursor, visible)
 
     def _may_list(self, scope: RequestScope, entry: ToolEntry) -> bool:
         return self._access.may_list(entry.component, scope.principal)
 
-    def _listed(self, entries: list[ToolEntry], cursor: str | None) -> ListToolsResult:
+    def _listed(self, entries: list[ToolEntry], cursor: str | None, *, fallback: bool) -> ListToolsResult:
+        shown = [each for entry in entries for each in (fallback and entry.fallback) or (entry,)]
         return ListToolsResult(
-            tools=tuple(entry.tool for entry in entries),
+            tools=tuple(entry.tool for entry in shown),
             next_cursor=cursor,
             ttl_ms=self._settings.list_ttl_ms,
             cache_scope="private",
@@ -202,8 +222,10 @@ class Tools:
             if scope.request.peer.revision.bad_arguments is BadArguments.TOOL_ERROR:
                 return _failed(f"invalid arguments: {error.message}")
             raise
-        if entry.mark.task != "never" and scope.task is None and (task := await self._as_task(scope, entry)):
-            return task
+        if scope.task is None and (entry.mark.task != "never" or (params.task is not None and self.has_task_tools)):
+            convert = partial(_finished, scope, entry)
+            if task := await self._task_calls.begin(scope, params, entry.mark, entry.owner, convert):
+                return task
         work = partial(
             self._calls.run,
             scope,
@@ -215,49 +237,6 @@ class Tools:
             limiter=entry.limiter,
         )
         return _concluded(scope, entry, await run_guarded(work))
-
-    # Calls that are tasks
-
-    async def _as_task(self, scope: RequestScope, entry: ToolEntry) -> CreateTaskResult | None:
-        """Make a task of a call, or let it become one later; ``None``: run it now.
-
-        Raises:
-            MissingClientCapability: The tool is for clients with tasks only, and this one has none.
-        """
-        has_tasks = supports_tasks(scope.request.peer)
-        if entry.mark.task == "required" and not has_tasks:
-            raise MissingClientCapability(
-                f"{entry.key} takes long: it needs a client of {MODERN_VERSIONS[0]} with the extension"
-                f" {TASKS_EXTENSION}",
-                required={"extensions": {TASKS_EXTENSION: {}}},
-            )
-        if not has_tasks:
-            return None
-        if entry.mark.task == "required" or not self.tasks.runs_here:
-            return await self.tasks.submit(scope, self._policy(entry))
-
-        def convert(outcome: Done[Any] | Failure) -> CallToolResult:
-            return _final(entry.key, _concluded(scope, entry, outcome))
-
-        scope.plan = AdoptionPlan(
-            self.tasks,
-            scope,
-            deadlines=self._state.deadlines,
-            after=self._settings.timeouts.task_after,
-            policy=partial(self._policy, entry),
-            convert=convert,
-        )
-        return None
-
-    def _policy(self, entry: ToolEntry) -> TaskPolicy:
-        mark, limits = entry.mark, entry.owner.limits
-        return TaskPolicy(
-            ttl=mark.ttl if mark.ttl is not None else min(self._settings.timeouts.request, _MAX_DEFAULT_TTL),
-            poll_interval=mark.poll_interval,
-            resumable=mark.resumable,
-            timeout=mark.timeout if mark.timeout is not None or limits is None else limits.timeout,
-            is_queued=mark.concurrency is not None,
-        )
 
     async def _call_for_task(self, scope: RequestScope, params: CallToolParams) -> CallToolResult:
         return _final(params.name, await self._call(scope, params))
@@ -278,6 +257,10 @@ def _concluded(
     if isinstance(outcome, Done):
         return _result(entry, outcome.value)
     return _failure(scope, entry, outcome.error)
+
+
+def _finished(scope: RequestScope, entry: ToolEntry, outcome: Done[Any] | Failure) -> CallToolResult:
+    return _final(entry.key, _concluded(scope, entry, outcome))
 
 
 def _final(name: str, result: CallToolResult | InputRequiredResult | CreateTaskResult) -> CallToolResult:
@@ -348,8 +331,10 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         raise ValueError(f"tool {name}: expected a concurrency of at least 1, got {mark.concurrency}")
     if mark.task == "never" and (mark.ttl is not None or mark.resumable):
         raise ValueError(f'tool {name}: expected task="optional" or "required" with ttl or resumable, got "never"')
+    if mark.fallback_tools and mark.task != "required":
+        raise ValueError(f'tool {name}: expected task="required" with fallback_tools, got {mark.task!r}')
     if mark.listed is not None:
-        return _relayed(function, mark, evolve(mark.listed, name=name), owner)
+        return _relayed(function, mark, evolve(mark.listed, name=name, execution=_execution(mark)), owner)
     called = Function(function, raw=mark.input_schema is not None)
     if mark.input_schema is not None:
         input_schema = dict(mark.input_schema)
@@ -371,6 +356,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         output_schema=output_schema,
         annotations=_annotations(mark),
         icons=mark.icons,
+        execution=_execution(mark),
         meta=dict(mark.meta) if mark.meta is not None else None,
     )
     return ToolEntry(
@@ -419,6 +405,10 @@ def _annotations(mark: ToolMark) -> ToolAnnotations | None:
         idempotent_hint=mark.idempotent,
         open_world_hint=mark.open_world,
     )
+
+
+def _execution(mark: ToolMark) -> ToolExecution | None:
+    return None if mark.task == "never" else ToolExecution(task_support=mark.task)
 
 
 def _takes_dict(function: Function, schema: Mapping[str, Any]) -> str | None:
