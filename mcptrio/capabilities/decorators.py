@@ -117,6 +117,7 @@ class ToolMark(_EntryMark):
     poll_interval: float = field(default=2.0, validator=_FINITE_SECONDS)
     resumable: bool = False
     fallback_tools: bool = False
+    text: Callable[[Any], str] | None = None
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     listed: Tool | None = None
@@ -186,6 +187,7 @@ class ToolOptions(_EntryOptions, total=False):
     poll_interval: float
     resumable: bool
     fallback_tools: bool
+    text: Callable[[Any], str] | None
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
     listed: Tool | None
@@ -229,6 +231,8 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
         poll_interval: Seconds that clients should wait before they ask for the state of a task again.
         resumable: Whether the function may run again from the start, in another process, if its process ends. Answers
             of the user and results of ``ctx.once`` are kept.
+        text: Makes the text for the model from the value that the function returns; by default its JSON. The structured
+            content is for programs.
         fallback_tools: With ``task="required"``, clients without tasks see two tools instead: ``start_NAME`` starts a
             task, and ``NAME_status`` shows or cancels it.
         scopes: Scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import getdoc
 from typing import Any
 
-import trio
 from attrs import define
 
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import FunctionCaller
-from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, json_text
+from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, cut_text, cut_texts, json_text
 from mcptrio.capabilities.decorators import Header, ToolMark
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.owner import Owner
@@ -29,10 +29,9 @@ from mcptrio.capabilities.page_cache import Pages
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.task_calls import TaskCalls, policy_of
 from mcptrio.capabilities.task_tools import TaskTools, tools_of
-from mcptrio.capabilities.tool_names import with_names
-from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
-from mcptrio.ground.guarded import Done, Failure, run_guarded
-from mcptrio.ground.tracebacks import log_failure
+from mcptrio.capabilities.tool_failures import broken, failed, failure_of
+from mcptrio.errors import InvalidParams, MCPError
+from mcptrio.ground.guarded import Done, Failure, run_guarded, run_guarded_sync
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
@@ -53,6 +52,7 @@ from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
 from mcptrio.schema.docstrings import parse_docstring
+from mcptrio.schema.forgiving_arguments import repair_arguments
 from mcptrio.schema.signatures import OutputSchema
 from mcptrio.schema.validation import Validator, check_header_annotations
 from mcptrio.tasks.call import supports_tasks
@@ -62,6 +62,8 @@ __all__ = ["ToolEntry", "Tools"]
 
 _log = logging.getLogger("mcptrio.tools")
 
+_REPAIRED = "mcptrio/repaired"
+"""The member of ``_meta`` that names the arguments that were repaired."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _RESULTS = (CallToolResult, InputRequiredResult, CreateTaskResult)
 _CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
@@ -84,6 +86,8 @@ class ToolEntry:
     """Where the tool bounds its own concurrency."""
     takes_dict: str | None
     """The one parameter that takes all arguments of a hand-written schema."""
+    max_text: int
+    """Characters of text in one result."""
     fallback: tuple[ToolEntry, ...] = ()
     """The tools that clients without tasks see instead."""
 
@@ -152,11 +156,11 @@ class Tools:
             TypeError, ValueError: The mark, the signature or a schema is wrong.
             Duplicate: The name is taken.
         """
-        entry = _entry(function, mark, owner)
+        entry = _entry(function, mark, owner, self._settings.limits.result_text)
         if mark.fallback_tools:
             policy = partial(policy_of, mark, owner, self._settings)
             pair = self._task_tools.pair(entry.tool, mark, entry.values, policy)
-            entry.fallback = tuple(_entry(each, shown, owner) for each, shown in pair)
+            entry.fallback = tuple(_entry(each, shown, owner, entry.max_text) for each, shown in pair)
         self.registry.add(entry)
         self._has_fallback |= bool(entry.fallback)
         if mark.task != "never":
@@ -216,12 +220,17 @@ class Tools:
             and not self._access.check_use(entry.component, scope.principal)
         ):
             raise InvalidParams(f"no such tool: {params.name}")
+        repairs: list[str] = []
         try:
             values = entry.values(params.arguments)
         except InvalidParams as error:
-            if scope.request.peer.revision.bad_arguments is BadArguments.TOOL_ERROR:
-                return _failed(f"invalid arguments: {error.message}")
-            raise
+            repaired = self._repair(entry, params.arguments)
+            if repaired is not None:
+                values, repairs = repaired
+            elif scope.request.peer.revision.bad_arguments is BadArguments.TOOL_ERROR:
+                return failed(f"invalid arguments: {error.message}")
+            else:
+                raise
         if scope.task is None and (entry.mark.task != "never" or (params.task is not None and self.has_task_tools)):
             convert = partial(_finished, scope, entry)
             if task := await self._task_calls.begin(scope, params, entry.mark, entry.owner, convert):
@@ -236,7 +245,18 @@ class Tools:
             timeout=entry.mark.timeout,
             limiter=entry.limiter,
         )
-        return _concluded(scope, entry, await run_guarded(work))
+        result = _concluded(scope, entry, await run_guarded(work))
+        return _noted(result, repairs) if repairs else result
+
+    def _repair(self, entry: ToolEntry, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]] | None:
+        """Return the values for the function, and the places of the repaired arguments; ``None`` if none fits."""
+        if not self._settings.repair_arguments:
+            return None
+        repaired, places = repair_arguments(arguments, entry.tool.input_schema)
+        try:
+            return (entry.values(repaired), places) if places else None
+        except InvalidParams:
+            return None
 
     async def _call_for_task(self, scope: RequestScope, params: CallToolParams) -> CallToolResult:
         return _final(params.name, await self._call(scope, params))
@@ -256,7 +276,7 @@ def _concluded(
 ) -> CallToolResult | InputRequiredResult | CreateTaskResult:
     if isinstance(outcome, Done):
         return _result(entry, outcome.value)
-    return _failure(scope, entry, outcome.error)
+    return failure_of(scope, entry.key, entry.owner, outcome.error)
 
 
 def _finished(scope: RequestScope, entry: ToolEntry, outcome: Done[Any] | Failure) -> CallToolResult:
@@ -277,14 +297,39 @@ def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResul
     try:
         if entry.output_validator is not None:
             _check(entry, value)
-            return CallToolResult(content=(TextContent(text=json_text(value)),), structured_content=value)
+            return _structured(entry, value, value)
         if entry.output.is_structured:
-            encoded = entry.output.encode(value)
-            text = encoded if type(encoded) is str else json_text(encoded)
-            return CallToolResult(content=(TextContent(text=text),), structured_content=encoded)
-        return CallToolResult(content=(TextContent(text=value),) if type(value) is str else blocks_of(value))
+            return _structured(entry, value, entry.output.encode(value))
+        if type(value) is str and len(value) <= entry.max_text:
+            return CallToolResult(content=(TextContent(text=value),))
+        return CallToolResult(content=cut_texts(blocks_of(value), entry.max_text))
     except TypeError as error:
-        return _broken(entry, error)
+        return broken(entry.key, error)
+
+
+def _structured(entry: ToolEntry, value: Any, encoded: Any) -> CallToolResult:
+    text = encoded if type(encoded) is str else ""
+    if entry.mark.text is not None:
+        rendered = run_guarded_sync(entry.mark.text, value)
+        if isinstance(rendered, Failure):
+            return broken(entry.key, rendered.error)
+        text = rendered.value
+    elif not text:
+        text = json_text(encoded)
+    if len(text) > entry.max_text:
+        text = cut_text(text, entry.max_text)
+    return CallToolResult(content=(TextContent(text=text),), structured_content=encoded)
+
+
+def _noted(
+    result: CallToolResult | InputRequiredResult | CreateTaskResult, repairs: list[str]
+) -> CallToolResult | InputRequiredResult | CreateTaskResult:
+    """Say in a result which arguments were repaired."""
+    return (
+        evolve(result, meta={**(result.meta or {}), _REPAIRED: repairs})
+        if isinstance(result, CallToolResult)
+        else result
+    )
 
 
 def _check(entry: ToolEntry, value: Any) -> None:
@@ -298,32 +343,7 @@ def _check(entry: ToolEntry, value: Any) -> None:
         raise MCPError(f"the result of {entry.key} does not fit its output schema") from error
 
 
-def _failure(scope: RequestScope, entry: ToolEntry, error: BaseException) -> CallToolResult:
-    if isinstance(error, ToolError):
-        return _failed(with_names(str(error), entry.owner.tool_name))
-    if isinstance(error, URLElicitationRequired) and not scope.request.peer.revision.url_elicitation_error:
-        urls = ", ".join(elicitation["url"] for elicitation in error.elicitations)
-        return _failed(f"{error.message}: {urls}")
-    if isinstance(error, MCPError):
-        raise error
-    if isinstance(error, trio.TooSlowError):
-        _log.warning("%s took too long", entry.key, exc_info=error)
-        return _failed(f"tool {entry.key} timed out")
-    return _broken(entry, error)
-
-
-def _broken(entry: ToolEntry, error: BaseException) -> CallToolResult:
-    failure_id = log_failure(_log, error, "tool %s failed", entry.key)
-    # The operator can install what is missing, so the answer says what kind of failure it is.
-    why = " a library it needs cannot be imported on the server:" if isinstance(error, ImportError) else ""
-    return _failed(f"error executing tool {entry.key}:{why} see id {failure_id} in the server's log")
-
-
-def _failed(text: str) -> CallToolResult:
-    return CallToolResult(content=(TextContent(text=text),), is_error=True)
-
-
-def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEntry:
+def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner, max_text: int) -> ToolEntry:
     name = mark.name or str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(name):
         raise ValueError(f"expected a tool name of 1 to 128 characters A-Za-z0-9_.-, got {name!r}")
@@ -348,6 +368,8 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         _put_headers(called.arguments.hints, input_schema)
     output = OutputSchema.of_function(function, content=_CONTENT) if mark.output_schema is None else _UNSTRUCTURED
     output_schema = dict(mark.output_schema) if mark.output_schema is not None else output.schema
+    if mark.text is not None and output_schema is None:
+        raise ValueError(f"tool {name}: expected a return annotation or an output schema with text=, got neither")
     tool = Tool(
         name=name,
         title=mark.title,
@@ -371,6 +393,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         param_headers=check_header_annotations(input_schema),
         limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
         takes_dict=takes_dict,
+        max_text=max_text,
     )
 
 
@@ -391,6 +414,8 @@ def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: Ow
         param_headers=check_header_annotations(tool.input_schema),
         limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
         takes_dict="arguments",
+        # The result belongs to the other server, and is passed on as it is.
+        max_text=sys.maxsize,
     )
 
 
