@@ -43,7 +43,7 @@ class TaskMethods:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._changed: dict[tuple[RequestScope, str], None] = {}
-        """Streams and the tasks that have changed since their last notification; at most one entry for each subscription."""
+        """Streams and the tasks that have changed since their last notification; at most one for each subscription."""
         self._woken = trio.Event()
         self.handlers: dict[str, Handler] = {
             "tasks/get": self._get,
