@@ -31,7 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("http.hypercorn",),
     ("capabilities",),
     ("plugins",),
-    ("server", "client"),
+    ("server", "client", "telemetry"),
     ("connecting", "serve", "plugins.middleware"),
     ("host",),
     ("mounting", "cli.terminal"),
@@ -45,7 +45,10 @@ floor are strangers. ``http.engine`` is a room inside of ``http``, whose own mod
 TIED = ("mcptrio.http.engine.exchange", "mcptrio.http.engine.websocket")
 """Modules that know the type of what makes them."""
 
-FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema", "mcptrio.stores")
+FRONTS = (
+    *("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema", "mcptrio.stores"),
+    "mcptrio.telemetry",
+)
 """Lists of public names, imported when they are used: they say where each is, from any room below."""
 
 LAZY: frozenset[tuple[str, str]] = frozenset(
@@ -56,6 +59,8 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.plugins.discovery", "importlib.metadata"),
         # Most servers keep their sessions in memory.
         ("mcptrio.stores.opening", "mcptrio.stores.sqlite"),
+        # An extra, for servers and clients with telemetry.
+        ("mcptrio.telemetry.instrumenting", "mcptrio.telemetry.tracer"),
         # Where clients show TLS certificates, and those say who they are.
         ("mcptrio.auth.server.certificates", "cryptography"),
         # An HTTP server to which no client opens a WebSocket.

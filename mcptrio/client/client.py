@@ -29,6 +29,7 @@ from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.client.tasks import ClientTask
 from mcptrio.client.tool_calls import ToolCall, followed
 from mcptrio.client.tool_requests import ToolRequests
+from mcptrio.client.traced_link import traced
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.events import CancelReceived, NotificationReceived
@@ -78,7 +79,7 @@ class Client:
         self._log_level: LoggingLevel | None = options.log_level
         self._cache = Cache(options.cache_entries)
         self._supervisor = ClientSupervisor(
-            openers,
+            traced(openers),
             lambda: ClientSession(options, self._log_level, self._notified),
             self._settled,
             options,

@@ -16,6 +16,7 @@ import trio
 from attrs import define, evolve, field
 
 from mcptrio.abc import MessageSink, Principal, SessionRecord
+from mcptrio.abc.tracing import trace_notification
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import Peer
@@ -92,6 +93,11 @@ class Conversation:
 
     # Its record
 
+    @property
+    def stored_id(self) -> str | None:
+        """See :class:`mcptrio.abc.tracing.TracedSession`."""
+        return self.record.id if self.record is not None and not self.is_shared else None
+
     def negotiated(self) -> None:
         """Make the record after the response to ``initialize``, if it was a result."""
         peer = self.connection.peer
@@ -147,6 +153,7 @@ class Conversation:
             return
         notification = self.connection.notification(method, params, peer=peer)
         if notification is not None:
+            trace_notification(notification, peer.revision.version)
             outlet.send_latest(notification, key)
 
     def tell(self, method: str, params: dict[str, Any] | None) -> None:
@@ -155,7 +162,9 @@ class Conversation:
         Does not block: if the peer does not read and its outlet is full, the notification is lost.
         """
         if self.outlet is not None and self.connection.peer is not None:
-            self.outlet.send_latest(Notification(method, params), object())
+            notification = Notification(method, params)
+            trace_notification(notification)
+            self.outlet.send_latest(notification, object())
 
     # Settings of the client
 

@@ -13,7 +13,8 @@ from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import ErrorResponse
 from mcptrio.runtime.conversation import Conversation
-from mcptrio.runtime.request import Expired, RequestScope
+from mcptrio.runtime.handler_errors import Expired
+from mcptrio.runtime.request import RequestScope
 
 __all__ = ["Observers"]
 

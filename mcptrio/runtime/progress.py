@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mcptrio.abc import MessageSink
+from mcptrio.abc.tracing import trace_notification
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.model.progress import ProgressParams
@@ -69,6 +70,7 @@ class ProgressReporter:
     def flush(self) -> None:
         """See :class:`ProgressSink`."""
         if self._pending is not None:
+            trace_notification(self._pending)
             # The key makes a newer report replace a queued one.
             self._outlet.send_latest(self._pending, (_METHOD, self._token))
             self._pending = None

@@ -6,7 +6,6 @@ states; each way in which a request ends is an event of that table.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf, isfinite
 from typing import Any, Protocol, TypeAlias
@@ -16,29 +15,24 @@ from attrs import define, field
 
 from mcptrio.abc import MessageSink, Principal
 from mcptrio.abc.status import RequestStatus
-from mcptrio.errors import ConnectionClosed, InternalError, MCPError, MethodNotFound, ToolError
+from mcptrio.abc.tracing import trace_notification
+from mcptrio.errors import ConnectionClosed, MCPError, MethodNotFound
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.shares import SharedPlace
-from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.callers import ANONYMOUS, ForwardedCaller, caller_of_principal, decode_caller
 from mcptrio.runtime.conversation import Conversation
+from mcptrio.runtime.handler_errors import Expired, error_for
 from mcptrio.runtime.long_work import LongWork, TaskPlan
 from mcptrio.runtime.open_request import OpenRequest
 from mcptrio.runtime.progress import ProgressReporter, ProgressSink
 from mcptrio.runtime.request_lifecycle import TRANSITIONS, Action, RequestEvent, RequestState
 from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
 
-__all__ = ["Expired", "Handler", "MiddlewareProvider", "RequestScope", "Wrapper", "dispatch"]
-
-_log = logging.getLogger("mcptrio.dispatch")
-
-
-class Expired(InternalError):
-    """The deadline of a request has passed."""
+__all__ = ["Handler", "MiddlewareProvider", "RequestScope", "Wrapper", "dispatch"]
 
 
 @define(eq=False, slots=True, weakref_slot=False)
@@ -293,12 +287,14 @@ class RequestScope:
         notification = self.session.connection.notification(method, params, peer=self.request.peer)
         if notification is None or self.is_over:
             return False
+        trace_notification(notification)
         self.outlet.send_latest(notification, object() if key is None else key)
         return True
 
     async def send(self, notification: Notification) -> None:
         """Send a notification in wire form, as :meth:`check_open` allows; waits while the outlet is full."""
         self.check_open()
+        trace_notification(notification)
         await self.outlet.send(notification)
 
     def check_open(self) -> None:
@@ -375,7 +371,7 @@ async def dispatch(
         raise MethodNotFound(f"no such method: {scope.label}")
     outcome = await run_guarded(_handle, handler, scope, around)
     if isinstance(outcome, Failure):
-        raise _error_of(outcome.error, scope.label)
+        raise error_for(outcome.error, scope.label)
     return outcome.value
 
 
@@ -389,14 +385,3 @@ async def _handle(handler: Handler, scope: RequestScope, around: Wrapper | None)
         result = await around(handler, scope, request.params)
     # Converted within the guard too: a plugin may return a value that cannot be written.
     return scope.session.connection.result(request, result) if scope.open is None else None
-
-
-def _error_of(error: BaseException, label: str) -> MCPError:
-    """Return the error to send for an exception. It is logged in full unless it was meant for the client."""
-    if isinstance(error, MCPError):
-        return error
-    if isinstance(error, ToolError):
-        return InternalError(str(error))
-    # The client gets only an id: the text of an exception may contain secrets.
-    failure_id = log_failure(_log, error, "%s failed", label)
-    return InternalError(f"internal error in {label}: see id {failure_id} in the server's log")

@@ -113,6 +113,7 @@ class Journal:
         pages: those of them that were URLs to open before the handler could work.
         ticket: the id of the parked handler, if it is parked.
         call: identifies the call over all its rounds; ``None`` before its first state.
+        trace: the trace context of the first round; empty if it was not traced.
     """
 
     round: int = 0
@@ -122,6 +123,7 @@ class Journal:
     pages: tuple[str, ...] = ()
     ticket: str | None = None
     call: str | None = None
+    trace: dict[str, str] = field(factory=dict)
 
 
 def digest_of(request: RequestReceived) -> str:
@@ -149,6 +151,8 @@ def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principa
         # The state must differ in every round even if nothing else does.
         "n": secrets.token_hex(4),
     }
+    if journal.trace:
+        value["x"] = journal.trace
     sealed: str = ring.seal(orjson.dumps(value), audience=audience.encode())
     return sealed
 
@@ -185,6 +189,7 @@ def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: st
         pages=tuple(value["u"]),
         ticket=value["t"],
         call=value["c"],
+        trace=value.get("x", {}),
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import trio
 from attrs import evolve
 
+from mcptrio.abc.tracing import TRACING, trace_carrier
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
 from mcptrio.ground.guarded import Failure
 from mcptrio.protocol.model.elicitation import ElicitURLParams
@@ -39,6 +40,8 @@ class RoundTrips(RunChannel):
         scope = self.scope
         digest = digest_of(scope.request)
         journal = self._journal(digest)
+        if TRACING.tracer is not None and journal.trace:
+            TRACING.tracer.continues(journal.trace)
         run = self._resume(journal)
         if run is None:
             journal = evolve(journal, ticket=None)
@@ -140,8 +143,8 @@ class RoundTrips(RunChannel):
 
     @staticmethod
     def _next(journal: Journal, *, asked: tuple[str, ...], pages: tuple[str, ...] = (), ticket: str | None) -> Journal:
-        call = journal.call or secrets.token_urlsafe(16)
-        return evolve(journal, round=journal.round + 1, asked=asked, pages=pages, ticket=ticket, call=call)
+        call, trace = journal.call or secrets.token_urlsafe(16), journal.trace or trace_carrier()
+        return evolve(journal, round=journal.round + 1, asked=asked, pages=pages, ticket=ticket, call=call, trace=trace)
 
     def _require_url_visit(self, run: Run, error: URLElicitationRequired, digest: str) -> InputRequiredResult:
         """Return the round trip for an error that 2025-11-25 reports as -32042. The retry runs the handler again.

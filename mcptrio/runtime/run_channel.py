@@ -7,11 +7,13 @@ a task (:mod:`mcptrio.tasks`) shows them to the client that asks for the task.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import trio
 
+from mcptrio.abc.tracing import waiting
 from mcptrio.errors import InvalidParams, MCPError
 from mcptrio.runtime.inputs import InputQuestion, Lifetime, request_for, require
 from mcptrio.runtime.request import RequestScope
@@ -68,8 +70,10 @@ class RunChannel:
                     entry.arrived.set()
                 else:
                     run.wait_for(key, entry)
-            for entry in asked.values():
-                await entry.arrived.wait()
+            open = [each.wire.method for each in asked.values() if not each.arrived.is_set()]
+            with waiting(open) if open else nullcontext():
+                for entry in asked.values():
+                    await entry.arrived.wait()
         finally:
             run.end_question(effects)
             for key, entry in asked.items():

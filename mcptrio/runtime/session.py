@@ -17,11 +17,13 @@ from attrs import define, field
 
 from mcptrio.abc import MessageChannel, MessageSink
 from mcptrio.abc.status import SessionStatus
+from mcptrio.abc.tracing import TRACING, notified
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.ground.workers import Workers
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.events import (
     CancelReceived,
+    Event,
     MessageRefused,
     NotificationReceived,
     RequestReceived,
@@ -236,6 +238,14 @@ class Session(Conversation):
         if isinstance(event, MessageRefused):
             self.start(self._refuse, event.reply, outlet, own)
             return True
+        with notified(message):
+            known = self._handle(event)
+        if own:
+            outlet.close()
+        return known
+
+    def _handle(self, event: Event) -> bool:
+        """Handle an event that is no request. Returns whether it concerned this process."""
         known = True
         if isinstance(event, ResponseReceived):
             self.outgoing.settle(event)
@@ -250,8 +260,6 @@ class Session(Conversation):
         elif isinstance(event, Unexpected):
             known = not event.what.startswith("a response") and not event.what.startswith("an error")
             _log.debug("%s: ignored %s", self.name, event.what)
-        if own:
-            outlet.close()
         return known
 
     def _accept(self, event: RequestReceived, outlet: MessageSink, own: bool) -> None:
@@ -331,6 +339,13 @@ class Session(Conversation):
     async def serve(self, scope: RequestScope) -> None:
         """Run the handler of a request."""
         CURRENT.set(scope)
+        if TRACING.tracer is not None:
+            with TRACING.tracer.serving(scope):
+                await self._dispatch(scope)
+        else:
+            await self._dispatch(scope)
+
+    async def _dispatch(self, scope: RequestScope) -> None:
         try:
             scope.reply = await dispatch(self.server.handlers, scope, self.server.middleware.around)
         except MCPError as error:

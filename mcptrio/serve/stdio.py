@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from mcptrio.abc import Principal
+from mcptrio.abc.tracing import Network, receiving
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
@@ -61,9 +62,10 @@ async def serve_process(
                 nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
             async with made.open():
                 task_status.started([])
-                await made.supervisor.serve(
-                    channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
-                )
+                with receiving(Network("pipe")):
+                    await made.supervisor.serve(
+                        channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
+                    )
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:

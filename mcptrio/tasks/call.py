@@ -12,6 +12,7 @@ from typing import Any
 from attrs import evolve
 
 from mcptrio.abc import Principal
+from mcptrio.abc.tracing import trace_carrier
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.shares import SharedPlace
@@ -27,9 +28,11 @@ from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.settings import ServerSettings
 
-__all__ = ["load_call", "new_scope", "owner_of", "store_call", "supports_tasks"]
+__all__ = ["TRACE", "load_call", "new_scope", "owner_of", "store_call", "supports_tasks"]
 
 _FORWARDED = "mcptrio/caller"
+TRACE = "trace"
+"""The member of a stored call with the trace context of its request."""
 
 
 class _NoOutlet:
@@ -63,6 +66,7 @@ def store_call(scope: RequestScope) -> dict[str, Any]:
     """Return what :func:`load_call` needs, without the token and the claims of the principal."""
     peer, params = scope.request.peer, scope.request.params
     return {
+        **({TRACE: trace} if (trace := trace_carrier()) else {}),
         "name": params.name,
         "arguments": params.arguments,
         "revision": peer.revision.version,

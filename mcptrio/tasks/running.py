@@ -16,6 +16,7 @@ import trio
 from attrs import evolve
 
 from mcptrio.abc import Bus, TaskRecord, TaskState, TaskStore, task_topic
+from mcptrio.abc.tracing import TraceOutcome, working
 from mcptrio.errors import InternalError, MCPError, Overloaded, StoreFailed
 from mcptrio.ground.backoff import Backoff
 from mcptrio.ground.deadlines import Deadlines
@@ -25,6 +26,7 @@ from mcptrio.protocol.messages import ErrorResponse
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.runs import Run
+from mcptrio.tasks.call import TRACE
 from mcptrio.tasks.document import TaskDocument
 
 __all__ = ["RunningTask"]
@@ -52,6 +54,7 @@ class RunningTask:
         self, record: TaskRecord, document: TaskDocument, scope: RequestScope, store: TaskStore, bus: Bus
     ) -> None:
         self.scope = scope
+        self._trace = document.request.get(TRACE, {})
         self._is_resumable = document.resumable
         self._has_begun = document.has_begun
         self.call = document.call
@@ -109,7 +112,9 @@ class RunningTask:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._tend)
                         await self._begin()
-                        outcome = await run_guarded(work)
+                        with working(self.scope, self._trace) as traced:
+                            outcome = await run_guarded(work)
+                            _describe(outcome, traced)
                         nursery.cancel_scope.cancel()
                 elif self._run is not None:
                     self._run.cancel(self._why)
@@ -344,3 +349,10 @@ class RunningTask:
         # The client gets only an id: the text of an exception may contain secrets.
         failure_id = log_failure(_log, error, "task of %s failed", self._record.tool)
         return InternalError(f"internal error in {self._record.tool}: see id {failure_id} in the server's log")
+
+
+def _describe(outcome: Done[CallToolResult] | Failure, traced: TraceOutcome) -> None:
+    if isinstance(outcome, Failure):
+        traced.error = outcome.error
+    else:
+        traced.is_tool_error = bool(outcome.value.is_error)

@@ -27,8 +27,8 @@ from mcptrio.capabilities.registrar import Registrar
 from mcptrio.errors import MCPError
 from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.ground.lines_file import LinesFile
+from mcptrio.ground.redaction import DEFAULT_SECRETS, Redactor
 from mcptrio.plugins.hooks import hookimpl, lifespan
-from mcptrio.plugins.middleware.redaction import Redactor
 from mcptrio.plugins.setup import PluginSetup
 from mcptrio.protocol.model.tools import CallToolResult
 
@@ -65,16 +65,7 @@ class AuditLogConfig:
     path: Path | None = None
     max_bytes: int = field(default=16 * 1024 * 1024, validator=validators.ge(65536))
     arguments: Literal["none", "names", "redacted"] = "names"
-    secret: tuple[str, ...] = (
-        "*password*",
-        "*passphrase*",
-        "*secret*",
-        "*token*",
-        "*key*",
-        "*credential*",
-        "*authorization*",
-        "*cookie*",
-    )
+    secret: tuple[str, ...] = DEFAULT_SECRETS
     secret_values: tuple[str, ...] = field(default=(), validator=lambda _, __, value: _check_patterns(value))
     methods: tuple[str, ...] = ("tools/call", "resources/read", "prompts/get")
 

@@ -1,6 +1,6 @@
 """Removes secrets from a request's arguments, by the operator's rules.
 
-:mod:`mcptrio.plugins.middleware.audit_log` uses this. A match is removed at any depth of objects and lists, and also
+The audit log and the tracer use this. A match is removed at any depth of objects and lists, and also
 from the message of the request's error.
 
 Source: fnmatch for names; re for values.
@@ -14,9 +14,20 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import Any
 
-__all__ = ["REDACTED", "Redactor"]
+__all__ = ["DEFAULT_SECRETS", "REDACTED", "Redactor"]
 
 REDACTED = "[redacted]"
+DEFAULT_SECRETS = (
+    "*password*",
+    "*passphrase*",
+    "*secret*",
+    "*token*",
+    "*key*",
+    "*credential*",
+    "*authorization*",
+    "*cookie*",
+)
+"""Globs of names whose values are secret, unless the operator chooses others."""
 _MIN_SECRET_CHARS = 4
 """Minimum characters of a value that is removed from other texts; a shorter one occurs in many texts by chance."""
 _BEGINNING = 8

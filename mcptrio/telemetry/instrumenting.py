@@ -1,0 +1,51 @@
+"""Switches tracing on and off for all servers and clients of this process.
+
+Programs call it, and ``mcptrio serve`` if its configuration or the environment asks for telemetry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mcptrio.abc.tracing import TRACING
+from mcptrio.errors import ConfigError
+from mcptrio.ground.secret_patterns import redact
+from mcptrio.telemetry.recorded import Recorder
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+__all__ = ["instrument", "uninstrument"]
+
+
+def instrument(
+    tracer_provider: TracerProvider | None = None,
+    *,
+    content: bool = False,
+    details: bool = False,
+    redaction: Callable[[str], str] = redact,
+) -> None:
+    """Make spans of all requests and notifications in this process, until :func:`uninstrument`.
+
+    A client that is connected already is not traced.
+
+    Args:
+        tracer_provider: The provider that gets the spans; by default the global one of OpenTelemetry.
+        content: Record arguments and results of tools, without secrets.
+        details: Make spans of the operations of stores too.
+        redaction: Removes secrets from each text that is recorded.
+
+    Raises:
+        ConfigError: ``opentelemetry-api`` is not installed.
+    """
+    try:
+        from mcptrio.telemetry.tracer import OTelTracer
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"telemetry needs opentelemetry-api: pip install 'mcptrio[otel]' ({error})") from error
+    TRACING.tracer = OTelTracer(tracer_provider, Recorder(content=content, redact=redaction), detailed=details)
+
+
+def uninstrument() -> None:
+    """Make no more spans."""
+    TRACING.tracer = None
