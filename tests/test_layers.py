@@ -61,6 +61,11 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.stores.opening", "mcptrio.stores.sqlite"),
         # An extra, for servers and clients with telemetry.
         ("mcptrio.telemetry.instrumenting", "mcptrio.telemetry.tracer"),
+        ("mcptrio.telemetry.otlp", "opentelemetry"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.exporter.otlp.proto.http.trace_exporter"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.resources"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.trace"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.trace.export"),
         # Where clients show TLS certificates, and those say who they are.
         ("mcptrio.auth.server.certificates", "cryptography"),
         # An HTTP server to which no client opens a WebSocket.

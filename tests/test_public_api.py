@@ -50,7 +50,7 @@ NAMES = [f"{package.__name__}.{name}" for package in PACKAGES for name in packag
 
 HEAVY = {
     *("cryptography", "joserfc", "keyring"),
-    *("h11", "httpx2", "hypercorn", "jsonschema_rs", "pydantic", "quart", "quart_trio"),
+    *("h11", "httpx2", "hypercorn", "jsonschema_rs", "opentelemetry", "pydantic", "quart", "quart_trio"),
     *("trio_websocket", "wsproto"),
 }
 """What ``import mcptrio`` must not load: HTTP stacks, validators, ciphers, what plugins may bring."""

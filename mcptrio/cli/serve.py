@@ -11,6 +11,7 @@ import gc
 import os
 import shlex
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -134,14 +135,28 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     log_to_stderr(options["log_level"] or read.log.level, read.log.format)
     make = partial(_make, read, chosen.wanted(read), options, worker)
     settings = ServeSettings(make=make, chosen=chosen, read=read, options=options, addresses=addresses)
-    if transport == "stdio":
-        _over_stdio(settings)
-    elif transport == "http":
-        _over_http(settings, worker)
-    elif transport == "stream":
-        _over_streams(settings)
-    else:
-        _over(transport, settings)
+    with _telemetry(read):
+        if transport == "stdio":
+            _over_stdio(settings)
+        elif transport == "http":
+            _over_http(settings, worker)
+        elif transport == "stream":
+            _over_streams(settings)
+        else:
+            _over(transport, settings)
+
+
+def _telemetry(read: ServeConfig) -> AbstractContextManager[None]:
+    # The variables decide without an import, because most servers have no telemetry.
+    if not (read.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)):
+        return nullcontext()
+    from mcptrio.telemetry.settings import is_wanted
+
+    if not is_wanted(read.telemetry, os.environ):
+        return nullcontext()
+    from mcptrio.telemetry.otlp import exporting
+
+    return exporting(read.telemetry, os.environ, name=read.server.name, timeout=read.server.timeouts.shutdown)
 
 
 def _make(read: ServeConfig, wanted: WantedPlugins, options: dict[str, Any], worker: WorkerProcess | None) -> Server:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcptrio.serve.http_options import HTTPTable
     from mcptrio.serve.stores_table import StoresTable
     from mcptrio.serve.stream_options import StreamTable
+    from mcptrio.telemetry.settings import TelemetryTable
 
 __all__ = [
     "LOG_LEVELS",
@@ -54,6 +55,7 @@ _CLASSES: Final = MappingProxyType(
         "stream": ("mcptrio.serve.stream_options", "StreamTable"),
         "stores": ("mcptrio.serve.stores_table", "StoresTable"),
         "log": ("mcptrio.serve.config", "LogTable"),
+        "telemetry": ("mcptrio.telemetry.settings", "TelemetryTable"),
     }
 )
 # Tables that other modules read.
@@ -183,6 +185,11 @@ class ServeConfig:
     @cached_property
     def log(self) -> LogTable:
         table: LogTable = self._read("log")
+        return table
+
+    @cached_property
+    def telemetry(self) -> TelemetryTable:
+        table: TelemetryTable = self._read("telemetry")
         return table
 
     @property
