@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from attrs import define, frozen
 
@@ -22,6 +22,7 @@ __all__ = [
     "AnsweredRequest",
     "Carrier",
     "Network",
+    "StepKind",
     "TraceOutcome",
     "TracedRequest",
     "Tracer",
@@ -37,6 +38,7 @@ __all__ = [
     "working",
 ]
 
+StepKind: TypeAlias = Literal["start plugin", "stop plugin", "restart task", "store"]
 Carrier = Mapping[str, Any]
 """A trace context as text: ``traceparent``, ``tracestate`` and ``baggage``."""
 
@@ -163,8 +165,18 @@ class Tracer(Protocol):
         """Link the current span to the span of an earlier round of the same request."""
         ...
 
-    def step(self, name: str, attributes: Mapping[str, str | int | float]) -> AbstractContextManager[None]:
-        """Inside, the server does something that belongs to no message: it starts a plugin, or asks a store."""
+    def step(self, kind: StepKind, subject: str, error: BaseException | None) -> AbstractContextManager[None]:
+        """Inside, the server does something that is no message.
+
+        Args:
+            subject: the plugin, or the operation of a store.
+            error: the reason.
+        """
+        ...
+
+    @property
+    def has_details(self) -> bool:
+        """Whether operations of stores are traced."""
         ...
 
 
@@ -240,6 +252,6 @@ def trace_carrier() -> dict[str, str]:
     return TRACING.tracer.carrier() if TRACING.tracer is not None else {}
 
 
-def trace_step(name: str, attributes: Mapping[str, str | int | float]) -> AbstractContextManager[None]:
+def trace_step(kind: StepKind, subject: str, error: BaseException | None = None) -> AbstractContextManager[None]:
     """See :meth:`Tracer.step`."""
-    return TRACING.tracer.step(name, attributes) if TRACING.tracer is not None else nullcontext()
+    return TRACING.tracer.step(kind, subject, error) if TRACING.tracer is not None else nullcontext()

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from mcptrio.abc.tracing import trace_step
 from mcptrio.ground.guarded import Failure, run_guarded
 
 __all__ = ["keep_running"]
@@ -34,5 +35,6 @@ async def keep_running(task: Callable[[], Awaitable[None]], label: str) -> None:
             pause = FIRST
         name = getattr(task, "__qualname__", repr(task))
         _log.error("%s: %s failed, started again in %g s", label, name, pause, exc_info=outcome.error)
-        await trio.sleep(pause)
+        with trace_step("restart task", label, outcome.error):
+            await trio.sleep(pause)
         pause = min(pause * 2, MAX_PAUSE_SECONDS)

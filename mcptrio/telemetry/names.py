@@ -17,6 +17,7 @@ __all__ = [
     "METHOD",
     "OPERATION_NAME",
     "PARAMETERS",
+    "PLUGIN",
     "PROMPT_NAME",
     "PROTOCOL_NAME",
     "PROTOCOL_VERSION",
@@ -29,6 +30,7 @@ __all__ = [
     "SERVER_PORT",
     "SESSION_ID",
     "STATUS_CODE",
+    "STORE_OPERATION",
     "TASK_ID",
     "TIMEOUT",
     "TOOL_ARGUMENTS",
@@ -72,6 +74,9 @@ CANCELLED: Final = "cancelled"
 """The ``error.type`` of a request that its client has cancelled or left."""
 RESULT_KIND: Final = "mcptrio.result.type"
 """``input_required`` or ``task``, if the result is not the final one."""
+PLUGIN: Final = "mcptrio.plugin"
+STORE_OPERATION: Final = "mcptrio.store.operation"
+"""The port and its method: ``events.append``."""
 TASK_ID: Final = "mcptrio.task.id"
 """The first characters of a task's id, as in the log: the whole id would give access to the task."""
 

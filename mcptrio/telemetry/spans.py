@@ -21,7 +21,7 @@ from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.telemetry import names
 from mcptrio.telemetry.recorded import Recorder
 
-__all__ = ["AttachedContext", "SentSpan", "ServedSpan", "WorkSpan", "error_type"]
+__all__ = ["AttachedContext", "SentSpan", "ServedSpan", "StepSpan", "WorkSpan", "error_type"]
 
 
 class AttachedContext:
@@ -56,6 +56,23 @@ class WorkSpan:
         if error is not None:
             _fail(self.span, error_type(error))
         self.span.end()
+
+
+class StepSpan:
+    """A span that is not the current one: tasks that begin inside outlive it."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _type: object, error: BaseException | None, _traceback: TracebackType | None) -> None:
+        if error is not None:
+            _fail(self._span, error_type(error))
+        self._span.end()
 
 
 class ServedSpan:

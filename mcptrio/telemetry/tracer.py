@@ -19,13 +19,13 @@ from opentelemetry import context, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind
 
-from mcptrio.abc.tracing import Carrier, Network, TracedRequest, TraceOutcome
+from mcptrio.abc.tracing import Carrier, Network, StepKind, TracedRequest, TraceOutcome
 from mcptrio.ground.version import __version__
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.telemetry import names
 from mcptrio.telemetry.contexts import carrier_of, extracted, link_to, span_in
 from mcptrio.telemetry.recorded import Recorder
-from mcptrio.telemetry.spans import AttachedContext, SentSpan, ServedSpan, WorkSpan
+from mcptrio.telemetry.spans import AttachedContext, SentSpan, ServedSpan, StepSpan, WorkSpan, error_type
 
 __all__ = ["OTelTracer"]
 
@@ -58,7 +58,7 @@ class OTelTracer:
     def __init__(self, provider: trace.TracerProvider | None, recorder: Recorder, *, detailed: bool) -> None:
         self._tracer = trace.get_tracer(names.SCOPE, __version__, provider)
         self._recorder = recorder
-        self._detailed = detailed
+        self.has_details = detailed
 
     # Received messages
 
@@ -151,8 +151,11 @@ class OTelTracer:
         if first is not None and first.trace_id != span.get_span_context().trace_id:
             span.add_link(first)
 
-    def step(self, name: str, attributes: Mapping[str, str | int | float]) -> AbstractContextManager[None]:
-        return WorkSpan(self._tracer.start_span(name, kind=SpanKind.INTERNAL, attributes=attributes))
+    def step(self, kind: StepKind, subject: str, error: BaseException | None) -> AbstractContextManager[None]:
+        attributes: Attributes = {names.STORE_OPERATION if kind == "store" else names.PLUGIN: subject}
+        if error is not None:
+            attributes[names.ERROR_TYPE] = error_type(error)
+        return StepSpan(self._tracer.start_span(f"{kind} {subject}", kind=SpanKind.INTERNAL, attributes=attributes))
 
     # Private
 
