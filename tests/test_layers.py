@@ -62,6 +62,13 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         # An extra, for servers and clients with telemetry.
         ("mcptrio.telemetry.instrumenting", "mcptrio.telemetry.tracer"),
         ("mcptrio.telemetry.otlp", "opentelemetry"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.exporter.otlp.proto.http.metric_exporter"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.metrics"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.metrics.export"),
+        ("mcptrio.telemetry.instrumenting", "mcptrio.telemetry.otel_metrics"),
+        ("mcptrio.serve.served_metrics", "mcptrio.http.engine.server"),
+        ("mcptrio.serve.served_metrics", "mcptrio.telemetry.otel_metrics"),
+        ("mcptrio.serve.served_metrics", "mcptrio.telemetry.prometheus"),
         ("mcptrio.telemetry.otlp", "opentelemetry.exporter.otlp.proto.http.trace_exporter"),
         ("mcptrio.telemetry.otlp", "opentelemetry.sdk.resources"),
         ("mcptrio.telemetry.otlp", "opentelemetry.sdk.trace"),

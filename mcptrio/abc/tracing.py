@@ -62,6 +62,8 @@ class TracedRequest(Protocol):
     """Why there is no response."""
     error: MCPError | None
     """The error with which this side ends it."""
+    trace_id: str | None
+    """Set by the tracer, in hexadecimal."""
 
     @property
     def session(self) -> TracedSession | None: ...
@@ -76,6 +78,7 @@ class AnsweredRequest:
     reason: str | None = None
     error: MCPError | None = None
     session: TracedSession | None = None
+    trace_id: str | None = None
 
 
 @define
@@ -139,6 +142,10 @@ class Tracer(Protocol):
         Args:
             to: the URL of the server, or its command.
         """
+        ...
+
+    def disconnected(self, to: str, seconds: float) -> None:
+        """A connection of a client has ended."""
         ...
 
     def waiting(self, method: str) -> AbstractContextManager[None]:

@@ -21,7 +21,7 @@ from attrs import evolve
 
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.auth import identify_by, refuse_streams
-from mcptrio.cli.server.config_options import host_option, log_level_option, port_option
+from mcptrio.cli.server.config_options import host_option, log_format_option, log_level_option, port_option
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import (
     ChosenPlugins,
@@ -35,8 +35,12 @@ from mcptrio.cli.server.plugin_server import (
 from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.errors import ConfigError
 from mcptrio.serve.config import ServeConfig
+from mcptrio.serve.request_log import RequestLog
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+
+    from mcptrio.serve.served_metrics import ServedMetrics
     from mcptrio.serve.worker import WorkerProcess
     from mcptrio.server import Server
 
@@ -51,6 +55,10 @@ def _addresses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
     return [f"127.0.0.1:{value}" if value.isdecimal() else value for value in values]
 
 
+def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else _addresses(_ctx, _param, (value,))[0]
+
+
 class ServeCommand(CLICommand):
     """Reports a plugin that is given without ``--plugin`` together with the commands that accept it."""
 
@@ -58,7 +66,7 @@ class ServeCommand(CLICommand):
         {
             "Transport": ("transport", "listen", "host", "port", "store"),
             "Plugins": ("plugins", "no_plugins", "config", "profile", "strict"),
-            "General": ("log_level",),
+            "General": ("log_level", "log_format", "metrics"),
         }
     )
 
@@ -94,7 +102,14 @@ class ServeCommand(CLICommand):
     metavar="URL",
     help="Keep sessions here: memory, sqlite:PATH, redis://HOST or postgresql://HOST/NAME.  [default: memory]",
 )
+@click.option(
+    "--metrics",
+    metavar="PORT",
+    callback=_address,
+    help="Show metrics for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
+)
 @log_level_option
+@log_format_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
     """Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.
@@ -132,10 +147,18 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     # Objects made until the server is open stay in memory; garbage collection would take a tenth of the start.
     gc.disable()
     read = chosen.read()
-    log_to_stderr(options["log_level"] or read.log.level, read.log.format)
-    make = partial(_make, read, chosen.wanted(read), options, worker)
-    settings = ServeSettings(make=make, chosen=chosen, read=read, options=options, addresses=addresses)
-    with _telemetry(read):
+    style = options.get("log_format") or read.log.format
+    log_to_stderr(options["log_level"] or read.log.level, style, read.log.levels)
+    with _telemetry(read) as provider:
+        metrics = _metrics(options.get("metrics"), provider)
+        settings = ServeSettings(
+            make=partial(_make, read, chosen.wanted(read), options, worker, metrics),
+            chosen=chosen,
+            read=read,
+            options=options,
+            addresses=addresses,
+            beside=metrics.run if metrics is not None else None,
+        )
         if transport == "stdio":
             _over_stdio(settings)
         elif transport == "http":
@@ -146,7 +169,15 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
             _over(transport, settings)
 
 
-def _telemetry(read: ServeConfig) -> AbstractContextManager[None]:
+def _metrics(address: str | None, provider: MeterProvider | None) -> ServedMetrics | None:
+    if address is None and provider is None:
+        return None
+    from mcptrio.serve.served_metrics import ServedMetrics
+
+    return ServedMetrics(address, provider)
+
+
+def _telemetry(read: ServeConfig) -> AbstractContextManager[MeterProvider | None]:
     # The variables decide without an import, because most servers have no telemetry.
     if not (read.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)):
         return nullcontext()
@@ -159,12 +190,23 @@ def _telemetry(read: ServeConfig) -> AbstractContextManager[None]:
     return exporting(read.telemetry, os.environ, name=read.server.name, timeout=read.server.timeouts.shutdown)
 
 
-def _make(read: ServeConfig, wanted: WantedPlugins, options: dict[str, Any], worker: WorkerProcess | None) -> Server:
+def _make(
+    read: ServeConfig,
+    wanted: WantedPlugins,
+    options: dict[str, Any],
+    worker: WorkerProcess | None,
+    metrics: ServedMetrics | None,
+) -> Server:
     if options["isolated"]:
         _limit_memory(read, wanted)
     key = worker.beginning.key if worker is not None else None
     server = make_server(read, wanted, options, key=key)
     refuse_empty(server)
+    if not options["isolated"]:
+        # The parent of an isolated plugin writes the lines of its calls.
+        server.add_observer(RequestLog())
+    if metrics is not None:
+        metrics.attach(server)
     if options["isolated"]:
         from mcptrio.mounting.access_method import add_access_method
 
@@ -225,7 +267,8 @@ def _over_stdio(settings: ServeSettings) -> None:
             identify=identify,
             trusts_forwarded_caller=trusts_forwarded_caller,
             task_status=ReadyStatus(lambda _: report_opened(made[0])),  # the lifespans have been entered by then
-        )
+        ),
+        beside=settings.beside,
     )
 
 
@@ -235,6 +278,8 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         from mcptrio.cli.server.supervising import supervise, worker_count
 
         if (count := worker_count(settings)) > 1:
+            if settings.options.get("metrics") is not None:
+                raise click.UsageError("--metrics goes with one process: workers send metrics to telemetry.endpoint")
             supervise(settings, count)
             return
     from mcptrio.cli.server.http import over_http
@@ -256,6 +301,7 @@ def _over_streams(settings: ServeSettings) -> None:
     run(
         lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=settings.ready(server)),
         renew=settings.renewal(server),
+        beside=settings.beside,
     )
 
 
@@ -272,4 +318,5 @@ def _over(name: str, settings: ServeSettings) -> None:
     run(
         lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=settings.ready(server)),
         renew=settings.renewal(server),
+        beside=settings.beside,
     )

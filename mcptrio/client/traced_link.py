@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+import trio
+
 from mcptrio.abc.links import Link, LinkOpener, Receiver
 from mcptrio.abc.tracing import TRACING, notified, sending
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, RequestId, Response
@@ -37,7 +39,12 @@ async def _opened(opener: LinkOpener, receive: Receiver) -> AsyncIterator[Link]:
             receive(message)
 
     async with opener(received) as link:
-        yield TracedLink(link)
+        opened = trio.current_time()
+        try:
+            yield TracedLink(link)
+        finally:
+            if TRACING.tracer is not None:
+                TRACING.tracer.disconnected(link.name, trio.current_time() - opened)
 
 
 class TracedLink:

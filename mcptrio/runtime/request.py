@@ -60,6 +60,7 @@ class RequestScope:
     """The reason why there is no answer."""
     error: MCPError | None = field(init=False, default=None)
     """The error with which the server ends it."""
+    trace_id: str | None = field(init=False, default=None)
     principal: Principal | None = field(init=False)
     """The principal of this request. A later request of the session may have a token with other scopes."""
     forwarded_caller: ForwardedCaller | None = field(init=False, default=None)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcptrio.telemetry.settings import TelemetryTable
 
 __all__ = [
+    "LOG_FORMATS",
     "LOG_LEVELS",
     "LogTable",
     "MessageTable",
@@ -45,6 +46,8 @@ __all__ = [
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS: Final[tuple[str, ...]] = get_args(LogLevel)
+LogFormat = Literal["text", "json"]
+LOG_FORMATS: Final[tuple[str, ...]] = get_args(LogFormat)
 
 # The module and class of each table. The HTTP classes are imported only if a table needs them.
 _CLASSES: Final = MappingProxyType(
@@ -132,10 +135,12 @@ class LogTable:
     Args:
         level: The lowest level that is written.
         format: ``text``, or ``json`` for one JSON object per line.
+        levels: Levels of single loggers and those below them, such as that of a plugin's module.
     """
 
     level: LogLevel = "info"
-    format: Literal["text", "json"] = "text"
+    format: LogFormat = "text"
+    levels: Mapping[str, LogLevel] = field(factory=dict)
 
 
 class ServeConfig:

@@ -14,6 +14,7 @@ from mcptrio.ground.secret_patterns import redact
 from mcptrio.telemetry.recorded import Recorder
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
 __all__ = ["instrument", "uninstrument"]
@@ -21,6 +22,7 @@ __all__ = ["instrument", "uninstrument"]
 
 def instrument(
     tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
     *,
     content: bool = False,
     details: bool = False,
@@ -32,6 +34,7 @@ def instrument(
 
     Args:
         tracer_provider: The provider that gets the spans; by default the global one of OpenTelemetry.
+        meter_provider: The provider that gets the metrics of clients; by default the global one.
         content: Record arguments and results of tools, without secrets.
         details: Make spans of the operations of stores too.
         redaction: Removes secrets from each text that is recorded.
@@ -40,10 +43,12 @@ def instrument(
         ConfigError: ``opentelemetry-api`` is not installed.
     """
     try:
+        from mcptrio.telemetry.otel_metrics import OTelMetrics
         from mcptrio.telemetry.tracer import OTelTracer
     except ModuleNotFoundError as error:
         raise ConfigError(f"telemetry needs opentelemetry-api: pip install 'mcptrio[otel]' ({error})") from error
-    TRACING.tracer = OTelTracer(tracer_provider, Recorder(content=content, redact=redaction), detailed=details)
+    recorder = Recorder(content=content, redact=redaction)
+    TRACING.tracer = OTelTracer(tracer_provider, OTelMetrics(meter_provider), recorder, detailed=details)
 
 
 def uninstrument() -> None:

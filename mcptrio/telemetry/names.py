@@ -9,25 +9,35 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "BUCKETS",
     "CANCELLED",
+    "CHANNEL",
     "CLIENT_ADDRESS",
+    "CLIENT_OPERATION",
     "CLIENT_PORT",
+    "CLIENT_SESSION",
+    "DIRECTION",
     "ERROR_TYPE",
     "EXECUTE_TOOL",
     "METHOD",
     "OPERATION_NAME",
+    "OTHER",
     "PARAMETERS",
     "PLUGIN",
+    "PLUGIN_STATE",
     "PROMPT_NAME",
     "PROTOCOL_NAME",
     "PROTOCOL_VERSION",
+    "REASON",
     "REQUEST_ID",
     "RESOURCE_URI",
     "RESULT_KIND",
     "REVISION",
     "SCOPE",
     "SERVER_ADDRESS",
+    "SERVER_OPERATION",
     "SERVER_PORT",
+    "SERVER_SESSION",
     "SESSION_ID",
     "STATUS_CODE",
     "STORE_OPERATION",
@@ -79,6 +89,21 @@ STORE_OPERATION: Final = "mcptrio.store.operation"
 """The port and its method: ``events.append``."""
 TASK_ID: Final = "mcptrio.task.id"
 """The first characters of a task's id, as in the log: the whole id would give access to the task."""
+
+CHANNEL: Final = "mcptrio.channel"
+DIRECTION: Final = "mcptrio.direction"
+PLUGIN_STATE: Final = "mcptrio.plugin.state"
+REASON: Final = "mcptrio.reason"
+OTHER: Final = "other"
+"""The value of a label for all values beyond its bound."""
+
+# Metrics of the conventions
+SERVER_OPERATION: Final = "mcp.server.operation.duration"
+SERVER_SESSION: Final = "mcp.server.session.duration"
+CLIENT_OPERATION: Final = "mcp.client.operation.duration"
+CLIENT_SESSION: Final = "mcp.client.session.duration"
+BUCKETS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Of the four, in seconds."""
 
 PARAMETERS: Final = {
     "tools/call": ("name", TOOL_NAME),

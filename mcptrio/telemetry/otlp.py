@@ -1,4 +1,4 @@
-"""Exports spans over OTLP/HTTP while a server is served. ``mcptrio serve`` uses it, if telemetry is configured.
+"""Exports spans and metrics over OTLP/HTTP while a server is served, if telemetry is configured.
 
 The standard variables ``OTEL_*`` apply, because the exporters read them. If the program that started this one has set a
 provider (``opentelemetry-instrument``), that one gets the spans.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Thread
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from mcptrio.errors import ConfigError
@@ -19,6 +20,7 @@ from mcptrio.telemetry.instrumenting import instrument, uninstrument
 from mcptrio.telemetry.settings import TelemetryTable
 
 if TYPE_CHECKING:
+    from opentelemetry import metrics
     from opentelemetry.sdk.resources import Resource
 
 __all__ = ["exporting"]
@@ -30,8 +32,10 @@ _ABORT_SECONDS: Final = 1.0
 
 
 @contextmanager
-def exporting(table: TelemetryTable, environ: Mapping[str, str], *, name: str, timeout: float) -> Iterator[None]:
-    """Make and export spans inside.
+def exporting(
+    table: TelemetryTable, environ: Mapping[str, str], *, name: str, timeout: float
+) -> Iterator[metrics.MeterProvider]:
+    """Make and export spans inside. Yields the provider for metrics.
 
     Args:
         name: Of the service, unless the environment names it.
@@ -44,8 +48,11 @@ def exporting(table: TelemetryTable, environ: Mapping[str, str], *, name: str, t
         if environ.get(variable, _HTTP) != _HTTP:
             raise ConfigError(f"{variable}: expected {_HTTP}, got {environ[variable]!r}")
     try:
-        from opentelemetry import trace
+        from opentelemetry import metrics, trace
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ModuleNotFoundError as error:
@@ -53,25 +60,33 @@ def exporting(table: TelemetryTable, environ: Mapping[str, str], *, name: str, t
     if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         instrument(content=table.content, details=table.details)
         try:
-            yield
+            yield metrics.get_meter_provider()
         finally:
             uninstrument()
         return
     exporter = OTLPSpanExporter(**_endpoint(table, "traces"))
-    provider = TracerProvider(resource=_resource(name, environ), shutdown_on_exit=False)
+    resource = _resource(name, environ)
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
-    instrument(provider, content=table.content, details=table.details)
+    measured = OTLPMetricExporter(**_endpoint(table, "metrics"))
+    meters = MeterProvider([PeriodicExportingMetricReader(measured)], resource, shutdown_on_exit=False)
+    instrument(provider, meters, content=table.content, details=table.details)
     try:
-        yield
+        yield meters
     finally:
         uninstrument()
-        # In a thread, because the last export may wait for a collector that does not answer.
-        last = Thread(target=provider.shutdown, name="mcptrio telemetry", daemon=True)
-        last.start()
-        last.join(timeout)
-        if last.is_alive():
+        # In threads, because the last exports may wait for a collector that does not answer.
+        last = [Thread(target=each.shutdown, name="mcptrio telemetry", daemon=True) for each in (provider, meters)]
+        for thread in last:
+            thread.start()
+        end = monotonic() + timeout
+        for thread in last:
+            thread.join(max(0.0, end - monotonic()))
+        if any(thread.is_alive() for thread in last):
             exporter.shutdown()  # type: ignore[no-untyped-call]
-            last.join(_ABORT_SECONDS)
+            measured.shutdown()
+            for thread in last:
+                thread.join(_ABORT_SECONDS)
 
 
 def _endpoint(table: TelemetryTable, signal: str) -> dict[str, Any]:

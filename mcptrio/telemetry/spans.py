@@ -6,6 +6,7 @@ Source: OpenTelemetry semantic conventions for MCP, "Span status" and ``error.ty
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import Token
 from types import TracebackType
 from typing import Any
@@ -108,14 +109,22 @@ class SentSpan:
 
     Args:
         arguments: secrets in them are removed from the error message.
+        measure: called with the ``error.type`` at the end.
         served: the request for which a task works.
     """
 
-    __slots__ = ("_arguments", "_context", "_outcome", "_recorder", "_served", "_span", "_token")
+    __slots__ = ("_arguments", "_context", "_measure", "_outcome", "_recorder", "_served", "_span", "_token")
 
     def __init__(
-        self, span: Span, within: Context, arguments: Any, recorder: Recorder, served: TracedRequest | None = None
+        self,
+        span: Span,
+        within: Context,
+        arguments: Any,
+        recorder: Recorder,
+        measure: Callable[[str | None], None] | None = None,
+        served: TracedRequest | None = None,
     ) -> None:
+        self._measure = measure
         self._span = span
         self._context = within
         self._arguments = arguments
@@ -131,6 +140,8 @@ class SentSpan:
         context.detach(self._token)
         span, outcome = self._span, self._outcome
         error = outcome.error if outcome.error is not None else error
+        if self._measure is not None:
+            self._measure(_failure_of(outcome.reply, error))
         if outcome.reply is not None:
             _finish(span, outcome.reply, self._arguments, self._recorder)
         elif outcome.is_tool_error:
@@ -165,6 +176,14 @@ def fail_unanswered(span: Span, served: TracedRequest, error: BaseException | No
         _fail(span, names.CANCELLED, served.reason[:128])
     elif error is not None:
         _fail(span, error_type(error))
+
+
+def _failure_of(reply: Response | ErrorResponse | None, error: BaseException | None) -> str | None:
+    if isinstance(reply, ErrorResponse):
+        return str(reply.code)
+    if reply is not None:
+        return names.TOOL_ERROR if reply.result.get("isError") is True else None
+    return error_type(error) if error is not None else None
 
 
 def _finish(span: Span, reply: Response | ErrorResponse, arguments: Any, recorder: Recorder) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,12 +18,15 @@ from urllib.parse import urlsplit
 from opentelemetry import context, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind
+from trio import current_time
 
 from mcptrio.abc.tracing import Carrier, Network, StepKind, TracedRequest, TraceOutcome
 from mcptrio.ground.version import __version__
 from mcptrio.protocol.messages import Notification, Request
 from mcptrio.telemetry import names
 from mcptrio.telemetry.contexts import carrier_of, extracted, link_to, span_in
+from mcptrio.telemetry.instruments import CLIENT_OPERATION, CLIENT_SESSION, MetricsBackend
+from mcptrio.telemetry.measures import LabelBounds
 from mcptrio.telemetry.recorded import Recorder
 from mcptrio.telemetry.spans import AttachedContext, SentSpan, ServedSpan, StepSpan, WorkSpan, error_type
 
@@ -52,10 +55,15 @@ class OTelTracer:
 
     Args:
         provider: ``None``: the global one.
+        metrics: of what clients, and servers that ask their clients, have sent.
         detailed: whether operations of stores have spans.
     """
 
-    def __init__(self, provider: trace.TracerProvider | None, recorder: Recorder, *, detailed: bool) -> None:
+    def __init__(
+        self, provider: trace.TracerProvider | None, metrics: MetricsBackend, recorder: Recorder, *, detailed: bool
+    ) -> None:
+        self._metrics = metrics
+        self._bounded = LabelBounds().bounded
         self._tracer = trace.get_tracer(names.SCOPE, __version__, provider)
         self._recorder = recorder
         self.has_details = detailed
@@ -87,6 +95,7 @@ class OTelTracer:
         if self._recorder.content and request.method.name == "tools/call":
             attributes[names.TOOL_ARGUMENTS] = self._recorder.value(_member(request.params, "arguments"))
         span = self._tracer.start_span(name, parent, SpanKind.SERVER, attributes, links)
+        served.trace_id = trace.format_trace_id(span.get_span_context().trace_id)
         return ServedSpan(span, parent, served, self._recorder)
 
     def notified(self, message: Notification) -> AbstractContextManager[None]:
@@ -121,7 +130,12 @@ class OTelTracer:
         members = {**given, **carrier_of(within)} if isinstance(given, dict) else carrier_of(within)
         if members:
             message.params = {**params, "_meta": members}
-        return SentSpan(span, within, params.get("arguments"), self._recorder)
+        measure = partial(self._measure, attributes, current_time())
+        return SentSpan(span, within, params.get("arguments"), self._recorder, measure)
+
+    def disconnected(self, to: str, seconds: float) -> None:
+        transport = str(_network_of(to)[names.TRANSPORT])
+        self._metrics.record(CLIENT_SESSION, seconds, {names.TRANSPORT: transport})
 
     def waiting(self, method: str) -> AbstractContextManager[None]:
         # A client that asks its user between two requests has no current span.
@@ -140,7 +154,7 @@ class OTelTracer:
         attributes: Attributes = {names.TASK_ID: str(served.request.id)[:6]}
         name = _describe(served.request.method.name, served.request.params, attributes)
         span = self._tracer.start_span(f"task {name}", parent, SpanKind.INTERNAL, attributes)
-        return SentSpan(span, trace.set_span_in_context(span, parent), None, self._recorder, served)
+        return SentSpan(span, trace.set_span_in_context(span, parent), None, self._recorder, served=served)
 
     def carrier(self) -> dict[str, str]:
         return carrier_of()
@@ -158,6 +172,15 @@ class OTelTracer:
         return StepSpan(self._tracer.start_span(f"{kind} {subject}", kind=SpanKind.INTERNAL, attributes=attributes))
 
     # Private
+
+    def _measure(self, attributes: Attributes, began: float, error: str | None) -> None:
+        labels = {name: str(attributes[name]) for name in CLIENT_OPERATION.labels if name in attributes}
+        if error is not None:
+            labels[names.ERROR_TYPE] = error
+        for name in (names.METHOD, names.TOOL_NAME, names.PROMPT_NAME, names.ERROR_TYPE):
+            if name in labels:
+                labels[name] = self._bounded(name, labels[name])
+        self._metrics.record(CLIENT_OPERATION, current_time() - began, labels)
 
     def _arrived(self, meta: Mapping[str, Any] | None) -> tuple[Context, list[trace.Link], Attributes]:
         """Return the parent of a received message, the links to what surrounds it, and the first attributes."""

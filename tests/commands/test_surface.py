@@ -15,8 +15,8 @@ from tests.processes import serving
 __all__: list[str] = []
 
 MAX_COMMANDS = 39
-MAX_OPTIONS = 219
-MAX_SERVING = 15
+MAX_OPTIONS = 222
+MAX_SERVING = 16
 
 GARDEN = """
 from mcptrio import tool

@@ -11,13 +11,14 @@ from pathlib import Path
 import click
 
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import LOG_LEVELS, ServeConfig
+from mcptrio.serve.config import LOG_FORMATS, LOG_LEVELS, ServeConfig
 
 __all__ = [
     "CONFIG",
     "config_option",
     "configured",
     "host_option",
+    "log_format_option",
     "log_level_option",
     "port_option",
     "profile_option",
@@ -53,6 +54,12 @@ log_level_option = click.option(
     type=click.Choice(LOG_LEVELS),
     metavar="LEVEL",
     help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
+)
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    metavar="FORMAT",
+    help="Log as text or as json, one object a line.  [default: text]",
 )
 
 
