@@ -20,6 +20,7 @@ from attrs import frozen
 from mcptrio.client.calls import OnProgress, Progress
 from mcptrio.client.requests import ClientRequests, answer_all
 from mcptrio.client.supervisor import ClientSupervisor
+from mcptrio.client.task_listener import FollowedTask, TaskListener
 from mcptrio.errors import (
     ConnectionClosed,
     InvalidParams,
@@ -58,6 +59,8 @@ DEFAULT_POLL_SECONDS: Final = 2.0
 """Seconds between two polls if the server names none."""
 MAX_POLL_SECONDS: Final = 60.0
 """Seconds between two polls at most; a server that asks for more is asked earlier."""
+REPORTED_POLLS: Final = 5
+"""The factor by which the pauses between polls are longer while the server reports the task: reports may be lost."""
 CANCEL_TIMEOUT: Final = 5.0
 """Seconds for telling the server that a task is cancelled."""
 MAX_QUESTIONS: Final = 1000
@@ -95,11 +98,18 @@ class ClientTask:
     """
 
     def __init__(
-        self, requests: ClientRequests, supervisor: ClientSupervisor, id: str, *, timeout: float | None = None
+        self,
+        requests: ClientRequests,
+        supervisor: ClientSupervisor,
+        listener: TaskListener,
+        id: str,
+        *,
+        timeout: float | None = None,
     ) -> None:
         self.id = id
         self._requests = requests
         self._supervisor = supervisor
+        self._listener = listener
         self._timeout = inf if timeout is None else timeout
         self.status: TaskStatus = "working"
         """The status of the last answer of the server."""
@@ -191,6 +201,12 @@ class ClientTask:
         return state
 
     async def _follow(self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None) -> CallToolResult:
+        with self._listener.following(self.id) as followed:
+            return await self._until_ended(state, progress, followed)
+
+    async def _until_ended(
+        self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None, followed: FollowedTask
+    ) -> CallToolResult:
         latest, changed = state.last_updated_at, trio.current_time()
         message: str | None = None
         while True:
@@ -206,10 +222,25 @@ class ClientTask:
             remaining = changed + self._timeout - trio.current_time()
             if remaining <= 0:
                 raise RequestTimeout(f"task {self.id}: no change within {self._timeout:.3g} s", seconds=self._timeout)
-            await trio.sleep(min(_pause(state), remaining))
-            state = await self._insist(state, self._get)
+            state = await self._next(state, followed, remaining)
             if state.last_updated_at != latest:
                 latest, changed = state.last_updated_at, trio.current_time()
+
+    async def _next(
+        self, state: CreateTaskResult | GetTaskResult, followed: FollowedTask, seconds: float
+    ) -> GetTaskResult:
+        """Return the next state that the server reports, or poll after the interval and after ``seconds``."""
+        heard = trio.current_time()
+        while True:
+            self._listener.listen()
+            pause = _pause(state, is_reported=followed.is_reported)
+            news = await followed.next(heard + min(pause, seconds))
+            if news is not None:
+                self.status = news.status
+                return news
+            pause = _pause(state, is_reported=followed.is_reported)
+            if trio.current_time() >= heard + min(pause, seconds):
+                return await self._insist(state, self._get)
 
     async def _insist(self, state: CreateTaskResult | GetTaskResult, send: Callable[[], Awaitable[T]]) -> T:
         """Send a request, and again while the server cannot be reached."""
@@ -274,6 +305,7 @@ class ClientTask:
             await returned
 
 
-def _pause(state: CreateTaskResult | GetTaskResult) -> float:
+def _pause(state: CreateTaskResult | GetTaskResult, *, is_reported: bool) -> float:
     wanted = DEFAULT_POLL_SECONDS if state.poll_interval_ms is None else state.poll_interval_ms / 1000
-    return min(max(wanted, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
+    pause = min(max(wanted, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
+    return max(pause, min(REPORTED_POLLS * pause, MAX_POLL_SECONDS)) if is_reported else pause
