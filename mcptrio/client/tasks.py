@@ -162,13 +162,19 @@ class ClientTask:
     # For Client.call_tool and for mounts
 
     async def _finish(
-        self, created: CreateTaskResult, progress: OnProgress | None, answer: AnswerAll | None = None
+        self,
+        created: CreateTaskResult,
+        progress: OnProgress | None,
+        answer: AnswerAll | None = None,
+        *,
+        leaves_it: Callable[[], bool] = lambda: False,
     ) -> CallToolResult:
         """Wait as :meth:`result`. The task is cancelled if the caller is, or if a question cannot be answered, unless
         it is detached.
 
         Args:
             answer: Answers the questions; by default the handlers of the client do.
+            leaves_it: Returns whether another process goes on to wait for it.
         """
         is_done = False
         self._answer_all = answer
@@ -181,7 +187,7 @@ class ClientTask:
             is_done = True
             raise
         finally:
-            if not is_done and not self.is_detached:
+            if not (is_done or self.is_detached or leaves_it()):
                 await self._leave()  # noqa: ASYNC102 - shields what it sends, and has its own deadline
 
     # Private

@@ -202,6 +202,7 @@ class Tasks:
         run.keep = policy.ttl
         document = evolve(
             self._document(scope, policy, call, has_begun=True),
+            resumable=policy.resumable or scope.is_resumable,
             answers=dict(run.journal.answers),
             effects=dict(run.journal.once),
         )
@@ -213,6 +214,9 @@ class Tasks:
         channel.scope = task_scope
         run.work.scope = task_scope
         task = self._add(record, document, task_scope)
+        if scope.is_resumable:
+            # Perhaps only since the record was made.
+            task.note_resumable()
         task.adopt(run)
 
         async def finish() -> CallToolResult:
