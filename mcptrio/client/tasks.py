@@ -115,6 +115,7 @@ class ClientTask:
         """The status of the last answer of the server."""
         self._answered: set[str] = set()
         self._reports = 0
+        self._watcher: Callable[[TaskStatus, str | None], object] | None = None
         self._answer_all: AnswerAll | None = None
         self.is_detached = False
         """Whether the task keeps running when the call that made it is cancelled."""
@@ -159,7 +160,11 @@ class ClientTask:
         """
         return await self._follow(await self._get(), progress)
 
-    # For Client.call_tool and for mounts
+    # For Client.call_tool, hosts and mounts
+
+    def _watch(self, changed: Callable[[TaskStatus, str | None], object]) -> None:
+        """Call a function with the status and its text each time that the client hears of the task."""
+        self._watcher = changed
 
     async def _finish(
         self,
@@ -178,7 +183,7 @@ class ClientTask:
         """
         is_done = False
         self._answer_all = answer
-        self.status = created.status
+        self._note(created)
         try:
             result = await self._follow(created, progress)
             is_done = True
@@ -203,8 +208,13 @@ class ClientTask:
         state: GetTaskResult = await self._requests.send("tasks/get", GetTaskParams(task_id=self.id))
         if state.task_id != self.id:
             raise RemoteProtocolError(f"expected the state of task {self.id}, got that of {state.task_id!r:.200}")
-        self.status = state.status
+        self._note(state)
         return state
+
+    def _note(self, state: CreateTaskResult | GetTaskResult) -> None:
+        self.status = state.status
+        if self._watcher is not None:
+            self._watcher(state.status, state.status_message)
 
     async def _follow(self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None) -> CallToolResult:
         with self._listener.following(self.id) as followed:
@@ -242,7 +252,7 @@ class ClientTask:
             pause = _pause(state, is_reported=followed.is_reported)
             news = await followed.next(heard + min(pause, seconds))
             if news is not None:
-                self.status = news.status
+                self._note(news)
                 return news
             pause = _pause(state, is_reported=followed.is_reported)
             if trio.current_time() >= heard + min(pause, seconds):
