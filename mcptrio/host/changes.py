@@ -59,7 +59,7 @@ class HostChange:
 class HostChanges:
     """``async for change in changes``; ends when the host is closed. Made by ``Host.subscribe``.
 
-    Equal changes that are not read yet are reported once. Of a task, only the newest state is.
+    Equal changes that are not read yet are reported once. Only the newest state of a task is.
     """
 
     def __init__(self) -> None:

@@ -155,7 +155,7 @@ async def test_task_of_a_cancelled_call_is_over(autojump_clock: MockClock) -> No
         async with host.subscribe(tasks=True) as changes:
             with trio.move_on_after(5):
                 await host.call_tool("site_dig")
-            # Of an unread task, only the newest state.
+            # Only the newest state of a task is kept until it is read.
             while (change := await anext(changes)).kind == "server":
                 pass
 
