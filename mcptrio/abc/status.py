@@ -72,7 +72,8 @@ class SessionStatus:
     """A session with a client.
 
     Args:
-        name: names the session in the log.
+        number: names the session in this process.
+        name: its transport, such as ``stdio`` or ``http``; names it in the log.
         revision: ``None`` before the client has said it.
         client: the name that the client gives itself.
         principal: the subject of the authenticated client.
@@ -80,6 +81,7 @@ class SessionStatus:
         questions: that the client has not answered yet.
     """
 
+    number: int
     name: str
     age: float
     revision: str | None

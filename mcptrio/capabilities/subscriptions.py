@@ -46,7 +46,7 @@ _LISTS = {"tools": "tools_list_changed", "prompts": "prompts_list_changed", "res
 
 @define(eq=False, slots=True)
 class _Listen:
-    """One open ``subscriptions/listen``. See :class:`mcptrio.runtime.request.OpenRequest`."""
+    """One open ``subscriptions/listen``. See :class:`mcptrio.runtime.open_request.OpenRequest`."""
 
     subscriptions: Subscriptions
     scope: RequestScope

@@ -13,6 +13,7 @@ from typing import Any, cast, get_args
 import trio
 
 from mcptrio.abc import ASGIApp, OwnIssuer, QuotaStore
+from mcptrio.abc.observers import Observer
 from mcptrio.capabilities.authorization import Authorizer
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.decorators import Mark, ToolMark, marks_of
@@ -171,6 +172,10 @@ class PluginSetup(CatalogRegistrar):
         """
         self._catalog.logging.sinks.append(function)
         self._plugin.undo.append(partial(self._catalog.logging.sinks.remove, function))
+
+    def add_observer(self, observer: Observer) -> None:
+        """Tell an observer of each request and session of the server that ends, and of each request that is refused."""
+        self._plugin.undo.append(self._catalog.state.observers.add(observer))
 
     def set_issuer(self, issuer: OwnIssuer) -> None:
         """Declare that the plugin is an authorization server.

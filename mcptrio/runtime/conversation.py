@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import trio
@@ -28,6 +29,8 @@ from mcptrio.runtime.outgoing import Outgoing
 from mcptrio.runtime.settings import ServerSettings
 
 __all__ = ["Conversation", "peer_of"]
+
+_numbers = count(1)
 
 
 @define(eq=False, slots=False, kw_only=True)
@@ -56,6 +59,8 @@ class Conversation:
     record: SessionRecord | None = None
     on_subscriptions: Callable[[], None] | None = None
     on_missed_changes: Callable[[Conversation], None] | None = None
+    number: int = field(init=False, factory=_numbers.__next__)
+    """Names it in this process; its id is a secret of some transports."""
     requests: int = field(init=False, default=0)
     """Requests in flight, counted by the gate."""
     started: float = field(init=False, factory=trio.current_time)

@@ -27,25 +27,18 @@ from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.callers import ANONYMOUS, ForwardedCaller, caller_of_principal, decode_caller
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.long_work import LongWork, TaskPlan
+from mcptrio.runtime.open_request import OpenRequest
 from mcptrio.runtime.progress import ProgressReporter, ProgressSink
 from mcptrio.runtime.request_lifecycle import TRANSITIONS, Action, RequestEvent, RequestState
 from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
 
-__all__ = ["Handler", "MiddlewareProvider", "OpenRequest", "RequestScope", "Wrapper", "dispatch"]
+__all__ = ["Expired", "Handler", "MiddlewareProvider", "RequestScope", "Wrapper", "dispatch"]
 
 _log = logging.getLogger("mcptrio.dispatch")
 
 
-class OpenRequest(Protocol):
-    """A request that stays open without a task."""
-
-    def result(self) -> Any:
-        """The result of the method, for when the server stops. Does not block or raise."""
-        ...
-
-    def on_closed(self) -> None:
-        """Called once when the request has ended, however it ended. Does not block or raise."""
-        ...
+class Expired(InternalError):
+    """The deadline of a request has passed."""
 
 
 @define(eq=False, slots=True, weakref_slot=False)
@@ -100,6 +93,8 @@ class RequestScope:
     _begun: float = field(init=False)
     _latest: float = field(init=False, default=inf)
     """The caller's own deadline, which nothing extends."""
+    waited: float = field(init=False, default=0.0)
+    """Seconds in which the client was asked, once it has answered."""
     _waiting: int = field(init=False, default=0)
     _cancel_scope: trio.CancelScope | None = field(init=False, default=None)
     _concluding: trio.CancelScope | None = field(init=False, default=None)
@@ -189,7 +184,7 @@ class RequestScope:
     def expire(self) -> None:
         """Stop the request because its deadline has passed."""
         seconds = trio.current_time() - self.started
-        self.fail(InternalError(f"{self.label} timed out after {seconds:.3g} s", data={"timeout": seconds}))
+        self.fail(Expired(f"{self.label} timed out after {seconds:.3g} s", data={"timeout": seconds}))
 
     def keep_open(self, open: OpenRequest) -> None:
         """Keep the request open without a task, if ``can_stay_open``. The handler's result is dropped."""
@@ -265,12 +260,16 @@ class RequestScope:
 
     def wait_for_input(self) -> float:
         """Stop the idle timeout while the client is asked, and return the seconds for its answer."""
+        if not self._waiting:
+            self.waited -= trio.current_time()
         self._waiting += 1
         self.deadline = min(self._begun + self._timeouts.request, self._latest)
         return self._timeouts.input
 
     def input_arrived(self) -> None:
         self._waiting -= 1
+        if not self._waiting:
+            self.waited += trio.current_time()
         self.restart_idle_timeout()
 
     # Messages

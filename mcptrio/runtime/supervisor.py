@@ -21,14 +21,14 @@ import trio
 
 from mcptrio.abc import ASGIApp, MessageChannel, MessageSink, Principal, SessionRecord, SynchronousChannel
 from mcptrio.abc.status import Readiness
-from mcptrio.errors import Overloaded
+from mcptrio.errors import InternalError, Overloaded
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.workers import Workers
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.client_info_cache import ClientInfoCache
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import MessageRefused, NotificationReceived, RequestReceived
-from mcptrio.protocol.messages import Incoming, Notification, Request
+from mcptrio.protocol.messages import Incoming, Notification, Request, RequestId
 from mcptrio.protocol.model.methods import Method
 from mcptrio.runtime.conversation import Conversation, peer_of
 from mcptrio.runtime.current import CURRENT
@@ -86,7 +86,7 @@ class Supervisor:
         self.works = state.works
         self.threads = state.threads
         self.loop = state.loop
-        self.gate = Gate(settings, state.deadlines, state.works)
+        self.gate = Gate(settings, state.deadlines, state.works, state.observers)
         self.workers = Workers(state.start)
         """Shared by the sessions over HTTP."""
         self.param_headers = param_headers
@@ -158,13 +158,27 @@ class Supervisor:
             nursery.start_soon(self.works.drain, owner, reason, deadline)
             nursery.start_soon(self.state.surrounding.drain, owner, reason, deadline, asking)
 
+    def cancel_request(self, session: int, id: RequestId, reason: str) -> bool:
+        """See :meth:`mcptrio.Server.cancel_request`."""
+        scope = next((each.in_flight.get(id) for each in self.sessions if each.number == session), None)
+        if scope is not None:
+            scope.fail(InternalError(f"{scope.label} was cancelled: {reason}"))
+        return scope is not None
+
+    def end_session(self, number: int, reason: str) -> bool:
+        """See :meth:`mcptrio.Server.end_session`."""
+        session = next((each for each in self.sessions if each.number == number), None)
+        if session is not None:
+            session.end(reason)
+        return session is not None
+
     def has(self, session: Conversation) -> bool:
         """Whether a session is or was one of this server."""
         return isinstance(session, Session) and session.server is self
 
     def forget(self, session: Session) -> None:
         """See :class:`mcptrio.runtime.session.SessionOwner`."""
-        self.sessions.discard(session)
+        self._uncount(session)
 
     # The engine: what transports call
 
@@ -199,7 +213,7 @@ class Supervisor:
         try:
             await session.talk(channel, outbox)
         finally:
-            self.sessions.discard(session)
+            self._uncount(session)
             self.state.parking.clear("its client has disconnected", session=session)
             # Runs when the task is cancelled too, and must then close the channel all the same.
             with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
@@ -226,7 +240,7 @@ class Supervisor:
         )
         is_kept_open = False
         try:
-            self.gate.refuse_closed()
+            self.gate.refuse_closed(message.method)
             event = connection.receive(message)
 
             def begin(scope: RequestScope) -> None:
@@ -255,7 +269,7 @@ class Supervisor:
         Raises:
             Overloaded: too many sessions, or the server is stopping.
         """
-        self.gate.refuse_closed()
+        self.gate.refuse_closed("initialize")
         # Most sessions are idle most of the time, so a session has no task until it needs one.
         session = Session(
             server=self,
@@ -300,10 +314,17 @@ class Supervisor:
         limit = self.settings.limits.sessions
         if len(self.sessions) >= limit:
             raise Overloaded(f"too many sessions: {limit} are open", retry_after=10.0)
+        session.is_counted = True
         self.sessions.add(session)
+
+    def _uncount(self, session: Session) -> None:
+        self.sessions.discard(session)
+        if session.is_counted:
+            session.is_counted = False
+            self.state.observers.session_ended(session, session.reason)
 
     async def _run_session(self, session: Session) -> None:
         try:
             await session.run()
         finally:
-            self.sessions.discard(session)
+            self._uncount(session)
