@@ -65,8 +65,8 @@ class _Listen:
 class Subscriptions:
     """
     Args:
-        tasks: sends the changes of tasks.
-        advertised: returns the advertised capabilities.
+        tasks: Sends the changes of tasks.
+        advertised: Returns the advertised capabilities.
     """
 
     def __init__(

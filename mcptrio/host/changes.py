@@ -42,12 +42,12 @@ class HostChange:
     """A change on one server.
 
     Args:
-        server: the name of the server.
+        server: The name of the server.
         kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``task`` for a
             task; ``server`` if the server was connected, lost, added or removed, and its lists with it.
             :meth:`mcptrio.Host.status` has details.
-        uri: of the resource; it may lie below the one subscribed to.
-        task: the state of the task.
+        uri: Of the resource; it may lie below the one subscribed to.
+        task: The state of the task.
     """
 
     server: str
@@ -75,7 +75,7 @@ class HostChanges:
     async def __anext__(self) -> HostChange:
         """
         Raises:
-            ConnectionClosed: the host is closed, and everything has been read.
+            ConnectionClosed: The host is closed, and everything has been read.
         """
         # Ready changes are returned without waiting, and a loop over them must still be cancellable.
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -113,9 +113,9 @@ class Following:
     """Follows servers for one subscription, below its nursery.
 
     Args:
-        uris: resources to follow, by server.
-        tools, prompts, resources: whether to follow this list.
-        tasks: whether to report the tasks of tool calls.
+        uris: Resources to follow, by server.
+        tools, prompts, resources: Whether to follow this list.
+        tasks: Whether to report the tasks of tool calls.
     """
 
     _nursery: trio.Nursery
@@ -167,7 +167,7 @@ class Following:
         """Report changes until the client ends or the server is removed.
 
         Raises:
-            MCPTrioError: the server refuses the subscription, or the client has ended.
+            MCPTrioError: The server refuses the subscription, or the client has ended.
         """
         uris = self._uris.get(member.name, ())
         async with client.subscribe(

@@ -25,11 +25,11 @@ class HostTask:
     """The state of a task that a server has made of a tool call.
 
     Args:
-        id: the id that the server gave to the task.
-        tool: the name of the tool in the host.
-        status: as the host last heard it: ``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``.
-        message: a text of the server about the status.
-        is_over: whether the task has ended, or the host waits for it no more.
+        id: The id that the server gave to the task.
+        tool: The name of the tool in the host.
+        status: As the host last heard it: ``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``.
+        message: A text of the server about the status.
+        is_over: Whether the task has ended, or the host waits for it no more.
     """
 
     id: str
@@ -46,8 +46,8 @@ def task_reports(
     """Yield a function that takes the task of a tool call; its states are reported until the block ends.
 
     Args:
-        entry: the audit record of the call, which gets the id of the task.
-        report: called with each new state.
+        entry: The audit record of the call, which gets the id of the task.
+        report: Called with each new state.
     """
     latest: HostTask | None = None
 

@@ -45,12 +45,12 @@ class Expired(InternalError):
 class RequestScope:
     """
     Args:
-        request: as received, in its revision.
-        outlet: the sink for all messages of this request.
-        session: the session of the request.
-        deadlines: watches :attr:`deadline`.
-        memory: the memory of its parameters; ``None`` if they are small.
-        owns_outlet: whether the outlet serves only this request and is closed with it.
+        request: As received, in its revision.
+        outlet: The sink for all messages of this request.
+        session: The session of the request.
+        deadlines: Watches :attr:`deadline`.
+        memory: The memory of its parameters; ``None`` if they are small.
+        owns_outlet: Whether the outlet serves only this request and is closed with it.
     """
 
     request: RequestReceived
@@ -277,7 +277,7 @@ class RequestScope:
         """Report progress: restart the idle timeout, and send it if the client wants it.
 
         Raises:
-            ValueError: not a finite number.
+            ValueError: Not a finite number.
         """
         if not isfinite(progress) or (total is not None and not isfinite(total)):
             raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
@@ -305,7 +305,7 @@ class RequestScope:
     def check_open(self) -> None:
         """
         Raises:
-            ConnectionClosed: the request is over. The outlet of a shared channel would still accept messages.
+            ConnectionClosed: The request is over. The outlet of a shared channel would still accept messages.
         """
         if self.is_over:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")
@@ -366,10 +366,10 @@ async def dispatch(
     """Return the response with the result of a request; ``None`` if it stays open.
 
     Args:
-        around: middleware that calls the handler.
+        around: Middleware that calls the handler.
 
     Raises:
-        MCPError: to be sent to the client.
+        MCPError: To be sent to the client.
     """
     handler = handlers.get(scope.label)
     if handler is None:

@@ -68,7 +68,7 @@ class Session(Conversation):
     """The requests and tasks of one session. The other arguments are those of :class:`Conversation`.
 
     Args:
-        begin: called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
+        begin: Called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
     """
 
     server: SessionOwner

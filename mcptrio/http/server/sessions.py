@@ -35,7 +35,7 @@ _TOUCH_INTERVAL: Final = 60.0
 _RECORD_AGE: Final = 0.1
 """Seconds for which a record of a shared store is used again, because reading it takes longer than most calls.
 
-Replicas announce that they have changed or ended a session, so this is the delay if the announcement is lost.
+Replicas announce that they have changed a session, so this is the delay if the announcement is lost.
 """
 
 _log = logging.getLogger("mcptrio.http.sessions")
@@ -45,7 +45,7 @@ class Sessions:
     """The sessions that this process serves.
 
     Args:
-        bus: reaches the other replicas; ``None`` if there are none.
+        bus: Reaches the other replicas; ``None`` if there are none.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Sessions:
         """Return a new session before ``initialize``. Requests find it after :meth:`keep`.
 
         Raises:
-            Overloaded: the engine has too many sessions.
+            Overloaded: The engine has too many sessions.
         """
         self._check_running()
         return HTTPSession(self.shared, self._open_peer(principal, None), None)
@@ -104,8 +104,8 @@ class Sessions:
         """Store a session whose ``initialize`` has succeeded.
 
         Raises:
-            Overloaded: the store has too many.
-            StoreFailed: it could not be stored.
+            Overloaded: The store has too many.
+            StoreFailed: It could not be stored.
         """
         await session.save()
         self._enter(session)
@@ -114,8 +114,8 @@ class Sessions:
         """Return the session with this id, or ``None`` if there is none or it belongs to another principal.
 
         Raises:
-            Overloaded: it has no local part yet, and the engine has too many.
-            StoreFailed: the record cannot be read.
+            Overloaded: It has no local part yet, and the engine has too many.
+            StoreFailed: The record cannot be read.
         """
         self._check_running()
         session = self._here.get(id)
@@ -149,6 +149,9 @@ class Sessions:
         await self._store.delete(session.id)
         await self._forget(session, "the client has ended the session")
         self._replicas.tell(session.id, Notice.END)
+        if self._replicas.exist:
+            # The client may send its next request to a replica that has just read the record and missed the notice.
+            await trio.sleep(_RECORD_AGE)
 
     async def _load(self, id: str, session: HTTPSession | None) -> SessionRecord | None:
         """Read the record, although a local part may exist: another replica may have ended or changed the session."""
@@ -167,7 +170,7 @@ class Sessions:
         """Return a local part at the engine; if it has no room, release the least recently used idle part first.
 
         Raises:
-            Overloaded: every local part is busy, or the server is stopping.
+            Overloaded: Every local part is busy, or the server is stopping.
         """
         try:
             return self._engine.open_session(principal=principal, record=record)
