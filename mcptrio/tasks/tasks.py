@@ -211,6 +211,7 @@ class Tasks:
         run.keep = policy.ttl
         document = evolve(
             self._document(scope, scope.request.params, policy, call, has_begun=True),
+            resumable=policy.resumable or scope.is_resumable,
             answers=dict(run.journal.answers),
             effects=dict(run.journal.once),
         )
@@ -222,6 +223,9 @@ class Tasks:
         channel.scope = task_scope
         run.work.scope = task_scope
         task = self._add(record, document, task_scope)
+        if scope.is_resumable:
+            # Perhaps only since the record was made.
+            task.note_resumable()
         task.adopt(run)
 
         async def finish() -> CallToolResult:
