@@ -230,7 +230,7 @@ async def test_waiting_for_a_task_leaves_it_running(autojump_clock: MockClock) -
 async def test_unknown_task_raises(autojump_clock: MockClock) -> None:
     async with site(Site()) as client:
         for wait in (client.task("x").state, client.task("x").result, client.task("x").cancel):
-            with pytest.raises(InvalidParams, match="expected a task of yours"):
+            with pytest.raises(InvalidParams, match="no task with this id"):
                 await wait()
 
 
