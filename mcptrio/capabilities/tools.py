@@ -64,7 +64,7 @@ _log = logging.getLogger("mcptrio.tools")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _RESULTS = (CallToolResult, InputRequiredResult, CreateTaskResult)
 _MAX_DEFAULT_TTL = 86_400.0
-"""Seconds of the longest life of a task whose tool does not say how long."""
+"""Upper limit, in seconds, for the default ttl of a task."""
 _CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
 
 
