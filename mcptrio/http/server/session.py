@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -106,6 +107,10 @@ class HTTPSession:
         self._shared = shared
         self.saved = saved
         """The record as the store has it; ``None`` before the first save."""
+        self.current_until = -inf
+        """Trio time until which ``saved`` is used without asking the store again."""
+        self.renewals = 0
+        """How often another replica has said that the record may have changed."""
         self._inbox_position = 0
         self._unfollow: Callable[[], None] | None = None
         self._notices = _NO_NOTICES
@@ -304,6 +309,8 @@ class HTTPSession:
         """End the local part; the stores keep the session."""
         if not self.ended:
             self.ended = True
+            # Its next request asks the store whether the session has ended too.
+            self.current_until = -inf
             self.peer.end(reason)
             # Handlers that wait for room must not wait for a session that has ended.
             for stream in self.streams.values():
@@ -315,6 +322,9 @@ class HTTPSession:
                 self._unfollow()
 
     def _hear(self, notice: Notice, what: str) -> None:
+        if notice in (Notice.RECORD, Notice.LOST):
+            self.renewals += 1
+            self.current_until = -inf
         match notice:
             case Notice.WAKE:
                 # The pump has woken the readers of our own streams already.
