@@ -33,7 +33,7 @@ from mcptrio.tasks.tasks import TaskPolicy, Tasks
 __all__ = ["TaskCalls", "policy_of"]
 
 MAX_DEFAULT_TTL = 86_400.0
-"""Seconds of the longest life of a task whose tool does not say how long."""
+"""Upper limit, in seconds, for the default ttl of a task."""
 MIN_TTL = 1.0
 """Seconds of the shortest life of a task, whatever the client asks for."""
 

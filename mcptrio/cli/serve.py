@@ -67,9 +67,9 @@ class ServeCommand(CLICommand):
         super().parse_args(ctx, args)
         if ctx.args:
             word = shlex.quote(ctx.args[0])
-            raise click.UsageError(
-                f"unexpected argument {word}: run `mcptrio run {word}`, or pass --plugin {word}", ctx
-            )
+            port = word.removeprefix(":")
+            advice = f"pass --port {port}" if port.isdecimal() else f"run `mcptrio run {word}`, or pass --plugin {word}"
+            raise click.UsageError(f"unexpected argument {word}: {advice}", ctx)
         return ctx.args
 
 

@@ -132,7 +132,7 @@ class Host:
     async def __aenter__(self) -> Self:
         require_trio("Host", side="client")
         if self._running is not None:
-            raise ConfigError("a host can be opened once")
+            raise ConfigError("a Host can be opened only once; create another one")
         self._running = self._run()
         await self._running.__aenter__()
         return self

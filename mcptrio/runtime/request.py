@@ -151,7 +151,7 @@ class RequestScope:
         """Whether the handler may send nothing more."""
         return self.state >= RequestState.CANCELLED
 
-    # Its life
+    # Lifecycle
 
     def attach_cancel_scope(self, cancel_scope: trio.CancelScope) -> bool:
         """Begin the request in the task that will run the handler within this scope.

@@ -94,7 +94,7 @@ class RunningTask:
         """Whether another process may run it from the start."""
         return self._is_resumable or not self._has_begun
 
-    # Its life
+    # Lifecycle
 
     async def run(self, work: Callable[[], Awaitable[CallToolResult]], deadlines: Deadlines) -> None:
         """Run the call and store its end."""

@@ -88,7 +88,7 @@ class Tasks:
         self._settings = settings
         self._execute = execute
         self._concurrency = concurrency
-        # Not by id: a task that is lost and claimed again is in it twice for a moment.
+        # Not by id: a task that this process loses and claims again is in the set twice for a moment.
         self._running: set[RunningTask] = set()
         self.runs_here = settings.run_tasks == "here"
         """Whether this process runs tasks; otherwise it queues them for others."""
@@ -99,13 +99,13 @@ class Tasks:
         self._is_shared = False
         state.tasks = self
 
-    # Its life
+    # Lifecycle
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Claim queued tasks and delete expired ones, until cancelled."""
         stores = self._state.stores
         self._is_shared = stores is not None and stores.tasks is not None and stores.bus is not None
-        # Without a store the tasks end with the process.
+        # Without a shared store, tasks are kept in memory and end with the process.
         self._stores = stores if self._is_shared else memory_stores(bus=MemoryBus())
         unfollow = self.bus.follow(TASKS_TOPIC, lambda message: self.wake())
         task_status.started()
@@ -119,7 +119,7 @@ class Tasks:
                             expires = trio.current_time() + _EXPIRE
                             await self.store.expire()
                     except StoreFailed as error:
-                        _log.warning("queued tasks are not claimed: %s", error)
+                        _log.warning("cannot claim queued tasks: %s", error)
                 with trio.move_on_after(self._pause):
                     await self._woken.wait()
                 self._woken = trio.Event()
@@ -134,7 +134,8 @@ class Tasks:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
         self._is_stopping = True
         for task in list(self._running):
-            # In memory it would end with the process, so it has the same time as the others.
+            # Without a shared store the task would be lost with the process, so let it use the shutdown time like
+            # the others.
             if task.is_movable and self._is_shared:
                 task.release()
 
@@ -149,7 +150,7 @@ class Tasks:
 
     @property
     def status(self) -> tuple[RequestStatus, ...]:
-        # The first characters of the id are enough to find it, and no key.
+        # A prefix identifies the task but does not grant access: the whole id would.
         return tuple(evolve(task.scope.status, id=task.id[:6]) for task in self._running)
 
     @property
@@ -245,7 +246,9 @@ class Tasks:
         """
         record = await self.store.load(id)
         if record is None or record.owner != owner_of(scope):
-            raise InvalidParams(f"expected a task of yours that has not expired at `taskId`, got {id[:100]!r}")
+            raise InvalidParams(
+                f"taskId: no task with this id, or it has expired or belongs to another user: {id[:100]!r}"
+            )
         return record
 
     def follow(self, id: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
@@ -377,7 +380,7 @@ class Tasks:
         task = RunningTask(record, document, scope, self.store, self.bus)
         self._running.add(task)
         if self._is_stopping and task.is_movable and self._is_shared:
-            # It was created or claimed while the server began to stop.
+            # The task was created or claimed after stop() had released the others.
             task.release()
         return task
 
@@ -385,8 +388,8 @@ class Tasks:
         try:
             outcome = await run_guarded(task.run, work, self._state.deadlines)
             if isinstance(outcome, Failure):
-                # Nothing that is known; the store queues the task again when this process has ended.
-                _log.error("a task was left: task=%s", task.id[:6], exc_info=outcome.error)
+                # A bug. The store queues the task again when this process has ended.
+                _log.error("task failed unexpectedly: task=%s", task.id[:6], exc_info=outcome.error)
         finally:
             self._running.remove(task)
             self._all_ended.set()
@@ -405,7 +408,9 @@ class Tasks:
             document = TaskDocument.decode(record.data)
             request, principal, caller = load_call(document.request, record.id)
         except (ValueError, KeyError, InvalidParams) as error:
-            _log.error("a task of another version of mcptrio was left: task=%s: %s", record.id[:6], error)
+            _log.error(
+                "task not run, because another version of mcptrio has stored it: task=%s: %s", record.id[:6], error
+            )
             return
         left = record.expires - time.time() - _GRACE if record.expires is not None else document.ttl
         scope = new_scope(

@@ -246,7 +246,7 @@ async def test_waiting_for_a_task_leaves_it_running(revision: str, autojump_cloc
 async def test_unknown_task_raises(revision: str, autojump_clock: MockClock) -> None:
     async with site(Site(), revision=revision) as client:
         for wait in (client.task("x").state, client.task("x").result, client.task("x").cancel):
-            with pytest.raises(InvalidParams, match="expected a task of yours"):
+            with pytest.raises(InvalidParams, match="no task with this id"):
                 await wait()
 
 
