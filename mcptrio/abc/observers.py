@@ -26,17 +26,17 @@ class RequestEnded:
     """A request that has ended.
 
     Args:
-        session: number of the session in this process.
-        channel: the session's transport, such as ``stdio`` or ``http``.
-        label: the tool, prompt, resource or template that has run; the method, if nothing has.
-        plugin: that has handled the request; ``None`` for the server itself.
-        client: the name that the client gives itself.
-        principal: the subject of the authenticated client.
-        seconds: from its arrival to its end.
-        waited: the seconds of these in which its handler waited for answers of the client.
-        code: of the error, for ``error`` and ``timeout``.
-        message: of the error, or the reason of a cancellation.
-        trace: the id of its trace in hexadecimal; ``None`` if it is not traced.
+        session: Number of the session in this process.
+        channel: The session's transport, such as ``stdio`` or ``http``.
+        label: The tool, prompt, resource or template that has run; the method, if nothing has.
+        plugin: That has handled the request; ``None`` for the server itself.
+        client: The name that the client gives itself.
+        principal: The subject of the authenticated client.
+        seconds: From its arrival to its end.
+        waited: The seconds of these in which its handler waited for answers of the client.
+        code: Of the error, for ``error`` and ``timeout``.
+        message: Of the error, or the reason of a cancellation.
+        trace: The id of its trace in hexadecimal; ``None`` if it is not traced.
     """
 
     session: int
@@ -61,10 +61,10 @@ class SessionEnded:
     """A session that has ended. In 2026-07-28, requests over HTTP have no session.
 
     Args:
-        number: of the session in this process.
-        channel: its transport.
+        number: Of the session in this process.
+        channel: Its transport.
         revision: ``None`` if the client never said it.
-        seconds: for which it was open in this process.
+        seconds: For which it was open in this process.
         reason: ``None`` if the client has closed it in order.
     """
 

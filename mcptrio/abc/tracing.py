@@ -62,8 +62,6 @@ class TracedRequest(Protocol):
     """Why there is no response."""
     error: MCPError | None
     """The error with which this side ends it."""
-    trace_id: str | None
-    """Set by the tracer, in hexadecimal."""
 
     @property
     def session(self) -> TracedSession | None: ...
@@ -78,7 +76,6 @@ class AnsweredRequest:
     reason: str | None = None
     error: MCPError | None = None
     session: TracedSession | None = None
-    trace_id: str | None = None
 
 
 @define
@@ -86,9 +83,9 @@ class TraceOutcome:
     """How something has ended that is traced: the code that is traced sets it.
 
     Args:
-        reply: the response to a request.
-        error: the error with which it has ended, if that is not raised.
-        is_tool_error: whether a tool has reported an error.
+        reply: The response to a request.
+        error: The error with which it has ended, if that is not raised.
+        is_tool_error: Whether a tool has reported an error.
     """
 
     reply: Response | ErrorResponse | None = None
@@ -103,9 +100,9 @@ class Network:
     Args:
         transport: ``tcp``, ``unix`` or ``pipe``.
         protocol: ``http`` or ``websocket``; ``None`` for lines of JSON.
-        version: of the protocol.
-        address: of the client.
-        port: of the client.
+        version: Of the protocol.
+        address: Of the client.
+        port: Of the client.
     """
 
     transport: str
@@ -122,7 +119,7 @@ class Tracer(Protocol):
         """Inside, messages of one HTTP request or of one channel are received.
 
         Args:
-            headers: of the HTTP request; their trace context is linked, because it is not that of a message.
+            headers: Of the HTTP request; their trace context is linked, because it is not that of a message.
         """
         ...
 
@@ -140,7 +137,7 @@ class Tracer(Protocol):
         """Inside, a message is sent and its response is awaited. Adds the trace context to ``params._meta``.
 
         Args:
-            to: the URL of the server, or its command.
+            to: The URL of the server, or its command.
         """
         ...
 
@@ -160,7 +157,7 @@ class Tracer(Protocol):
         """Inside, a task works for a request that was answered before.
 
         Args:
-            carrier: what :meth:`carrier` returned in that request.
+            carrier: What :meth:`carrier` returned in that request.
         """
         ...
 
@@ -176,8 +173,8 @@ class Tracer(Protocol):
         """Inside, the server does something that is no message.
 
         Args:
-            subject: the plugin, or the operation of a store.
-            error: the reason.
+            subject: The plugin, or the operation of a store.
+            error: The reason.
         """
         ...
 
@@ -237,7 +234,7 @@ def waiting(methods: Iterable[str]) -> AbstractContextManager[None]:
     """See :meth:`Tracer.waiting`.
 
     Args:
-        methods: of the questions, which wait together.
+        methods: Of the questions, which wait together.
     """
     if TRACING.tracer is not None:
         return TRACING.tracer.waiting(" ".join(sorted(set(methods))))

@@ -32,6 +32,7 @@ from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
+from mcptrio.capabilities.task_results import TaskResults
 from mcptrio.capabilities.tasks import TaskMethods
 from mcptrio.capabilities.tools import ToolEntry, Tools
 from mcptrio.protocol.jsonrpc import require_json
@@ -47,9 +48,9 @@ __all__ = ["Catalog", "CatalogRegistrar", "catalog_of"]
 class Catalog:
     """
     Args:
-        info: the name, version and description of the server.
-        state: the state that all requests share.
-        instructions: advice for the model on how to use the server.
+        info: The name, version and description of the server.
+        state: The state that all requests share.
+        instructions: Advice for the model on how to use the server.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Catalog:
             self.logging,
             self.subscriptions,
             tasks,
+            TaskResults(self.tools.tasks),
         ):
             self.handlers.update(capability.handlers)
         # Last, because it checks names against the handlers above.
@@ -143,7 +145,7 @@ class Catalog:
         """Remove everything that an owner has added, except its authorizers. Clients get notifications.
 
         Args:
-            reserve: keep its names for it until :meth:`release`.
+            reserve: Keep its names for it until :meth:`release`.
         """
         for registry in self.registries.values():
             registry.withdraw(owner, reserve=reserve)

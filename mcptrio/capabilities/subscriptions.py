@@ -65,8 +65,8 @@ class _Listen:
 class Subscriptions:
     """
     Args:
-        tasks: sends the changes of tasks.
-        advertised: returns the advertised capabilities.
+        tasks: Sends the changes of tasks.
+        advertised: Returns the advertised capabilities.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Subscriptions:
             "subscriptions/listen": self._listen,
         }
 
-    # Telling
+    # Notify
 
     def changed(self, what: str) -> None:
         """Report a changed list: ``tools``, ``prompts`` or ``resources``."""

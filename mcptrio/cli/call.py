@@ -111,7 +111,7 @@ async def command(
     if not no_check:
         check_arguments(arguments, schema)
     with cmd.asking_for(unlisted), progress_line(cmd.console, tool) as line:
-        async with cmd.client.start_tool(tool, arguments) as call:
+        async with cmd.client.start_tool(tool, arguments, as_task=detach) as call:
             id = await call.detach() if detach else None
             result = await follow_call(cmd, call, line) if id is None else None
     if result is None:
@@ -146,8 +146,8 @@ async def show_result(
     """Show the result of a tool, and return the exit code.
 
     Args:
-        tool: as the server lists it; ``None`` if it is not known.
-        output: the folder for images, audio and blobs.
+        tool: As the server lists it; ``None`` if it is not known.
+        output: The folder for images, audio and blobs.
     """
     code = ExitCode.FAILED if result.is_error else ExitCode.DONE
     contents = Contents(cmd.console, output, name=name)

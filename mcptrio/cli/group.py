@@ -48,9 +48,9 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "read": "Read a resource.",
         "prompt": "Get a prompt.",
         "complete": "Show completions for an argument of a prompt or a resource template.",
-        "watch": "Show changes of lists, and of the contents of the named resources.",
+        "watch": "Print a line when a list or a named resource changes.",
         "ping": "Check whether a server answers.",
-        "inspect": "Describe a server: its tools, resources and prompts, what they cost in tokens, and findings.",
+        "inspect": "Describe a server: its tools, resources and prompts, their size in tokens, and problems found.",
         "auth": "Log in to servers, show your logins, and log out.",
         "shell": "Use a server interactively, with completion.",
         "completion": "Print a script with which a shell completes commands, options and plugin names.",
@@ -135,7 +135,7 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
     """Run a command, and exit with its exit code.
 
     Args:
-        args: its arguments; by default, those of the command line.
+        args: Its arguments; by default, those of the command line.
     """
     try:
         sys.exit(command.main(args, name, obj=obj, standalone_mode=False))

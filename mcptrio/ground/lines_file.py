@@ -20,8 +20,8 @@ class LinesFile:
     so the last lines may be lost when the machine stops.
 
     Args:
-        path: created with mode 0600; an existing file gets this mode.
-        max_bytes: a file that would become larger is renamed to ``<path>.1``, which replaces an older one, and a new
+        path: Created with mode 0600; an existing file gets this mode.
+        max_bytes: A file that would become larger is renamed to ``<path>.1``, which replaces an older one, and a new
             file begins.
 
     Raises:
@@ -37,8 +37,8 @@ class LinesFile:
         """Append a line; its end is added.
 
         Raises:
-            OSError: the line could not be written completely.
-            ValueError: the file is closed.
+            OSError: The line could not be written completely.
+            ValueError: The file is closed.
         """
         if self._descriptor is None:
             raise ValueError("the file is closed")

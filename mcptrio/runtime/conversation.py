@@ -38,15 +38,15 @@ _numbers = count(1)
 class Conversation:
     """
     Args:
-        name: for the log.
-        id: of a stored session; made when it is needed otherwise.
-        principal: who sends what is received next.
-        outlets: streams for messages that belong to no request, the newest last.
-        is_shared: whether one outlet serves all requests (stdio); it is then not closed when a request ends.
-        trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards callers.
-        record: of a stored session; otherwise made after ``initialize``.
-        on_subscriptions: called when another replica has changed the subscriptions.
-        on_missed_changes: called with this object when the client may have missed notifications of changes.
+        name: For the log.
+        id: Of a stored session; made when it is needed otherwise.
+        principal: Who sends what is received next.
+        outlets: Streams for messages that belong to no request, the newest last.
+        is_shared: Whether one outlet serves all requests (stdio); it is then not closed when a request ends.
+        trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards callers.
+        record: Of a stored session; otherwise made after ``initialize``.
+        on_subscriptions: Called when another replica has changed the subscriptions.
+        on_missed_changes: Called with this object when the client may have missed notifications of changes.
     """
 
     connection: Connection

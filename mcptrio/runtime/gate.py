@@ -27,7 +27,7 @@ __all__ = ["Gate"]
 class Gate:
     """
     Args:
-        works: the running handlers; also those of ended requests count against ``limits.requests``.
+        works: The running handlers; also those of ended requests count against ``limits.requests``.
     """
 
     def __init__(self, settings: ServerSettings, deadlines: Deadlines, works: Sized, observers: Observers) -> None:
@@ -49,7 +49,7 @@ class Gate:
         """Admit a request. The caller must call :meth:`close` once.
 
         Raises:
-            Overloaded: a limit is reached, or the server is stopping.
+            Overloaded: A limit is reached, or the server is stopping.
         """
         if self.is_closed:
             self.refuse_closed(request.method.name)
@@ -92,7 +92,7 @@ class Gate:
     def refuse_closed(self, method: str) -> None:
         """
         Raises:
-            Overloaded: the gate is closed.
+            Overloaded: The gate is closed.
         """
         if self.is_closed:
             self._observers.request_refused(method, "stopping")

@@ -37,6 +37,15 @@ class LongWork(Protocol):
         """Seconds for which results of side effects are kept: a process that takes the task over needs them."""
         ...
 
+    @property
+    def is_released(self) -> bool:
+        """Whether it was cancelled here so that another process runs it again from the start."""
+        ...
+
+    def note_resumable(self) -> None:
+        """Store that another process may run it again from the start. Does not block."""
+        ...
+
     def set_status(self, message: str) -> None:
         """Show a text to the client that asks for the status. Does not block."""
         ...
@@ -57,8 +66,8 @@ class TaskPlan(Protocol):
         """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while; then make a task of the call.
 
         Args:
-            run: the handler, a :class:`mcptrio.runtime.runs.Run`.
-            channel: its input channel.
+            run: The handler, a :class:`mcptrio.runtime.runs.Run`.
+            channel: Its input channel.
 
         Returns:
             The result that tells the client of the task, or ``None``: the handler has ended or asks, and the call is

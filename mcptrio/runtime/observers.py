@@ -58,7 +58,7 @@ class Observers:
             outcome=outcome,
             code=code,
             message=message,
-            trace=scope.trace_id,
+            trace=scope.request.trace_id,
         )
         self._tell(lambda observer: observer.request_ended(ended))
 

@@ -39,12 +39,12 @@ __all__ = ["Handler", "MiddlewareProvider", "RequestScope", "Wrapper", "dispatch
 class RequestScope:
     """
     Args:
-        request: as received, in its revision.
-        outlet: the sink for all messages of this request.
-        session: the session of the request.
-        deadlines: watches :attr:`deadline`.
-        memory: the memory of its parameters; ``None`` if they are small.
-        owns_outlet: whether the outlet serves only this request and is closed with it.
+        request: As received, in its revision.
+        outlet: The sink for all messages of this request.
+        session: The session of the request.
+        deadlines: Watches :attr:`deadline`.
+        memory: The memory of its parameters; ``None`` if they are small.
+        owns_outlet: Whether the outlet serves only this request and is closed with it.
     """
 
     request: RequestReceived
@@ -55,12 +55,10 @@ class RequestScope:
     owns_outlet: bool = False
     state: RequestState = field(init=False, default=RequestState.WAITING)
     reply: Response | ErrorResponse | None = field(init=False, default=None)
-    """The answer, once the handler has ended."""
     reason: str | None = field(init=False, default=None)
     """The reason why there is no answer."""
     error: MCPError | None = field(init=False, default=None)
     """The error with which the server ends it."""
-    trace_id: str | None = field(init=False, default=None)
     principal: Principal | None = field(init=False)
     """The principal of this request. A later request of the session may have a token with other scopes."""
     forwarded_caller: ForwardedCaller | None = field(init=False, default=None)
@@ -68,17 +66,19 @@ class RequestScope:
     label: str = field(init=False)
     """The tool or the like, for messages."""
     owner: str | None = field(init=False, default=None)
-    """The plugin that handles it."""
     progress: ProgressSink | None = field(init=False, default=None)
     plan: TaskPlan | None = field(init=False, default=None)
     """Makes a task of the request while its handler runs; ``None`` if it must be answered with its result."""
     task: LongWork | None = field(init=False, default=None)
     """The task for which the handler works, once the client's request has been answered."""
+    is_resumable: bool = field(init=False, default=False)  # in another process, once the request is a task
     can_stay_open: bool = field(init=False, default=False)
     """Whether it may stay open without a task (:meth:`keep_open`)."""
     open: OpenRequest | None = field(init=False, default=None)
     on_cancelled: Callable[[], None] | None = field(init=False, default=None)
     """Closes the request while it is kept open."""
+    on_lost_result: Callable[[], None] | None = field(init=False, default=None)
+    """Called when the request ends and its result was not sent. Does not block or raise."""
     started: float = field(init=False, factory=trio.current_time)
     deadline: float = field(init=False)
     """Trio time at which the request is ended."""
@@ -145,7 +145,7 @@ class RequestScope:
         """Whether the handler may send nothing more."""
         return self.state >= RequestState.CANCELLED
 
-    # Its life
+    # Lifecycle
 
     def attach_cancel_scope(self, cancel_scope: trio.CancelScope) -> bool:
         """Begin the request in the task that will run the handler within this scope.
@@ -271,7 +271,7 @@ class RequestScope:
         """Report progress: restart the idle timeout, and send it if the client wants it.
 
         Raises:
-            ValueError: not a finite number.
+            ValueError: Not a finite number.
         """
         if not isfinite(progress) or (total is not None and not isfinite(total)):
             raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
@@ -301,7 +301,7 @@ class RequestScope:
     def check_open(self) -> None:
         """
         Raises:
-            ConnectionClosed: the request is over. The outlet of a shared channel would still accept messages.
+            ConnectionClosed: The request is over. The outlet of a shared channel would still accept messages.
         """
         if self.is_over:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")
@@ -362,10 +362,10 @@ async def dispatch(
     """Return the response with the result of a request; ``None`` if it stays open.
 
     Args:
-        around: middleware that calls the handler.
+        around: Middleware that calls the handler.
 
     Raises:
-        MCPError: to be sent to the client.
+        MCPError: To be sent to the client.
     """
     handler = handlers.get(scope.label)
     if handler is None:

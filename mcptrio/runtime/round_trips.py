@@ -44,7 +44,8 @@ class RoundTrips(RunChannel):
             TRACING.tracer.continues(journal.trace)
         run = self._resume(journal)
         if run is None:
-            journal = evolve(journal, ticket=None)
+            if journal.ticket is not None:
+                journal = evolve(journal, ticket=None)
             run = self._run = Run(self._runs, self, self._work, journal, self._given(journal), parks=parks)
             self._runs.start(run.run, handler)
         try:
@@ -150,7 +151,7 @@ class RoundTrips(RunChannel):
         """Return the round trip for an error that 2025-11-25 reports as -32042. The retry runs the handler again.
 
         Raises:
-            ToolError: the user declined to open the URL.
+            ToolError: The user declined to open the URL.
         """
         for page in run.journal.pages:
             answer = run.given.get(page)

@@ -30,7 +30,7 @@ from mcptrio.protocol.events import (
     ResponseReceived,
     Unexpected,
 )
-from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Message, RequestId
+from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Message, RequestId, Response
 from mcptrio.runtime.batches import BatchOutlet
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.current import CURRENT
@@ -70,14 +70,13 @@ class Session(Conversation):
     """The requests and tasks of one session. The other arguments are those of :class:`Conversation`.
 
     Args:
-        begin: called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
+        begin: Called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
     """
 
     server: SessionOwner
     _begin: Callable[[Session], None] | None = field(alias="begin", default=None)
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
-    """The reason for its end."""
     is_counted: bool = field(init=False, default=False)
     """Whether it counts as a session: over HTTP in 2026-07-28, each request has one of its own that does not."""
     _over: bool = field(init=False, default=False)
@@ -129,7 +128,6 @@ class Session(Conversation):
             self.start(keep_alive, self, self.end)
 
     def start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Run a task of this session."""
         if self._nursery is not None:
             self._nursery.start_soon(function, *args)
             return
@@ -246,21 +244,20 @@ class Session(Conversation):
 
     def _handle(self, event: Event) -> bool:
         """Handle an event that is no request. Returns whether it concerned this process."""
-        known = True
-        if isinstance(event, ResponseReceived):
-            self.outgoing.settle(event)
-        elif isinstance(event, CancelReceived):
+        if isinstance(event, CancelReceived):
             scope = self.in_flight.get(event.id)
-            known = scope is not None
             # A client must not cancel initialize (2025-11-25, basic/utilities/cancellation).
             if scope is not None and scope.request.method.name != "initialize":
                 scope.cancel(event.reason or "cancelled by the client")
+            return scope is not None
+        if isinstance(event, ResponseReceived):
+            self.outgoing.settle(event)
         elif isinstance(event, NotificationReceived):
             self._notified(event)
         elif isinstance(event, Unexpected):
-            known = not event.what.startswith("a response") and not event.what.startswith("an error")
             _log.debug("%s: ignored %s", self.name, event.what)
-        return known
+            return not event.what.startswith(("a response", "an error"))
+        return True
 
     def _accept(self, event: RequestReceived, outlet: MessageSink, own: bool) -> None:
         try:
@@ -337,7 +334,6 @@ class Session(Conversation):
             await self.finish(scope)
 
     async def serve(self, scope: RequestScope) -> None:
-        """Run the handler of a request."""
         CURRENT.set(scope)
         if TRACING.tracer is not None:
             with TRACING.tracer.serving(scope):
@@ -360,6 +356,8 @@ class Session(Conversation):
                 # With other requests in flight, use the queue: several answers then become one write.
                 if len(self.in_flight) > 1 or not isinstance(outlet, Outbox) or not outlet.send_now(reply):
                     await outlet.send(reply)
+                if isinstance(reply, Response):
+                    scope.on_lost_result = None
         except ConnectionClosed:
             scope.reason = "the connection was closed before the answer was sent"
             _log.debug("%s: the answer to %s was lost", self.name, scope.label)
@@ -371,6 +369,8 @@ class Session(Conversation):
         if not scope.close():
             return
         request = scope.request
+        if scope.on_lost_result is not None:
+            scope.on_lost_result()
         if scope.reply is None:
             self.connection.drop_response(request)
         if self.in_flight.get(request.id) is scope:

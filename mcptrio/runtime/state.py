@@ -29,7 +29,7 @@ __all__ = ["RuntimeState"]
 class RuntimeState:
     """
     Args:
-        sealer: of the state that travels through clients.
+        sealer: Of the state that travels through clients.
     """
 
     def __init__(self, settings: ServerSettings, sealer: StateSealer) -> None:
@@ -73,7 +73,7 @@ class RuntimeState:
     def nursery(self) -> trio.Nursery:
         """
         Raises:
-            RuntimeError: the server is not open.
+            RuntimeError: The server is not open.
         """
         if self._nursery is None:
             raise RuntimeError("the server is not open: use `async with server.open() as running:`")

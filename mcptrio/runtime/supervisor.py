@@ -53,13 +53,13 @@ class Supervisor:
     """Runs the sessions and requests of one server.
 
     Args:
-        server_info: the wire form of Implementation, added to results in per-request revisions.
-        handlers: the capabilities' handlers, by method.
-        state: the state that requests share.
-        serves: whether a capability is advertised.
-        param_headers: a tool's parameter headers, from header to path.
-        readiness: the body of ``/readyz``.
-        middleware: the plugins' middleware.
+        server_info: The wire form of Implementation, added to results in per-request revisions.
+        handlers: The capabilities' handlers, by method.
+        state: The state that requests share.
+        serves: Whether a capability is advertised.
+        param_headers: A tool's parameter headers, from header to path.
+        readiness: The body of ``/readyz``.
+        middleware: The plugins' middleware.
     """
 
     def __init__(
@@ -189,12 +189,12 @@ class Supervisor:
         """Serve one peer on one channel until either side ends it.
 
         Args:
-            trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards
+            trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards
                 callers; see :mod:`mcptrio.runtime.callers`.
 
         Raises:
-            Overloaded: too many sessions; the channel is still open, so that the caller can report it.
-            RuntimeError: the server is not open, so nothing would watch deadlines.
+            Overloaded: Too many sessions; the channel is still open, so that the caller can report it.
+            RuntimeError: The server is not open, so nothing would watch deadlines.
         """
         _ = self.nursery
         write_now = channel.send_now if isinstance(channel, SynchronousChannel) else None
@@ -269,7 +269,7 @@ class Supervisor:
         """Return a session that waits for ``initialize``, or the local part of a stored one.
 
         Raises:
-            Overloaded: too many sessions, or the server is stopping.
+            Overloaded: Too many sessions, or the server is stopping.
         """
         self.gate.refuse_closed("initialize")
         # Most sessions are idle most of the time, so a session has no task until it needs one.

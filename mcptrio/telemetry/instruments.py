@@ -46,7 +46,7 @@ class Instrument:
     """
     Args:
         unit: ``s``, ``By``, ``1``, or a noun in braces.
-        labels: all that it may have.
+        labels: All that it may have.
     """
 
     name: str

@@ -26,8 +26,8 @@ _MAX_CHARS: Final = 512
 class Recorder:
     """
     Args:
-        content: whether arguments and results are recorded.
-        redact: removes secrets from a text; a server's has the redactions of its plugins.
+        content: Whether arguments and results are recorded.
+        redact: Removes secrets from a text; a server's has the redactions of its plugins.
     """
 
     def __init__(self, *, content: bool, redact: Callable[[str], str] = redact) -> None:

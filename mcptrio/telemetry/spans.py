@@ -108,9 +108,9 @@ class SentSpan:
     """The span of a sent message, or of a task: what it encloses sets the outcome.
 
     Args:
-        arguments: secrets in them are removed from the error message.
-        measure: called with the ``error.type`` at the end.
-        served: the request for which a task works.
+        arguments: Secrets in them are removed from the error message.
+        measure: Called with the ``error.type`` at the end.
+        served: The request for which a task works.
     """
 
     __slots__ = ("_arguments", "_context", "_measure", "_outcome", "_recorder", "_served", "_span", "_token")

@@ -55,8 +55,8 @@ class OTelTracer:
 
     Args:
         provider: ``None``: the global one.
-        metrics: of what clients, and servers that ask their clients, have sent.
-        detailed: whether operations of stores have spans.
+        metrics: Of what clients, and servers that ask their clients, have sent.
+        detailed: Whether operations of stores have spans.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class OTelTracer:
         if self._recorder.content and request.method.name == "tools/call":
             attributes[names.TOOL_ARGUMENTS] = self._recorder.value(_member(request.params, "arguments"))
         span = self._tracer.start_span(name, parent, SpanKind.SERVER, attributes, links)
-        served.trace_id = trace.format_trace_id(span.get_span_context().trace_id)
+        request.trace_id = trace.format_trace_id(span.get_span_context().trace_id)
         return ServedSpan(span, parent, served, self._recorder)
 
     def notified(self, message: Notification) -> AbstractContextManager[None]:

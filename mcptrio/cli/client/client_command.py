@@ -99,8 +99,8 @@ class ClientCommand(CLICommand):
         """Read a line of the shell: the own parameters, and ``as_json``.
 
         Raises:
-            click.ClickException: the words are invalid.
-            click.exceptions.Exit: help was requested and has been shown.
+            click.ClickException: The words are invalid.
+            click.exceptions.Exit: Help was requested and has been shown.
         """
         # Another command with the same parameters but without TARGET: the shell is connected already.
         inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
@@ -126,13 +126,14 @@ def common_options() -> list[click.Parameter]:
             ["--header", "headers"],
             multiple=True,
             metavar="NAME=VALUE",
-            help="Send this header to a URL. VALUE may be @FILE or $VARIABLE, to hide it from process lists.",
+            help="Send this header to a URL. VALUE may be @FILE or '$VARIABLE' (quoted, so that the shell does not"
+            " replace it), which keeps it out of process lists.",
         ),
         click.Option(
             ["--env"],
             multiple=True,
             metavar="NAME=VALUE",
-            help="Set this variable for a command. VALUE may be @FILE or $VARIABLE.",
+            help="Set this variable for a command. VALUE may be @FILE or '$VARIABLE' (quoted), as in --header.",
         ),
         click.Option(
             ["--revision"],
@@ -144,7 +145,8 @@ def common_options() -> list[click.Parameter]:
             ["--timeout"],
             type=SECONDS,
             metavar="SECONDS",
-            help="Seconds to wait: for a connection, and for an answer or a progress report.  [default: 30, 60]",
+            help="Seconds to wait for the connection (default 30), and for an answer or the next progress report"
+            " (default 60).",
         ),
         _json(),
         click.Option(

@@ -72,8 +72,8 @@ def _place() -> dict[str, Any]:
         return {}
     scope = working.scope
     place: dict[str, Any] = {"session": scope.session.number, "request": scope.request.id}
-    if scope.trace_id is not None:
-        place["trace_id"] = scope.trace_id
+    if scope.request.trace_id is not None:
+        place["trace_id"] = scope.request.trace_id
     return place
 
 
