@@ -37,6 +37,7 @@ from mcptrio.capabilities.tools import ToolEntry, Tools
 from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.tasks import TASKS_EXTENSION
+from mcptrio.recording.recorder import Recorder
 from mcptrio.runtime.request import Handler
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
@@ -51,6 +52,9 @@ class Catalog:
         state: the state that all requests share.
         instructions: advice for the model on how to use the server.
     """
+
+    recorder: Recorder | None = None
+    """Records the messages of the server, and of the servers that it mounts."""
 
     def __init__(
         self, info: Implementation, settings: ServerSettings, state: RuntimeState, instructions: str | None

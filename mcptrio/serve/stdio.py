@@ -61,9 +61,10 @@ async def serve_process(
                 nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
             async with made.open():
                 task_status.started([])
-                await made.supervisor.serve(
-                    channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
-                )
+                if trusts_forwarded_caller:
+                    await made.supervisor.serve(channel, principal=principal, trusts_forwarded_caller=True)
+                else:
+                    await made.engine.serve(channel, principal=principal)
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:
