@@ -15,6 +15,7 @@ from typing import Any, final
 import trio
 
 from mcptrio.abc import Engine, MessageChannel, Principal, Stores
+from mcptrio.abc.observers import Observer
 from mcptrio.abc.status import PluginState, Readiness, ServerStatus, StoreStatus
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.logging import ClientLogHandler
@@ -198,6 +199,33 @@ class Server(CatalogRegistrar):
     def status(self) -> ServerStatus:
         """The status of the server, its plugins, sessions and requests. May be read from any thread."""
         return self.supervisor.loop.call(self._status)
+
+    def add_observer(self, observer: Observer) -> Callable[[], None]:
+        """Tell an observer of each request and session that ends, and of each request that is refused.
+
+        Returns:
+            A function that removes the observer.
+        """
+        return self.catalog.state.observers.add(observer)
+
+    def cancel_request(self, session: int, id: str | int, reason: str) -> bool:
+        """Cancel a request. Its client gets an error with the reason.
+
+        Args:
+            session: The number of its session, and ``id``, are in :attr:`status`.
+
+        Returns:
+            Whether there was such a request.
+        """
+        return self.supervisor.cancel_request(session, id, reason)
+
+    def end_session(self, number: int, reason: str) -> bool:
+        """Cancel all requests of a session and end it. Its client must connect again.
+
+        Returns:
+            Whether there was such a session.
+        """
+        return self.supervisor.end_session(number, reason)
 
     async def enable_plugin(self, name: str) -> Plugin:
         """Enable a disabled plugin, or retry a quarantined one. Clients are notified of new features.

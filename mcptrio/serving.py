@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING
 from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from mcptrio.abc.observers import Observer as Observer
+    from mcptrio.abc.observers import Outcome as Outcome
+    from mcptrio.abc.observers import RefusalReason as RefusalReason
+    from mcptrio.abc.observers import RequestEnded as RequestEnded
+    from mcptrio.abc.observers import SessionEnded as SessionEnded
     from mcptrio.abc.status import ParkedStatus as ParkedStatus
     from mcptrio.abc.status import PluginState as PluginState
     from mcptrio.abc.status import PluginStatus as PluginStatus
@@ -89,12 +94,17 @@ _HOMES = {
     "adapt_channel": "mcptrio.transports.channel_adapter",
     "memory_channel_pair": "mcptrio.transports.memory",
     # Status
+    "Observer": "mcptrio.abc.observers",
+    "Outcome": "mcptrio.abc.observers",
     "ParkedStatus": "mcptrio.abc.status",
     "PluginStatus": "mcptrio.abc.status",
     "QuestionStatus": "mcptrio.abc.status",
     "Readiness": "mcptrio.abc.status",
+    "RefusalReason": "mcptrio.abc.observers",
+    "RequestEnded": "mcptrio.abc.observers",
     "RequestStatus": "mcptrio.abc.status",
     "ServerStatus": "mcptrio.abc.status",
+    "SessionEnded": "mcptrio.abc.observers",
     "SessionStatus": "mcptrio.abc.status",
     "ThreadStatus": "mcptrio.abc.status",
     # Mounted servers

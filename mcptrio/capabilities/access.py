@@ -69,7 +69,7 @@ class Access:
         """Like :meth:`may_use`, for a request that uses the entry now.
 
         Raises:
-            InsufficientScope: only scopes are missing.
+            InsufficientScope: Only scopes are missing.
         """
         # First: a principal that may not know of the entry must not learn its scopes either.
         if not self.authorizers.allow(component, principal):

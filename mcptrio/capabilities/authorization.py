@@ -28,11 +28,11 @@ class Component:
     """An entry of the server.
 
     Args:
-        kind: tool, prompt, resource or template.
-        name: the name of the tool or prompt; the URI or the URI template.
-        plugin: the plugin that offers it; ``None`` for the server's own.
-        scopes: the scopes that its author requires.
-        meta: its ``_meta``, which may contain data for an authorizer.
+        kind: Tool, prompt, resource or template.
+        name: The name of the tool or prompt; the URI or the URI template.
+        plugin: The plugin that offers it; ``None`` for the server's own.
+        scopes: The scopes that its author requires.
+        meta: Its ``_meta``, which may contain data for an authorizer.
     """
 
     kind: Literal["tool", "resource", "prompt"]
@@ -50,7 +50,7 @@ class Authorizers:
     """The authorizers of a server. An entry is allowed if all of them allow it.
 
     Args:
-        list_all: whether lists also contain entries for which a principal only lacks scopes.
+        list_all: Whether lists also contain entries for which a principal only lacks scopes.
     """
 
     def __init__(self, *, list_all: bool = False) -> None:

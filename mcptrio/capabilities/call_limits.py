@@ -16,10 +16,10 @@ class CallLimits:
     """The operator's limits on the calls of one plugin.
 
     Args:
-        owner: the plugin's name, for messages.
-        timeout: seconds for one call, from when it begins.
-        concurrency: calls at the same time; more wait. A call counts until its code has ended.
-        rate: calls per second; as many, and at least one, may arrive at once.
+        owner: The plugin's name, for messages.
+        timeout: Seconds for one call, from when it begins.
+        concurrency: Calls at the same time; more wait. A call counts until its code has ended.
+        rate: Calls per second; as many, and at least one, may arrive at once.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class CallLimits:
         """Count a call.
 
         Raises:
-            RateLimited: more calls a second than allowed; says when to try again.
+            RateLimited: More calls a second than allowed; says when to try again.
         """
         if self._rate is None:
             return

@@ -40,8 +40,8 @@ class FunctionCaller:
     """Calls the functions of plugins.
 
     Args:
-        state: counts the calls, and runs functions that are not ``async`` in its threads.
-        logging: receives the log messages of the functions.
+        state: Counts the calls, and runs functions that are not ``async`` in its threads.
+        logging: Receives the log messages of the functions.
     """
 
     def __init__(self, state: RuntimeState, logging: Logging) -> None:
@@ -62,8 +62,8 @@ class FunctionCaller:
         """Return the function's result, or the InputRequiredResult that has to come first.
 
         Args:
-            timeout: seconds, from the start of the call; by default the operator's setting.
-            limiter: the limiter of the tool itself, in addition to those of its plugin.
+            timeout: Seconds, from the start of the call; by default the operator's setting.
+            limiter: The limiter of the tool itself, in addition to those of its plugin.
 
         Raises:
             RateLimited: Too many calls of the plugin a second.

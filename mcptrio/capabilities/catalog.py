@@ -48,9 +48,9 @@ __all__ = ["Catalog", "CatalogRegistrar", "catalog_of"]
 class Catalog:
     """
     Args:
-        info: the name, version and description of the server.
-        state: the state that all requests share.
-        instructions: advice for the model on how to use the server.
+        info: The name, version and description of the server.
+        state: The state that all requests share.
+        instructions: Advice for the model on how to use the server.
     """
 
     recorder: Recorder | None = None
@@ -147,7 +147,7 @@ class Catalog:
         """Remove everything that an owner has added, except its authorizers. Clients get notifications.
 
         Args:
-            reserve: keep its names for it until :meth:`release`.
+            reserve: Keep its names for it until :meth:`release`.
         """
         for registry in self.registries.values():
             registry.withdraw(owner, reserve=reserve)

@@ -74,8 +74,8 @@ class Completions:
         """Add a completion.
 
         Raises:
-            TypeError: the function takes something else than ``value``, ``arguments`` and a Context.
-            Duplicate: the argument has a completion.
+            TypeError: The function takes something else than ``value``, ``arguments`` and a Context.
+            Duplicate: The argument has a completion.
         """
         offered: Function | Sequence[str]
         if callable(candidates):

@@ -36,9 +36,9 @@ class Blob:
     """Bytes with a type: an image, a sound, or any other file.
 
     Args:
-        data: the bytes themselves, not base64.
+        data: The bytes themselves, not base64.
         mime_type: ``image/…`` and ``audio/…`` become blocks of their kind, the others an embedded resource.
-        uri: the URI of the bytes; by default a placeholder.
+        uri: The URI of the bytes; by default a placeholder.
     """
 
     data: bytes
@@ -60,7 +60,7 @@ class Blob:
 def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
     """
     Raises:
-        TypeError: a value in it has no JSON form.
+        TypeError: A value in it has no JSON form.
     """
     if isinstance(value, str):
         # `encode_value` refuses lone surrogates, which no client could decode.
@@ -84,7 +84,7 @@ def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
 def contents_of(value: Any, uri: str, mime_type: str | None) -> tuple[ResourceContents, ...]:
     """
     Raises:
-        TypeError: a value in it has no JSON form.
+        TypeError: A value in it has no JSON form.
     """
     if isinstance(value, str):
         return (TextResourceContents(uri=uri, text=encode_value(value), mime_type=mime_type or "text/plain"),)

@@ -163,9 +163,9 @@ class Context(Generic[StateT]):
         A report that does not increase is not sent. Of more than 20 reports a second, the newest are sent.
 
         Args:
-            progress: the progress so far.
-            total: the progress at the end, if known.
-            message: a text for the user.
+            progress: The progress so far.
+            total: The progress at the end, if known.
+            message: A text for the user.
 
         Raises:
             ValueError: A value is not a finite number.
@@ -213,11 +213,11 @@ class Context(Generic[StateT]):
         """Ask the user. If the user refuses, the tool ends.
 
         Args:
-            message: the question and its reason.
-            schema: a class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic), ``str``, ``int``,
+            message: The question and its reason.
+            schema: A class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic), ``str``, ``int``,
                 ``float``, ``bool``, a ``Literal``, an ``Enum``, a list of choices, a dict from choice to title, or a
                 JSON Schema.
-            key: identifies the question in 2026-07-28; by default its content does.
+            key: Identifies the question in 2026-07-28; by default its content does.
 
         Returns:
             The answer: an instance of the class, a scalar, the choice, or a dict for a JSON Schema.
@@ -250,10 +250,10 @@ class Context(Generic[StateT]):
             returns it; ``None`` for a page that the user agreed to open.
 
         Raises:
-            ToolError: the user refused a form or a page.
-            MissingClientCapability: the client cannot answer one of them; none is asked then.
-            MCPError: the client answered one with an error.
-            trio.TooSlowError: no answer within ``timeouts.input``.
+            ToolError: The user refused a form or a page.
+            MissingClientCapability: The client cannot answer one of them; none is asked then.
+            MCPError: The client answered one with an error.
+            trio.TooSlowError: No answer within ``timeouts.input``.
         """
         answers = await self._inputs.ask(questions)
         # The answers are read by their questions: a form becomes an instance, a refusal an error.
@@ -286,9 +286,9 @@ class Context(Generic[StateT]):
         ``accept`` means that the user agreed to open the URL, not that the interaction is complete.
 
         Args:
-            message: the reason.
-            url: contains no secret and is not a credential; https, except in development.
-            id: identifies the interaction for :meth:`elicitation_complete`.
+            message: The reason.
+            url: Contains no secret and is not a credential; https, except in development.
+            id: Identifies the interaction for :meth:`elicitation_complete`.
 
         Raises:
             MissingClientCapability: The client does not support URLs.
@@ -335,13 +335,13 @@ class Context(Generic[StateT]):
         """Request a completion from the client's model.
 
         Args:
-            messages: a text (one user message), or the conversation.
-            max_tokens: the maximum number of tokens in the answer.
-            include_context: left out for a client of 2025-11-25 or later that does not declare ``sampling.context``.
+            messages: A text (one user message), or the conversation.
+            max_tokens: The maximum number of tokens in the answer.
+            include_context: Left out for a client of 2025-11-25 or later that does not declare ``sampling.context``.
 
         Raises:
-            MissingClientCapability: the client does not support sampling (with tools).
-            MCPError: the client or its user refused.
+            MissingClientCapability: The client does not support sampling (with tools).
+            MCPError: The client or its user refused.
         """
         question = Sample(
             messages,
@@ -363,7 +363,7 @@ class Context(Generic[StateT]):
         """Return the folders that the client offers to the server.
 
         Raises:
-            MissingClientCapability: the client has no roots.
+            MissingClientCapability: The client has no roots.
         """
         answer: tuple[Root, ...] = (await self._inputs.ask([ListRoots(key)]))[0]
         return answer
@@ -387,15 +387,15 @@ class Context(Generic[StateT]):
         the call is cancelled, it has 5 seconds to end. If it fails or is cancelled, the next retry runs it again.
 
         Args:
-            effect: a function, async or not, which does not ask the client and does not block. Its result must be a
-                JSON value, because the client carries it: a list and not a tuple, a dict with string keys.
-            args: arguments of ``effect``.
-            key: identifies the effect; by default its name and arguments, which must then be JSON values.
+            effect: A function, async or not, which does not ask the client and does not block. Its result must be a
+                JSON value, because the client carries it: A list and not a tuple, a dict with string keys.
+            args: Arguments of ``effect``.
+            key: Identifies the effect; by default its name and arguments, which must then be JSON values.
             repeatable: True if it may run again, as far as its result is not stored, after its process has ended.
-            kwargs: keyword arguments of ``effect``, except ``key`` and ``repeatable``.
+            kwargs: Keyword arguments of ``effect``, except ``key`` and ``repeatable``.
 
         Raises:
-            TypeError: the result, or an argument without a ``key``, is no JSON value.
+            TypeError: The result, or an argument without a ``key``, is no JSON value.
         """
         # Taken out here and not declared: the overloads pass the effect's own signature through.
         key, repeatable = kwargs.pop("key", None), kwargs.pop("repeatable", False)
@@ -407,7 +407,7 @@ class Context(Generic[StateT]):
         """Notify the subscribers of a resource, in every revision, that it has changed.
 
         Args:
-            uri: the resource.
+            uri: The resource.
             caller: ``ctx.caller``, if only this caller's view has changed: others are not notified. ``None``: all.
         """
         self.server.notify_resource_updated(uri, caller=caller)

@@ -215,25 +215,25 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
 
     Args:
         name: 1 to 128 of ``A-Za-z0-9_.-``; by default the function's name.
-        title: for users.
-        description: for the model; by default the docstring without its parameters.
-        read_only, destructive, idempotent, open_world: hints; ``None`` sends none.
-        timeout: seconds from the start of the call, with or without progress; ``math.inf`` for no limit.
-        concurrency: calls that may run at the same time; further calls wait. A call counts until its code has ended.
-        task: whether a call may outlive its request as a task, for clients of 2026-07-28 that support tasks.
-            ``optional``: it becomes a task if it has not ended after ``timeouts.task_after``. ``required``: always, and
+        title: For users.
+        description: For the model; by default the docstring without its parameters.
+        read_only, destructive, idempotent, open_world: Hints; ``None`` sends none.
+        timeout: Seconds from the start of the call, with or without progress; ``math.inf`` for no limit.
+        concurrency: Calls that may run at the same time; further calls wait. A call counts until its code has ended.
+        task: Whether a call may outlive its request as a task, for clients of 2026-07-28 that support tasks.
+            ``optional``: It becomes a task if it has not ended after ``timeouts.task_after``. ``required``: always, and
             other clients get an error.
-        ttl: seconds for which a task may run and is kept; by default ``timeouts.request``.
-        poll_interval: seconds that clients should wait before they ask for the state of a task again.
-        resumable: whether the function may run again from the start, in another process, if its process ends. Answers
+        ttl: Seconds for which a task may run and is kept; by default ``timeouts.request``.
+        poll_interval: Seconds that clients should wait before they ask for the state of a task again.
+        resumable: Whether the function may run again from the start, in another process, if its process ends. Answers
             of the user and results of ``ctx.once`` are kept.
-        scopes: scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,
+        scopes: Scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,
             and over HTTP the response to a call names them. They do not apply to servers without authorization.
-        input_schema: replaces the schema of the signature; the function then takes one ``dict`` or keyword arguments.
-        output_schema: replaces the schema of the return annotation.
-        icons: for users.
-        meta: the tool's ``_meta``.
-        listed: the tool as another server lists it: offered unchanged except for the name. The function takes
+        input_schema: Replaces the schema of the signature; the function then takes one ``dict`` or keyword arguments.
+        output_schema: Replaces the schema of the return annotation.
+        icons: For users.
+        meta: The tool's ``_meta``.
+        listed: The tool as another server lists it: offered unchanged except for the name. The function takes
             ``arguments``, a dict that is not validated, and its result is not validated.
 
     Raises:
@@ -251,15 +251,15 @@ def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F
 
     Args:
         uri: ``scheme:…``; ``{variables}`` become the function's arguments.
-        name: by default the function's name.
-        mime_type: the type of the contents; by default ``text/plain`` for text and ``application/octet-stream`` for
+        name: By default the function's name.
+        mime_type: The type of the contents; by default ``text/plain`` for text and ``application/octet-stream`` for
             bytes.
-        size: in bytes, if known in advance.
-        timeout: seconds for one read.
-        scopes: scopes required to read it and to subscribe to it, as for a tool.
-        ttl_ms: milliseconds for which a client may cache the contents (2026-07-28).
+        size: In bytes, if known in advance.
+        timeout: Seconds for one read.
+        scopes: Scopes required to read it and to subscribe to it, as for a tool.
+        ttl_ms: Milliseconds for which a client may cache the contents (2026-07-28).
         cache_scope: ``public`` only if the contents are the same for all users.
-        listed: the resource or template as another server lists it, with the same URI. The function takes ``uri``.
+        listed: The resource or template as another server lists it, with the same URI. The function takes ``uri``.
 
     Raises:
         TypeError: There is no such option, or it has another type.
@@ -282,9 +282,9 @@ def prompt(function: F | None = None, /, **options: Unpack[PromptOptions]) -> F 
     its text form (``3``, ``true``, ``[1, 2]``).
 
     Args:
-        timeout: seconds for one call.
-        scopes: scopes required to get it, as for a tool.
-        listed: the prompt as another server lists it, except for the name. The function takes ``arguments``, a dict of
+        timeout: Seconds for one call.
+        scopes: Scopes required to get it, as for a tool.
+        listed: The prompt as another server lists it, except for the name. The function takes ``arguments``, a dict of
             strings.
 
     Raises:
@@ -305,8 +305,8 @@ def completion(of: Literal["prompt", "resource"], name: str, argument: str, /) -
 
     Args:
         of: ``prompt`` or ``resource``.
-        name: the prompt's name, or the URI template.
-        argument: the prompt's argument, or the template's variable.
+        name: The prompt's name, or the URI template.
+        argument: The prompt's argument, or the template's variable.
 
     Raises:
         ValueError: ``of`` is neither ``prompt`` nor ``resource``.
@@ -322,7 +322,7 @@ def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
     The function takes a Context and the params (a dict in wire form), either or both, and returns a dict.
 
     Args:
-        capability: an extension's identifier; the method exists only while the extension is advertised.
+        capability: An extension's identifier; the method exists only while the extension is advertised.
     """
     return _put(MethodMark(name=name, notification=False, capability=capability))
 

@@ -60,7 +60,7 @@ class Function:
         """Call the function with converted keyword arguments.
 
         Args:
-            work: counts the thread of the call, which may continue after a cancellation.
+            work: Counts the thread of the call, which may continue after a cancellation.
         """
         if self.context is not None:
             values[self.context] = context

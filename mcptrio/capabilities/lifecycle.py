@@ -36,9 +36,9 @@ __all__ = ["Lifecycle"]
 class Lifecycle:
     """
     Args:
-        info: the name, version and description of the server.
-        registries: by kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``.
-        instructions: advice for the model on how to use the server.
+        info: The name, version and description of the server.
+        registries: By kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``.
+        instructions: Advice for the model on how to use the server.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Lifecycle:
         """Advertise an extension.
 
         Raises:
-            ValueError: the identifier has no prefix. Source: MCP 2026-07-28, basic/versioning, "Extensions".
+            ValueError: The identifier has no prefix. Source: MCP 2026-07-28, basic/versioning, "Extensions".
         """
         prefix, slash, name = identifier.partition("/")
         if not slash or not prefix or not name:

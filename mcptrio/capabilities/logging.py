@@ -57,7 +57,7 @@ class Logging:
         """Send a log message to the client of a request, if it wants this level. Does not block.
 
         Raises:
-            ValueError: no such level.
+            ValueError: No such level.
         """
         if level not in _SEVERITY:
             raise ValueError(f"expected one of {', '.join(LEVELS)}, got {level!r}")

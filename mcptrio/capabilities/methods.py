@@ -32,7 +32,7 @@ _SPECIFIED = frozenset(row.name for row in METHODS)
 class Methods:
     """
     Args:
-        handlers: the handlers of all methods; those of plugins are added.
+        handlers: The handlers of all methods; those of plugins are added.
     """
 
     def __init__(self, handlers: dict[str, Handler], calls: FunctionCaller, state: RuntimeState) -> None:
@@ -50,9 +50,9 @@ class Methods:
     def register(self, function: Callable[..., Any], mark: MethodMark, owner: Owner) -> str:
         """
         Raises:
-            ValueError: the name is the specification's.
-            Duplicate: the name is taken.
-            TypeError: the function takes something else than a Context and the params.
+            ValueError: The name is the specification's.
+            Duplicate: The name is taken.
+            TypeError: The function takes something else than a Context and the params.
         """
         # The params are passed on in wire form, so the signature is not compiled.
         called = Function(function, raw=True)

@@ -34,16 +34,16 @@ class RequestView:
     """A request, for middleware.
 
     Args:
-        id: the request's id in its session.
-        method: such as ``tools/call``.
-        name: the tool, prompt or URI; ``None`` for other methods.
-        arguments: the arguments of a tool or prompt, not validated yet.
-        plugin: the plugin of the tool; ``None`` for the server's own and for other methods.
-        principal: the authenticated user.
-        caller: the same string for one principal, or else for one session; see :attr:`mcptrio.Context.caller`.
-        session_id: the id of the handshake session, if there is one. Not a credential.
-        client_info: name and version that the client claims. Do not trust it.
-        meta: the request's ``_meta``.
+        id: The request's id in its session.
+        method: Such as ``tools/call``.
+        name: The tool, prompt or URI; ``None`` for other methods.
+        arguments: The arguments of a tool or prompt, not validated yet.
+        plugin: The plugin of the tool; ``None`` for the server's own and for other methods.
+        principal: The authenticated user.
+        caller: The same string for one principal, or else for one session; see :attr:`mcptrio.Context.caller`.
+        session_id: The id of the handshake session, if there is one. Not a credential.
+        client_info: Name and version that the client claims. Do not trust it.
+        meta: The request's ``_meta``.
     """
 
     id: RequestId
@@ -72,8 +72,8 @@ class _Link:
 class MiddlewareChain:
     """
     Args:
-        owner_of: returns the plugin of a tool.
-        works: counts the requests inside the middleware of each plugin.
+        owner_of: Returns the plugin of a tool.
+        works: Counts the requests inside the middleware of each plugin.
     """
 
     def __init__(self, owner_of: Callable[[str], str | None], works: Works) -> None:
@@ -87,7 +87,7 @@ class MiddlewareChain:
         """Add a middleware.
 
         Args:
-            order: lower ones wrap higher ones; of equal ones, the first one added wraps the next.
+            order: Lower ones wrap higher ones; of equal ones, the first one added wraps the next.
         """
         if not callable(function):
             raise TypeError(f"middleware: expected an async function, got {type(function).__name__}")

@@ -80,8 +80,8 @@ class Prompts:
         """Add a prompt. Returns its name.
 
         Raises:
-            TypeError, ValueError: the mark or the signature is wrong.
-            Duplicate: the name is taken.
+            TypeError, ValueError: The mark or the signature is wrong.
+            Duplicate: The name is taken.
         """
         entry = _entry(function, mark, owner)
         self.registry.add(entry)

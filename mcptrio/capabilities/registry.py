@@ -62,8 +62,8 @@ class Registry(Generic[E]):
     """The entries of one kind.
 
     Args:
-        kind: the kind in messages, such as ``tool``.
-        loop: the event loop in which waiting tasks learn of free names.
+        kind: The kind in messages, such as ``tool``.
+        loop: The event loop in which waiting tasks learn of free names.
     """
 
     def __init__(self, kind: str, loop: EventLoop) -> None:
@@ -115,8 +115,8 @@ class Registry(Generic[E]):
     def add(self, entry: E) -> None:
         """
         Raises:
-            Duplicate: the name is taken.
-            ValueError: its plugin was withdrawn.
+            Duplicate: The name is taken.
+            ValueError: Its plugin was withdrawn.
         """
         with self._lock:
             if entry.owner.has_left:
@@ -185,7 +185,7 @@ class Registry(Generic[E]):
         """Remove all entries of a plugin, and refuse new ones from it.
 
         Args:
-            reserve: keep its names for it until :meth:`release`.
+            reserve: Keep its names for it until :meth:`release`.
         """
         with self._lock:
             names = [name for name, entry in self.entries.items() if entry.owner is owner]
@@ -216,13 +216,13 @@ class Registry(Generic[E]):
         """Return one page of the list, and the cursor of the next page.
 
         Args:
-            visible: returns whether this caller may see an entry; by default all.
+            visible: Returns whether this caller may see an entry; by default all.
 
         A cursor holds the last name shown and its place, so it means the same on every replica and after a change of
         the list.
 
         Raises:
-            InvalidParams: the cursor is not one of this list.
+            InvalidParams: The cursor is not one of this list.
 
         Source: MCP 2026-07-28, server/utilities/pagination.
         """
@@ -282,7 +282,7 @@ def _read_cursor(kind: str, cursor: str) -> tuple[int, str]:
     """Return the position and name in a cursor.
 
     Raises:
-        InvalidParams: it is not one of a list of this kind.
+        InvalidParams: It is not one of a list of this kind.
     """
     # One message for all faults: a cursor is opaque, and its parts are none of the client's business.
     error = InvalidParams("expected a cursor given by this list at `cursor`")

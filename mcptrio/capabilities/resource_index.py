@@ -63,8 +63,8 @@ class ResourceIndex:
         """Add a resource or a template. Returns its URI.
 
         Raises:
-            TypeError, ValueError: the mark, the template or the signature is wrong.
-            Duplicate: the URI is taken.
+            TypeError, ValueError: The mark, the template or the signature is wrong.
+            Duplicate: The URI is taken.
         """
         entry = _entry(function, mark, owner)
         (self.resources if entry.template is None else self.templates).add(entry)
@@ -81,8 +81,8 @@ class ResourceIndex:
         """Return the entry for a URI, and the arguments of its function.
 
         Raises:
-            InvalidParams: the URI is too long.
-            ResourceNotFound: no entry fits.
+            InvalidParams: The URI is too long.
+            ResourceNotFound: No entry fits.
         """
         if len(uri) > MAX_URI_CHARS:
             raise InvalidParams(f"expected a URI of at most {MAX_URI_CHARS} characters, got {len(uri)}")

@@ -46,7 +46,7 @@ _LISTS = {"tools": "tools_list_changed", "prompts": "prompts_list_changed", "res
 
 @define(eq=False, slots=True)
 class _Listen:
-    """One open ``subscriptions/listen``. See :class:`mcptrio.runtime.request.OpenRequest`."""
+    """One open ``subscriptions/listen``. See :class:`mcptrio.runtime.open_request.OpenRequest`."""
 
     subscriptions: Subscriptions
     scope: RequestScope
@@ -65,8 +65,8 @@ class _Listen:
 class Subscriptions:
     """
     Args:
-        tasks: sends the changes of tasks.
-        advertised: returns the advertised capabilities.
+        tasks: Sends the changes of tasks.
+        advertised: Returns the advertised capabilities.
     """
 
     def __init__(

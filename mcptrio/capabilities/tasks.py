@@ -71,7 +71,7 @@ class TaskMethods:
         """Return those of the tasks that belong to the principal of a request.
 
         Raises:
-            MissingClientCapability: the client does not support tasks.
+            MissingClientCapability: The client does not support tasks.
         """
         require(scope.request.peer, TASKS_EXTENSION)
         known = []

@@ -101,7 +101,7 @@ class ToolEntry:
         """Keyword arguments for the function.
 
         Raises:
-            InvalidParams: the arguments do not fit.
+            InvalidParams: The arguments do not fit.
         """
         if self.input_validator is not None:
             self.input_validator.validate(arguments)
@@ -116,8 +116,8 @@ class ToolEntry:
 class Tools:
     """
     Args:
-        state: runs the calls that become tasks.
-        on_task_tool: called when a tool is added whose calls may become tasks.
+        state: Runs the calls that become tasks.
+        on_task_tool: Called when a tool is added whose calls may become tasks.
     """
 
     def __init__(
@@ -143,8 +143,8 @@ class Tools:
         """Add a tool. Returns its name.
 
         Raises:
-            TypeError, ValueError: the mark, the signature or a schema is wrong.
-            Duplicate: the name is taken.
+            TypeError, ValueError: The mark, the signature or a schema is wrong.
+            Duplicate: The name is taken.
         """
         entry = _entry(function, mark, owner)
         self.registry.add(entry)
@@ -222,7 +222,7 @@ class Tools:
         """Make a task of a call, or let it become one later; ``None``: run it now.
 
         Raises:
-            MissingClientCapability: the tool is for clients with tasks only, and this one has none.
+            MissingClientCapability: The tool is for clients with tasks only, and this one has none.
         """
         has_tasks = supports_tasks(scope.request.peer)
         if entry.mark.task == "required" and not has_tasks:

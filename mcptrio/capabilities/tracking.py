@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Tracked(Generic[T]):
     """
     Args:
-        report: told how many items are done, each time the next one is asked for.
+        report: Told how many items are done, each time the next one is asked for.
     """
 
     def __init__(self, items: Iterable[T] | AsyncIterator[T], report: Callable[[int], Awaitable[None]]) -> None:

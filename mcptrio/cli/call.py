@@ -146,8 +146,8 @@ async def show_result(
     """Show the result of a tool, and return the exit code.
 
     Args:
-        tool: as the server lists it; ``None`` if it is not known.
-        output: the folder for images, audio and blobs.
+        tool: As the server lists it; ``None`` if it is not known.
+        output: The folder for images, audio and blobs.
     """
     code = ExitCode.FAILED if result.is_error else ExitCode.DONE
     contents = Contents(cmd.console, output, name=name)

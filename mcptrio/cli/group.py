@@ -138,7 +138,7 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
     """Run a command, and exit with its exit code.
 
     Args:
-        args: its arguments; by default, those of the command line.
+        args: Its arguments; by default, those of the command line.
     """
     try:
         sys.exit(command.main(args, name, obj=obj, standalone_mode=False))

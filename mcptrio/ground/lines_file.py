@@ -21,10 +21,10 @@ class LinesFile:
     so the last lines may be lost when the machine stops.
 
     Args:
-        path: created with mode 0600; an existing file gets this mode.
-        max_bytes: a file that would become larger is renamed to ``<path>.1``, which replaces an older one, and a new
+        path: Created with mode 0600; an existing file gets this mode.
+        max_bytes: A file that would become larger is renamed to ``<path>.1``, which replaces an older one, and a new
             file begins.
-        first_line: makes the first line of each file; an existing file is then renamed before the first one begins.
+        first_line: Makes the first line of each file; an existing file is then renamed before the first one begins.
 
     Raises:
         OSError: The file cannot be opened, or is a symbolic link.
@@ -48,8 +48,8 @@ class LinesFile:
         """Append a line; its end is added.
 
         Raises:
-            OSError: the line could not be written completely.
-            ValueError: the file is closed.
+            OSError: The line could not be written completely.
+            ValueError: The file is closed.
         """
         if self._descriptor is None:
             raise ValueError("the file is closed")

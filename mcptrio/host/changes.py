@@ -41,11 +41,11 @@ class HostChange:
     """A change on one server.
 
     Args:
-        server: the name of the server.
+        server: The name of the server.
         kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``server`` if
             the server was connected, lost, added or removed, and its lists with it. :meth:`mcptrio.Host.status` has
             details.
-        uri: of the resource; it may lie below the one subscribed to.
+        uri: Of the resource; it may lie below the one subscribed to.
     """
 
     server: str
@@ -72,7 +72,7 @@ class HostChanges:
     async def __anext__(self) -> HostChange:
         """
         Raises:
-            ConnectionClosed: the host is closed, and everything has been read.
+            ConnectionClosed: The host is closed, and everything has been read.
         """
         # Ready changes are returned without waiting, and a loop over them must still be cancellable.
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -110,8 +110,8 @@ class Following:
     """Follows servers for one subscription, below its nursery.
 
     Args:
-        uris: resources to follow, by server.
-        tools, prompts, resources: whether to follow this list.
+        uris: Resources to follow, by server.
+        tools, prompts, resources: Whether to follow this list.
     """
 
     _nursery: trio.Nursery
@@ -157,7 +157,7 @@ class Following:
         """Report changes until the client ends or the server is removed.
 
         Raises:
-            MCPTrioError: the server refuses the subscription, or the client has ended.
+            MCPTrioError: The server refuses the subscription, or the client has ended.
         """
         uris = self._uris.get(member.name, ())
         async with client.subscribe(

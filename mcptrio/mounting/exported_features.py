@@ -38,9 +38,9 @@ class _Listed:
     """The last list of one kind from the mounted server.
 
     Args:
-        items: by their own names or URIs.
-        completes: whether the server completes arguments.
-        scopes: required scopes of the items, by their own names.
+        items: By their own names or URIs.
+        completes: Whether the server completes arguments.
+        scopes: Required scopes of the items, by their own names.
     """
 
     items: Mapping[str, Any]
@@ -51,7 +51,7 @@ class _Listed:
 class ExportedFeatures:
     """
     Args:
-        server: the server as the mounting plugin sees it.
+        server: The server as the mounting plugin sees it.
     """
 
     def __init__(self, server: Registrar, name: str, options: MountOptions, relay: CallRelay) -> None:
@@ -94,8 +94,8 @@ class ExportedFeatures:
         """Offer the listed entries instead of those of the previous list.
 
         Args:
-            completes: whether the server completes arguments.
-            scopes: required scopes of entries, by the entries' own names.
+            completes: Whether the server completes arguments.
+            scopes: Required scopes of entries, by the entries' own names.
         """
         # The upstream may still deliver a list while the mount is being closed.
         if self._is_over:

@@ -40,8 +40,8 @@ class RelayedQuestion:
     """See :class:`mcptrio.runtime.inputs.InputQuestion`; the answer is returned unchanged.
 
     Args:
-        asked: as the mounted server asked it.
-        key: the server's own key, if it has one.
+        asked: As the mounted server asked it.
+        key: The server's own key, if it has one.
     """
 
     asked: InputRequest
@@ -59,7 +59,7 @@ class RelayedQuestion:
     def of_request(cls, method: str, params: Any) -> RelayedQuestion:
         """
         Raises:
-            MethodNotFound: the method is not a question to a client.
+            MethodNotFound: The method is not a question to a client.
         """
         if isinstance(params, ElicitFormParams | ElicitURLParams):
             return cls.of(ElicitRequest(params=params))
@@ -113,9 +113,9 @@ class RelayingHandlers(Handlers):
     """The handlers of our client for a server that asks with requests. They declare all capabilities: callers differ.
 
     Args:
-        relay: asks the client of the question; raises MCPError if it cannot be asked.
-        heard: called with each log message.
-        visited: called with each completed URL elicitation.
+        relay: Asks the client of the question; raises MCPError if it cannot be asked.
+        heard: Called with each log message.
+        visited: Called with each completed URL elicitation.
     """
 
     relay: Callable[[str, Any], Awaitable[Result]]

@@ -63,7 +63,7 @@ class CallRelay:
     """Forwards the requests of one mount.
 
     Args:
-        forwards_caller: whether the server receives the caller: a process of ours, which trusts us.
+        forwards_caller: Whether the server receives the caller: a process of ours, which trusts us.
     """
 
     def __init__(self, name: str, upstream: Upstream, calls: CallsInFlight, *, forwards_caller: bool = False) -> None:
@@ -78,8 +78,8 @@ class CallRelay:
         """Send a request and return its result, after all questions of the server are answered.
 
         Raises:
-            MCPError: the mounted server returned an error, or a client did not answer.
-            ConnectionClosed, RequestFailed, RequestTimeout, RemoteProtocolError: there is no answer.
+            MCPError: The mounted server returned an error, or a client did not answer.
+            ConnectionClosed, RequestFailed, RequestTimeout, RemoteProtocolError: There is no answer.
         """
         wire = dict(params)
         for number in range(MAX_ROUNDS + 1):
@@ -122,7 +122,7 @@ class CallRelay:
         """Return suggestions for an argument.
 
         Raises:
-            MCPError, ConnectionClosed, RequestFailed, RequestTimeout: there is no answer.
+            MCPError, ConnectionClosed, RequestFailed, RequestTimeout: There is no answer.
         """
         params: dict[str, Any] = {"ref": dict(ref), "argument": {"name": argument, "value": value}}
         if settled:
@@ -153,7 +153,7 @@ class CallRelay:
         """Make one request. Return its result, or record the question in its result for the next run of the handler.
 
         Raises:
-            InvalidParams: the request was made before, and no handler waits for its result any more.
+            InvalidParams: The request was made before, and no handler waits for its result any more.
         """
         done: list[Any] = []
         is_new = False
@@ -309,7 +309,7 @@ def describe_reason(reason: str, *, is_isolated: bool) -> str:
     """Return a reason for clients: without standard error, where the program may have written secrets.
 
     Args:
-        is_isolated: whether the mounted server is the process of an isolated plugin; the text then names the plugin.
+        is_isolated: Whether the mounted server is the process of an isolated plugin; the text then names the plugin.
     """
     text = without_last_words(reason)
     if not is_isolated:

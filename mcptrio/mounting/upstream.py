@@ -43,11 +43,11 @@ class Upstream:
     """The connection of one mount.
 
     Args:
-        take: reads one kind of list and offers its entries; called again when the list has changed.
-        recorder: records the messages.
+        take: Reads one kind of list and offers its entries; called again when the list has changed.
+        recorder: Records the messages.
 
     Raises:
-        ConfigError: the target is invalid.
+        ConfigError: The target is invalid.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Upstream:
         """Call a function with the server's client.
 
         Raises:
-            ConnectionClosed: there is no connection within ``options.ready_timeout`` seconds, or it was lost.
+            ConnectionClosed: There is no connection within ``options.ready_timeout`` seconds, or it was lost.
         """
         # One deadline for all three waits below, so that a call waits no longer than the option says.
         deadline = trio.current_time() + self._options.ready_timeout
@@ -220,7 +220,7 @@ class Upstream:
         """Follow the server's changes until it is connected again.
 
         Raises:
-            MCPTrioError: a list cannot be read.
+            MCPTrioError: A list cannot be read.
         """
         can = client.capabilities
         async with trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ _WITHOUT = ("wrapper", "hookwrapper", "tryfirst", "trylast")
 def check_kind(plugin: object) -> None:
     """
     Raises:
-        TypeError: it is a function, a text or a list, which cannot be a plugin.
+        TypeError: It is a function, a text or a list, which cannot be a plugin.
     """
     if inspect.isroutine(plugin):
         name = getattr(plugin, "__name__", "function")
@@ -39,8 +39,8 @@ def check_kind(plugin: object) -> None:
 def check_plugin(plugin: object) -> None:
     """
     Raises:
-        TypeError: it cannot be a plugin, or a hook is no plain function.
-        ValueError: a hook is misspelt.
+        TypeError: It cannot be a plugin, or a hook is no plain function.
+        ValueError: A hook is misspelt.
     """
     check_kind(plugin)
     for name, hook, options in hooks_in(plugin):
@@ -64,7 +64,7 @@ def find_plugin(loaded: object) -> object:
     """Return the plugin in a loaded object: the object itself, or a module's only class with marks or hooks.
 
     Raises:
-        ValueError: there is nothing to serve: no decorated function and no hook.
+        ValueError: There is nothing to serve: no decorated function and no hook.
     """
     if _serves(loaded):
         return loaded
@@ -107,7 +107,7 @@ def _plain(value: Any) -> Any:
 def _check_parameters(name: str, hook: str, function: Any) -> None:
     """
     Raises:
-        TypeError: the hook has a parameter that no server passes. pluggy's own error would be hard to understand.
+        TypeError: The hook has a parameter that no server passes. pluggy's own error would be hard to understand.
     """
     passed = [each for each in inspect.signature(getattr(Hooks, hook)).parameters if each != "self"]
     for parameter in inspect.signature(function).parameters.values():

@@ -29,8 +29,8 @@ class Contributions:
     """The entries of all plugins.
 
     Args:
-        tables: the operator's settings.
-        policy: the tools of all plugins to offer.
+        tables: The operator's settings.
+        policy: The tools of all plugins to offer.
     """
 
     def __init__(self, catalog: Catalog, plugins: PluginManager, tables: PluginTables, policy: ToolPolicy) -> None:
@@ -46,8 +46,8 @@ class Contributions:
         """Refuse tables without a plugin, for a server whose settings do not change later.
 
         Raises:
-            TypeError: the tables are no mapping.
-            ConfigError: there is no plugin with the name of a table.
+            TypeError: The tables are no mapping.
+            ConfigError: There is no plugin with the name of a table.
         """
         known = sorted(self._plugins.plugins)
         for name in expect(self._tables.tables, Mapping, "config"):
@@ -73,7 +73,7 @@ class Contributions:
         """Add the entries of every plugin.
 
         Raises:
-            PluginError: one failed, and the server is strict.
+            PluginError: One failed, and the server is strict.
         """
         for plugin in self._plugins.active():
             self.offer(plugin)
@@ -86,13 +86,13 @@ class Contributions:
         """Read a plugin's settings, and let it register its entries.
 
         Args:
-            kept_back: whether to hide its entries from clients until :meth:`publish`.
+            kept_back: Whether to hide its entries from clients until :meth:`publish`.
 
         Returns:
             Whether that succeeded.
 
         Raises:
-            PluginError: it failed, and the server is strict.
+            PluginError: It failed, and the server is strict.
         """
         plugin.is_kept_back = kept_back
         try:
@@ -123,7 +123,7 @@ class Contributions:
         """Pass the present settings to a running plugin. Returns whether it accepted them.
 
         Raises:
-            PluginError: it failed; the plugin is quarantined.
+            PluginError: It failed; the plugin is quarantined.
         """
         if not self._plugins._reconfigure(plugin, self._tables):
             return False
@@ -139,7 +139,7 @@ class Contributions:
         """Withdraw the plugin's entries and notify clients. Its redactions stay, since the texts are still secret.
 
         Args:
-            reserve: keep its names for it.
+            reserve: Keep its names for it.
         """
         self._catalog.withdraw(plugin, reserve=reserve)
         while plugin.undo:
@@ -172,7 +172,7 @@ class Contributions:
         """Withdraw the entries of a quarantined plugin.
 
         Raises:
-            PluginError: the server is strict.
+            PluginError: The server is strict.
         """
         self.withdraw(plugin)
         if self._plugins.strict:

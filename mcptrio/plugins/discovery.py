@@ -52,7 +52,7 @@ def import_file(path: Path, name: str | None = None) -> ModuleType:
     """Import a Python file.
 
     Args:
-        name: of the module; by default one that no other module has.
+        name: Of the module; by default one that no other module has.
     """
     name = name or f"mcptrio_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)

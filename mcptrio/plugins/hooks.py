@@ -70,7 +70,7 @@ def lifespan(function: F) -> F:
     returns an async context manager can be marked as well.
 
     Raises:
-        TypeError: the function is a coroutine function, or no function.
+        TypeError: The function is a coroutine function, or no function.
     """
     if not callable(function) or inspect.iscoroutinefunction(function):
         kind = "a coroutine function" if callable(function) else type(function).__name__

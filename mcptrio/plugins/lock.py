@@ -32,9 +32,9 @@ _PART = 16
 class Fingerprint:
     """
     Args:
-        sha256: digest of the whole definition.
-        parts: digests by part, to tell which part has changed.
-        hints: the hints as words.
+        sha256: Digest of the whole definition.
+        parts: Digests by part, to tell which part has changed.
+        hints: The hints as words.
     """
 
     sha256: str
@@ -86,7 +86,7 @@ class LockedPlugin:
 class ToolLock:
     """
     Args:
-        plugins: by name.
+        plugins: By name.
     """
 
     plugins: Mapping[str, LockedPlugin] = field(factory=dict)

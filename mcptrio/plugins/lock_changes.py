@@ -59,7 +59,7 @@ def changes_since(
     """Iterate over the differences between a server and a lock, except for withheld tools and disabled plugins.
 
     Args:
-        ignored: plugins that the command's options leave out.
+        ignored: Plugins that the command's options leave out.
     """
     now = lock_of(catalog, plugins)
     for name in sorted({*lock.plugins, *now.plugins} - {*ignored}):

@@ -56,7 +56,7 @@ class PluginManager:
     """Finds, imports and registers plugins, and keeps their state.
 
     Args:
-        strict: whether a failing plugin is an error for the server.
+        strict: Whether a failing plugin is an error for the server.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -70,8 +70,8 @@ class PluginManager:
         """Return a manager with these modules and objects.
 
         Raises:
-            TypeError: not a list, or an item that cannot be a plugin.
-            PluginError: any failure, if strict.
+            TypeError: Not a list, or an item that cannot be a plugin.
+            PluginError: Any failure, if strict.
         """
         if isinstance(plugins, str) or not isinstance(plugins, Iterable):
             raise TypeError(f"plugins: expected a list of modules and objects, got {kind_of(plugins)}")
@@ -88,12 +88,12 @@ class PluginManager:
         If several distributions offer the same name, the first one by name of distribution gets it.
 
         Args:
-            only: names to import; ``None``: all.
-            without: names not to import.
+            only: Names to import; ``None``: all.
+            without: Names not to import.
 
         Raises:
-            ConfigError: a name in ``only`` or ``without`` is not installed.
-            PluginError: any failure, if strict.
+            ConfigError: A name in ``only`` or ``without`` is not installed.
+            PluginError: Any failure, if strict.
         """
         excluded = frozenset(without)
         found = offered()
@@ -120,8 +120,8 @@ class PluginManager:
         """Take a module or an object as a plugin.
 
         Raises:
-            TypeError: a function or a string, which cannot be a plugin.
-            PluginError: any failure, if strict.
+            TypeError: A function or a string, which cannot be a plugin.
+            PluginError: Any failure, if strict.
         """
         check_kind(object)
         plugin = Plugin(name=name or getattr(object, "__name__", None) or type(object).__name__, object=object)
@@ -145,7 +145,7 @@ class PluginManager:
             Whether it is loaded.
 
         Raises:
-            PluginError: it failed, and the manager is strict.
+            PluginError: It failed, and the manager is strict.
         """
         plugin.renew()
         # A taken name stays taken for the life of the process.
@@ -176,7 +176,7 @@ class PluginManager:
         """Call a hook of one plugin and of the objects that it has added.
 
         Raises:
-            PluginError: it failed; the plugin is quarantined.
+            PluginError: It failed; the plugin is quarantined.
         """
         results: list[Any] = []
         for outcome in self._outcomes(plugin, hook, arguments):
@@ -190,7 +190,7 @@ class PluginManager:
         """Read the operator's settings for a plugin: those for the server, and those for the plugin's class.
 
         Raises:
-            PluginError: they cannot be read or are invalid; the plugin is quarantined.
+            PluginError: They cannot be read or are invalid; the plugin is quarantined.
         """
 
         def read() -> PluginPolicy:
@@ -213,7 +213,7 @@ class PluginManager:
         """Let a plugin add its entries: those of its hook ``setup``, then the marked ones.
 
         Raises:
-            PluginError: it failed; the plugin is quarantined.
+            PluginError: It failed; the plugin is quarantined.
         """
         hooks = pluggy.PluginManager("mcptrio")
         hooks.add_hookspecs(Hooks)
@@ -232,7 +232,7 @@ class PluginManager:
         """Add the hooks of an object to a plugin, and call the object's ``setup``.
 
         Raises:
-            ValueError: the object is registered already.
+            ValueError: The object is registered already.
         """
         for holder in self.plugins.values():
             if holder.hooks is not None and holder.hooks.is_registered(part):
@@ -253,7 +253,7 @@ class PluginManager:
         one of the server's own settings for the plugin has changed. The plugin must then be restarted.
 
         Raises:
-            PluginError: its hook failed; the plugin is quarantined.
+            PluginError: Its hook failed; the plugin is quarantined.
         """
         if not plugin.takers:
             return False
@@ -277,7 +277,7 @@ class PluginManager:
         """Return the transports of active plugins, by name.
 
         Args:
-            failed: called with each plugin whose hook failed, and the reason; its transports are ignored.
+            failed: Called with each plugin whose hook failed, and the reason; its transports are ignored.
         """
         offered: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {}
         for plugin in self.active():

@@ -143,7 +143,7 @@ class Plugin(Owner):
         """Drop earlier registrations before it is set up.
 
         Args:
-            hooks: for the hooks of the plugin and of its added objects.
+            hooks: For the hooks of the plugin and of its added objects.
         """
         # The lists belong to the attempt, and would otherwise grow with each one.
         self.background.clear()

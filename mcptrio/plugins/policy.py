@@ -25,9 +25,9 @@ class ToolPolicy:
     """Which tools are offered: the table ``[tools]``, and ``[plugins.NAME.tools]`` for one plugin.
 
     Args:
-        read_only: only those that are marked read-only.
-        include: globs (``git_*``) of names; ``None`` for all.
-        exclude: globs of names; wins over ``include``.
+        read_only: Only those that are marked read-only.
+        include: Globs (``git_*``) of names; ``None`` for all.
+        exclude: Globs of names; wins over ``include``.
     """
 
     read_only: bool = False
@@ -42,8 +42,8 @@ class ToolPolicy:
         """Return the reason why a tool is not offered; ``None`` if it is.
 
         Args:
-            names: the names of the tool; a glob may match any of them.
-            read_only: the tool's hint.
+            names: The names of the tool; a glob may match any of them.
+            read_only: The tool's hint.
         """
         if self.read_only and read_only is not True:
             return "it is not marked read-only"
@@ -57,7 +57,7 @@ class ToolPolicy:
 class LockedToolPolicy(ToolPolicy):
     """
     Args:
-        lock: the tools to offer, if they are unchanged.
+        lock: The tools to offer, if they are unchanged.
     """
 
     lock: ToolLock
@@ -71,12 +71,12 @@ class PluginPolicy:
     """The operator's limits for one plugin, in its table next to the plugin's own settings.
 
     Args:
-        timeout: seconds for one call.
-        concurrency: calls at the same time; further ones wait.
-        rate: calls a second on average, and calls at once; further ones are refused.
-        tools: the tools to offer; globs match names with or without their prefix.
-        prefix: the prefix of its tools' names, before an underscore; empty for none.
-        isolate: run it in its own process.
+        timeout: Seconds for one call.
+        concurrency: Calls at the same time; further ones wait.
+        rate: Calls a second on average, and calls at once; further ones are refused.
+        tools: The tools to offer; globs match names with or without their prefix.
+        prefix: The prefix of its tools' names, before an underscore; empty for none.
+        isolate: Run it in its own process.
         max_memory_mb: MiB of memory that this process may allocate; ``None`` for no limit. Needs ``isolate``. Linux.
     """
 

@@ -19,7 +19,7 @@ them."""
 class PluginRedactions:
     """
     Args:
-        all: all redactions of the server, including the embedding program's.
+        all: All redactions of the server, including the embedding program's.
     """
 
     def __init__(self, all: list[Redaction]) -> None:

@@ -50,7 +50,7 @@ class RunningPlugins:
         """Start all plugins, in the order of registration. From now on, plugins may be enabled and disabled.
 
         Raises:
-            PluginError: one failed, and the server is strict.
+            PluginError: One failed, and the server is strict.
         """
         self._nursery = nursery
         for plugin in self._plugins.active():
@@ -79,7 +79,7 @@ class RunningPlugins:
 
         Raises:
             ConfigError: There is no such plugin.
-            PluginError: it failed, and the server is strict.
+            PluginError: It failed, and the server is strict.
         """
         plugin = self._plugin(name)
 
@@ -121,7 +121,7 @@ class RunningPlugins:
         Its running calls have ``timeouts.shutdown`` seconds, and then its lifespan ends.
 
         Raises:
-            PluginError: the server is strict.
+            PluginError: The server is strict.
         """
         if plugin.name in self._entering:
             self._entering[plugin.name].cancel()
@@ -134,7 +134,7 @@ class RunningPlugins:
         """Apply the operator's new settings; see :meth:`mcptrio.Server.renew_plugins`.
 
         Raises:
-            PluginError: one failed, and the server is strict.
+            PluginError: One failed, and the server is strict.
         """
         self._plugins.look_again()
         changed = self._contributions.set_tables(tables)
@@ -187,7 +187,7 @@ class RunningPlugins:
         """Pass new settings to a plugin, and restart it unless it is running and accepts them.
 
         Raises:
-            PluginError: it failed, and the server is strict.
+            PluginError: It failed, and the server is strict.
         """
         if plugin.state == "running":
             try:
@@ -237,7 +237,7 @@ class RunningPlugins:
         """Open a plugin's lifespan, start its background tasks, and publish its entries.
 
         Raises:
-            PluginError: it failed, and the server is strict.
+            PluginError: It failed, and the server is strict.
         """
         nursery = self._nursery
         if nursery is None:

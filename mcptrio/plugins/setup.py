@@ -13,6 +13,7 @@ from typing import Any, cast, get_args
 import trio
 
 from mcptrio.abc import ASGIApp, OwnIssuer, QuotaStore
+from mcptrio.abc.observers import Observer
 from mcptrio.capabilities.authorization import Authorizer
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.decorators import Mark, ToolMark, marks_of
@@ -56,8 +57,8 @@ class PluginSetup(CatalogRegistrar):
         """Add an object: its marked methods are offered, and its hooks are called.
 
         Raises:
-            TypeError, ValueError: a marked method or a hook is invalid.
-            ValueError: the object already belongs to a plugin, or a name is taken.
+            TypeError, ValueError: A marked method or a hook is invalid.
+            ValueError: The object already belongs to a plugin, or a name is taken.
         """
         self._adopt(self._plugin, part, self)
         marks = list(marks_of(part))
@@ -73,10 +74,10 @@ class PluginSetup(CatalogRegistrar):
         The operator's ``prefix`` in the plugin's table overrides it.
 
         Args:
-            prefix: empty for no prefix. A tool whose name is then taken gets the plugin's name as its prefix.
+            prefix: Empty for no prefix. A tool whose name is then taken gets the plugin's name as its prefix.
 
         Raises:
-            ValueError: a tool was added before.
+            ValueError: A tool was added before.
         """
         plugin = self._plugin
         if plugin.offers.get("tools") or plugin.withheld:
@@ -113,8 +114,8 @@ class PluginSetup(CatalogRegistrar):
         It returns the result of ``await proceed()`` or another one, or raises an :class:`MCPError`.
 
         Args:
-            function: takes a :class:`RequestView` and ``proceed``.
-            order: the lowest is the outermost; if equal, the function that was added first.
+            function: Takes a :class:`RequestView` and ``proceed``.
+            order: The lowest is the outermost; if equal, the function that was added first.
         """
         self._catalog.middleware.add(function, self._plugin, order)
         self._note("middleware", _name_of(function))
@@ -123,7 +124,7 @@ class PluginSetup(CatalogRegistrar):
         """Add a function that decides which principals may use which components.
 
         Args:
-            function: a sync function of a :class:`Component` and a principal. A component for which it does not return
+            function: A sync function of a :class:`Component` and a principal. A component for which it does not return
                 ``True`` does not exist for that principal. All authorizers must agree; if one fails, the component is
                 refused.
         """
@@ -137,7 +138,7 @@ class PluginSetup(CatalogRegistrar):
         must check origins, users, sizes and times itself.
 
         Raises:
-            ValueError: it is no path, it is the root, or it is taken.
+            ValueError: It is no path, it is the root, or it is taken.
         """
         self._catalog.routes.add(path, app, self._plugin)
         self._note("routes", path)
@@ -146,7 +147,7 @@ class PluginSetup(CatalogRegistrar):
         """Advertise an extension, with its settings.
 
         Raises:
-            ValueError: the identifier has no prefix such as in ``com.example/name``.
+            ValueError: The identifier has no prefix such as in ``com.example/name``.
         """
         self._catalog.lifecycle.add_extension(identifier, settings)
         self._plugin.undo.append(partial(self._catalog.lifecycle.remove_extension, identifier))
@@ -158,7 +159,7 @@ class PluginSetup(CatalogRegistrar):
         It stays when the plugin is removed; those of its last eight registrations are kept.
 
         Args:
-            function: takes and returns a text. If it fails, the text is not sent.
+            function: Takes and returns a text. If it fails, the text is not sent.
         """
         self._redactions.add(self._plugin.name, function)
 
@@ -166,11 +167,15 @@ class PluginSetup(CatalogRegistrar):
         """Receive every log message of every request, whatever log level its client has set.
 
         Args:
-            function: takes level, data (redacted) and logger. It runs in the Trio thread and must not block; its
+            function: Takes level, data (redacted) and logger. It runs in the Trio thread and must not block; its
                 exceptions are dropped.
         """
         self._catalog.logging.sinks.append(function)
         self._plugin.undo.append(partial(self._catalog.logging.sinks.remove, function))
+
+    def add_observer(self, observer: Observer) -> None:
+        """Tell an observer of each request and session of the server that ends, and of each request that is refused."""
+        self._plugin.undo.append(self._catalog.state.observers.add(observer))
 
     def set_issuer(self, issuer: OwnIssuer) -> None:
         """Declare that the plugin is an authorization server.

@@ -35,7 +35,7 @@ _SECRET_NAME = re.compile(r"pass(word|phrase|wd)?|secret|token|credential|api_?k
 class ShownSetting:
     """
     Args:
-        value: as text.
+        value: As text.
         origin: ``default``, the file and the line, or the variable of the environment.
     """
 
@@ -55,9 +55,9 @@ def shown_settings(
     """Iterate over the settings of the plugin's class, or of its table if it has none, and then the operator's limits.
 
     Args:
-        cls: the class of its settings.
-        table: its table in the file.
-        where: returns the file and line of a key.
+        cls: The class of its settings.
+        table: Its table in the file.
+        where: Returns the file and line of a key.
     """
     environ = os.environ if environ is None else environ
     policy = {each.name for each in attrs.fields(PluginPolicy)}

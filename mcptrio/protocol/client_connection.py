@@ -81,8 +81,8 @@ class RequestSent:
 class ClientConnection:
     """
     Args:
-        info: the client's name and version.
-        capabilities: the client's capabilities, in the form of the newest revision.
+        info: The client's name and version.
+        capabilities: The client's capabilities, in the form of the newest revision.
     """
 
     def __init__(self, *, info: Implementation, capabilities: ClientCapabilities) -> None:
@@ -116,12 +116,12 @@ class ClientConnection:
         """Make a request.
 
         Args:
-            params: an instance of the method's params; a dict in wire form; or ``None``.
-            meta: members for ``params._meta``, in addition to those of the revision.
+            params: An instance of the method's params; a dict in wire form; or ``None``.
+            meta: Members for ``params._meta``, in addition to those of the revision.
 
         Raises:
-            MethodNotFound: the specification has the method, but not this revision.
-            LocalProtocolError: a parameter cannot be written as JSON, or only as another value.
+            MethodNotFound: The specification has the method, but not this revision.
+            LocalProtocolError: A parameter cannot be written as JSON, or only as another value.
         """
         # A method that exists in another revision is refused here, before anything is sent.
         row = revision.server_methods.get(method)
@@ -151,8 +151,8 @@ class ClientConnection:
         object.
 
         Raises:
-            MCPError: the server responded with an error.
-            RemoteProtocolError: the result is invalid for this method in this revision.
+            MCPError: The server responded with an error.
+            RemoteProtocolError: The result is invalid for this method in this revision.
         """
         if isinstance(answer, ErrorResponse):
             raise server_error(answer, sent.revision, sent.message.params)

@@ -22,9 +22,9 @@ class BatchOutlet:
     """Collects the responses of one batch.
 
     Args:
-        batch: the batch; each request in it closes this sink once.
-        start: starts a task of the session.
-        closes: whether to close the sink below at the end.
+        batch: The batch; each request in it closes this sink once.
+        start: Starts a task of the session.
+        closes: Whether to close the sink below at the end.
     """
 
     def __init__(self, batch: Batch, outlet: MessageSink, *, start: Callable[..., Any], closes: bool) -> None:

@@ -54,9 +54,9 @@ class ForwardedCaller:
     """The caller that a parent process forwards.
 
     Args:
-        principal: the caller's principal in the parent.
-        caller: the caller's string in the parent.
-        is_from_parent: whether this is a request of the parent itself, which reads lists.
+        principal: The caller's principal in the parent.
+        caller: The caller's string in the parent.
+        is_from_parent: Whether this is a request of the parent itself, which reads lists.
     """
 
     principal: Principal | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import trio
@@ -29,20 +30,22 @@ from mcptrio.runtime.settings import ServerSettings
 
 __all__ = ["Conversation", "peer_of"]
 
+_numbers = count(1)
+
 
 @define(eq=False, slots=False, kw_only=True)
 class Conversation:
     """
     Args:
-        name: for the log.
-        id: of a stored session; made when it is needed otherwise.
-        principal: who sends what is received next.
-        outlets: streams for messages that belong to no request, the newest last.
-        is_shared: whether one outlet serves all requests (stdio); it is then not closed when a request ends.
-        trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards callers.
-        record: of a stored session; otherwise made after ``initialize``.
-        on_subscriptions: called when another replica has changed the subscriptions.
-        on_missed_changes: called with this object when the client may have missed notifications of changes.
+        name: For the log.
+        id: Of a stored session; made when it is needed otherwise.
+        principal: Who sends what is received next.
+        outlets: Streams for messages that belong to no request, the newest last.
+        is_shared: Whether one outlet serves all requests (stdio); it is then not closed when a request ends.
+        trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards callers.
+        record: Of a stored session; otherwise made after ``initialize``.
+        on_subscriptions: Called when another replica has changed the subscriptions.
+        on_missed_changes: Called with this object when the client may have missed notifications of changes.
     """
 
     connection: Connection
@@ -56,6 +59,8 @@ class Conversation:
     record: SessionRecord | None = None
     on_subscriptions: Callable[[], None] | None = None
     on_missed_changes: Callable[[Conversation], None] | None = None
+    number: int = field(init=False, factory=_numbers.__next__)
+    """Names it in this process; its id is a secret of some transports."""
     requests: int = field(init=False, default=0)
     """Requests in flight, counted by the gate."""
     started: float = field(init=False, factory=trio.current_time)

@@ -30,7 +30,7 @@ def _no_time() -> float | None:
 class Effects:
     """
     Args:
-        lifetime: seconds for which a result is kept: as long as a sealed state is accepted.
+        lifetime: Seconds for which a result is kept: as long as a sealed state is accepted.
     """
 
     def __init__(self, lifetime: float) -> None:
@@ -56,14 +56,14 @@ class Effects:
         An effect that fails or is cancelled leaves no result, so the next delivery runs it.
 
         Args:
-            call: names the call over all its rounds.
-            effect: its result is a JSON value.
-            repeatable: whether it may run again if the replica that ran it has ended.
-            keep: returns the seconds for which the shared store keeps the result, if the call outlives its request.
+            call: Names the call over all its rounds.
+            effect: Its result is a JSON value.
+            repeatable: Whether it may run again if the replica that ran it has ended.
+            keep: Returns the seconds for which the shared store keeps the result, if the call outlives its request.
 
         Raises:
-            Overloaded: the shared store failed before the effect was run. A call that outlives its request waits.
-            InternalError: another replica has ended while it ran the effect.
+            Overloaded: The shared store failed before the effect was run. A call that outlives its request waits.
+            InternalError: Another replica has ended while it ran the effect.
         """
         name = (call, key)
         while name not in self._results:

@@ -22,8 +22,8 @@ _Client = tuple[Hashable, bool]
 class FairLimiter:
     """
     Args:
-        places: number of places.
-        spares: whether a client over HTTP may hold only as many places as are free, which is half of them if it is
+        places: Number of places.
+        spares: Whether a client over HTTP may hold only as many places as are free, which is half of them if it is
             alone. Other clients then need not wait for its slow calls.
     """
 
@@ -52,7 +52,7 @@ class FairLimiter:
     def acquire_on_behalf_of_nowait(self, borrower: object) -> None:
         """
         Raises:
-            trio.WouldBlock: the client has to wait.
+            trio.WouldBlock: The client has to wait.
         """
         client = _client()
         if borrower in self._borrowers:

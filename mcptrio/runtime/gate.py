@@ -11,11 +11,13 @@ from math import inf
 import trio
 
 from mcptrio.abc import MessageSink
+from mcptrio.abc.observers import RefusalReason
 from mcptrio.errors import Overloaded
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.shares import SharedPlace, Shares
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.runtime.conversation import Conversation
+from mcptrio.runtime.observers import Observers
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.settings import ServerSettings
 
@@ -25,10 +27,10 @@ __all__ = ["Gate"]
 class Gate:
     """
     Args:
-        works: the running handlers; also those of ended requests count against ``limits.requests``.
+        works: The running handlers; also those of ended requests count against ``limits.requests``.
     """
 
-    def __init__(self, settings: ServerSettings, deadlines: Deadlines, works: Sized) -> None:
+    def __init__(self, settings: ServerSettings, deadlines: Deadlines, works: Sized, observers: Observers) -> None:
         self.in_flight = 0
         self.is_closed = False
         self.drain_deadline = inf
@@ -37,6 +39,7 @@ class Gate:
         self._timeouts = settings.timeouts
         self._deadlines = deadlines
         self._works = works
+        self._observers = observers
         self.memory = Shares(settings.limits.held_bytes)
         self._idle = trio.Event()
 
@@ -46,15 +49,17 @@ class Gate:
         """Admit a request. The caller must call :meth:`close` once.
 
         Raises:
-            Overloaded: a limit is reached, or the server is stopping.
+            Overloaded: A limit is reached, or the server is stopping.
         """
         if self.is_closed:
-            self.refuse_closed()
+            self.refuse_closed(request.method.name)
         limits = self._limits
         # Handlers of requests that have ended may still clean up.
         if self.in_flight >= limits.requests or len(self._works) >= limits.requests:
+            self._note(request, "requests")
             raise Overloaded(f"too many requests: {limits.requests} are in flight on this server")
         if session.requests >= limits.requests_per_session:
+            self._note(request, "session")
             raise Overloaded(f"too many requests: {limits.requests_per_session} are in flight in this session")
         memory = self._take_memory(session, request) if request.weight else None
         scope = RequestScope(request, outlet, session, self._deadlines, memory, owns_outlet)
@@ -73,6 +78,8 @@ class Gate:
             # Handlers that still run keep their own use of it.
             scope.memory.let_go()
         self._deadlines.scopes.discard(scope)
+        if self._observers.listening:
+            self._observers.request_ended(scope)
         if self.is_closed and not self.in_flight:
             self._idle.set()
 
@@ -82,12 +89,13 @@ class Gate:
             self.is_closed = True
             self.drain_deadline = trio.current_time() + self._timeouts.shutdown
 
-    def refuse_closed(self) -> None:
+    def refuse_closed(self, method: str) -> None:
         """
         Raises:
-            Overloaded: the gate is closed.
+            Overloaded: The gate is closed.
         """
         if self.is_closed:
+            self._observers.request_refused(method, "stopping")
             raise Overloaded("the server is stopping", retry_after=self._timeouts.shutdown)
 
     async def wait_idle(self) -> None:
@@ -95,10 +103,14 @@ class Gate:
         if self.in_flight:
             await self._idle.wait()
 
+    def _note(self, request: RequestReceived, reason: RefusalReason) -> None:
+        self._observers.request_refused(request.method.name, reason)
+
     def _take_memory(self, session: Conversation, request: RequestReceived) -> SharedPlace:
         places = self.memory
         place = places.take(session if request.owner is None else request.owner, request.weight)
         if place is None:
+            self._note(request, "memory")
             raise Overloaded(
                 f"too much memory: the parameters take about {request.weight} bytes, those of all running requests"
                 f" {places.taken}; the limit is {places.limit}, and half of it for one client"

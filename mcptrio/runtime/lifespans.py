@@ -29,11 +29,11 @@ class Lifespan:
     """One lifespan.
 
     Args:
-        label: the plugin, for messages.
-        managers: context managers, entered in this order.
-        tasks: returns the background tasks, given the values that the managers yielded.
-        opened: called before the tasks start. Must not raise.
-        failed: called with the lifespan and a later exception.
+        label: The plugin, for messages.
+        managers: Context managers, entered in this order.
+        tasks: Returns the background tasks, given the values that the managers yielded.
+        opened: Called before the tasks start. Must not raise.
+        failed: Called with the lifespan and a later exception.
     """
 
     def __init__(

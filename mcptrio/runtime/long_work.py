@@ -57,8 +57,8 @@ class TaskPlan(Protocol):
         """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while; then make a task of the call.
 
         Args:
-            run: the handler, a :class:`mcptrio.runtime.runs.Run`.
-            channel: its input channel.
+            run: The handler, a :class:`mcptrio.runtime.runs.Run`.
+            channel: Its input channel.
 
         Returns:
             The result that tells the client of the task, or ``None``: the handler has ended or asks, and the call is

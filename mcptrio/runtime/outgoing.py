@@ -49,14 +49,14 @@ class Outgoing:
         """Send a request and return its result in wire form.
 
         Args:
-            params: an instance of the method's params; a dict for a method outside the specification; or ``None``.
-            timeout: seconds; by default ``timeouts.input``.
+            params: An instance of the method's params; a dict for a method outside the specification; or ``None``.
+            timeout: Seconds; by default ``timeouts.input``.
 
         Raises:
-            MCPError: the client responded with an error; ``code`` and ``data`` are the client's.
-            MethodNotFound: the revision has no such request.
-            trio.TooSlowError: no response in time; the request is cancelled on the client.
-            ConnectionClosed: the session ended first.
+            MCPError: The client responded with an error; ``code`` and ``data`` are the client's.
+            MethodNotFound: The revision has no such request.
+            trio.TooSlowError: No response in time; the request is cancelled on the client.
+            ConnectionClosed: The session ended first.
         """
         # A cancelled caller must not ask the user.
         await trio.lowlevel.checkpoint_if_cancelled()

@@ -38,7 +38,7 @@ class _Space:
 class SuspendedHandlers:
     """
     Args:
-        spaces: for all callers together. When they are used up, the caller with the most parked handlers loses the one
+        spaces: For all callers together. When they are used up, the caller with the most parked handlers loses the one
             that has waited longest.
     """
 
@@ -59,8 +59,8 @@ class SuspendedHandlers:
         """Keep a handler, and return whether that is possible.
 
         Args:
-            caller: the caller of its request.
-            session: the handler is cancelled when this session ends.
+            caller: The caller of its request.
+            session: The handler is cancelled when this session ends.
         """
         if not self.has_spaces:
             return False

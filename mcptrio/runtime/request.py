@@ -27,37 +27,30 @@ from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.callers import ANONYMOUS, ForwardedCaller, caller_of_principal, decode_caller
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.long_work import LongWork, TaskPlan
+from mcptrio.runtime.open_request import OpenRequest
 from mcptrio.runtime.progress import ProgressReporter, ProgressSink
 from mcptrio.runtime.request_lifecycle import TRANSITIONS, Action, RequestEvent, RequestState
 from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
 
-__all__ = ["Handler", "MiddlewareProvider", "OpenRequest", "RequestScope", "Wrapper", "dispatch"]
+__all__ = ["Expired", "Handler", "MiddlewareProvider", "RequestScope", "Wrapper", "dispatch"]
 
 _log = logging.getLogger("mcptrio.dispatch")
 
 
-class OpenRequest(Protocol):
-    """A request that stays open without a task."""
-
-    def result(self) -> Any:
-        """The result of the method, for when the server stops. Does not block or raise."""
-        ...
-
-    def on_closed(self) -> None:
-        """Called once when the request has ended, however it ended. Does not block or raise."""
-        ...
+class Expired(InternalError):
+    """The deadline of a request has passed."""
 
 
 @define(eq=False, slots=True, weakref_slot=False)
 class RequestScope:
     """
     Args:
-        request: as received, in its revision.
-        outlet: the sink for all messages of this request.
-        session: the session of the request.
-        deadlines: watches :attr:`deadline`.
-        memory: the memory of its parameters; ``None`` if they are small.
-        owns_outlet: whether the outlet serves only this request and is closed with it.
+        request: As received, in its revision.
+        outlet: The sink for all messages of this request.
+        session: The session of the request.
+        deadlines: Watches :attr:`deadline`.
+        memory: The memory of its parameters; ``None`` if they are small.
+        owns_outlet: Whether the outlet serves only this request and is closed with it.
     """
 
     request: RequestReceived
@@ -98,6 +91,8 @@ class RequestScope:
     _begun: float = field(init=False)
     _latest: float = field(init=False, default=inf)
     """The caller's own deadline, which nothing extends."""
+    waited: float = field(init=False, default=0.0)
+    """Seconds in which the client was asked, once it has answered."""
     _waiting: int = field(init=False, default=0)
     _cancel_scope: trio.CancelScope | None = field(init=False, default=None)
     _concluding: trio.CancelScope | None = field(init=False, default=None)
@@ -187,7 +182,7 @@ class RequestScope:
     def expire(self) -> None:
         """Stop the request because its deadline has passed."""
         seconds = trio.current_time() - self.started
-        self.fail(InternalError(f"{self.label} timed out after {seconds:.3g} s", data={"timeout": seconds}))
+        self.fail(Expired(f"{self.label} timed out after {seconds:.3g} s", data={"timeout": seconds}))
 
     def keep_open(self, open: OpenRequest) -> None:
         """Keep the request open without a task, if ``can_stay_open``. The handler's result is dropped."""
@@ -263,12 +258,16 @@ class RequestScope:
 
     def wait_for_input(self) -> float:
         """Stop the idle timeout while the client is asked, and return the seconds for its answer."""
+        if not self._waiting:
+            self.waited -= trio.current_time()
         self._waiting += 1
         self.deadline = min(self._begun + self._timeouts.request, self._latest)
         return self._timeouts.input
 
     def input_arrived(self) -> None:
         self._waiting -= 1
+        if not self._waiting:
+            self.waited += trio.current_time()
         self.restart_idle_timeout()
 
     # Messages
@@ -277,7 +276,7 @@ class RequestScope:
         """Report progress: restart the idle timeout, and send it if the client wants it.
 
         Raises:
-            ValueError: not a finite number.
+            ValueError: Not a finite number.
         """
         if not isfinite(progress) or (total is not None and not isfinite(total)):
             raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
@@ -305,7 +304,7 @@ class RequestScope:
     def check_open(self) -> None:
         """
         Raises:
-            ConnectionClosed: the request is over. The outlet of a shared channel would still accept messages.
+            ConnectionClosed: The request is over. The outlet of a shared channel would still accept messages.
         """
         if self.is_over:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")
@@ -366,10 +365,10 @@ async def dispatch(
     """Return the response with the result of a request; ``None`` if it stays open.
 
     Args:
-        around: middleware that calls the handler.
+        around: Middleware that calls the handler.
 
     Raises:
-        MCPError: to be sent to the client.
+        MCPError: To be sent to the client.
     """
     handler = handlers.get(scope.label)
     if handler is None:

@@ -44,7 +44,7 @@ class KeyRing:
     """Seals with the first key, opens with any.
 
     Args:
-        keys: at least 16 bytes each, shared by all replicas; without keys, this process makes its own.
+        keys: At least 16 bytes each, shared by all replicas; without keys, this process makes its own.
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
@@ -67,7 +67,7 @@ class KeyRing:
     def open(self, sealed: str, *, audience: bytes) -> bytes:
         """
         Raises:
-            ValueError: not sealed by any of the keys, altered, or for another audience.
+            ValueError: Not sealed by any of the keys, altered, or for another audience.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -107,12 +107,12 @@ class Journal:
     """The history of a request over all its rounds.
 
     Args:
-        answers: the client's answers by key, in wire form.
-        once: results of side effects that must not run twice, by key; JSON values.
-        asked: the keys of the last round's questions.
-        pages: those of them that were URLs to open before the handler could work.
-        ticket: the id of the parked handler, if it is parked.
-        call: identifies the call over all its rounds; ``None`` before its first state.
+        answers: The client's answers by key, in wire form.
+        once: Results of side effects that must not run twice, by key; JSON values.
+        asked: The keys of the last round's questions.
+        pages: Those of them that were URLs to open before the handler could work.
+        ticket: The id of the parked handler, if it is parked.
+        call: Identifies the call over all its rounds; ``None`` before its first state.
     """
 
     round: int = 0
@@ -156,7 +156,7 @@ def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principa
 def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: str, digest: str) -> Journal:
     """
     Raises:
-        InvalidParams: the same error for every reason; the log has the failed check.
+        InvalidParams: The same error for every reason; the log has the failed check.
     """
     refusal = _refusal(sealed)
     try:

@@ -147,7 +147,7 @@ class RoundTrips(RunChannel):
         """Return the round trip for an error that 2025-11-25 reports as -32042. The retry runs the handler again.
 
         Raises:
-            ToolError: the user declined to open the URL.
+            ToolError: The user declined to open the URL.
         """
         for page in run.journal.pages:
             answer = run.given.get(page)

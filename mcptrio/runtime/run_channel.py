@@ -24,8 +24,8 @@ __all__ = ["RunChannel"]
 class RunChannel:
     """
     Args:
-        work: the work of the request, passed to the handler that it starts or resumes.
-        runs: the runs of the server.
+        work: The work of the request, passed to the handler that it starts or resumes.
+        runs: The runs of the server.
     """
 
     def __init__(self, scope: RequestScope, work: Work, runs: Runs) -> None:
@@ -94,10 +94,10 @@ class RunChannel:
         """Return the answer for the handler.
 
         Args:
-            raw: the answer in wire form.
+            raw: The answer in wire form.
 
         Raises:
-            InvalidParams: it does not fit the question.
+            InvalidParams: It does not fit the question.
         """
         if not isinstance(raw, dict):
             raise InvalidParams(f"expected an object, got {type(raw).__name__} at `inputResponses`")

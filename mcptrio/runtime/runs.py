@@ -53,10 +53,10 @@ class _Effect:
     """A running side effect.
 
     Args:
-        outer: the nurseries that its task had open when the effect began; tasks in later ones belong to the effect.
-        finishes: whether a cancellation of the handler waits for it.
-        is_claimed: whether other replicas wait for it.
-        asks: the number of its unanswered questions.
+        outer: The nurseries that its task had open when the effect began; tasks in later ones belong to the effect.
+        finishes: Whether a cancellation of the handler waits for it.
+        is_claimed: Whether other replicas wait for it.
+        asks: The number of its unanswered questions.
     """
 
     task: trio.lowlevel.Task
@@ -73,7 +73,7 @@ class Runs:
     """What the runs of one server share: their nursery, the parked handlers, and the key that seals their state.
 
     Args:
-        start: starts a task in the nursery of the server.
+        start: Starts a task in the nursery of the server.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Channel(Protocol):
         """Return the answer for the handler, from its wire form.
 
         Raises:
-            InvalidParams: it does not fit the question.
+            InvalidParams: It does not fit the question.
         """
         ...
 
@@ -125,9 +125,9 @@ class Channel(Protocol):
 class Run:
     """
     Args:
-        work: the work of the request that started it.
-        given: answers in the request; each enters the journal when the handler asks its question.
-        parks: whether it may be parked between two requests; otherwise each retry replays it.
+        work: The work of the request that started it.
+        given: Answers in the request; each enters the journal when the handler asks its question.
+        parks: Whether it may be parked between two requests; otherwise each retry replays it.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Run:
         """Return what the handler, which has ended, returned or raised.
 
         Raises:
-            InvalidParams: an answer did not fit its question, or the handler was cancelled.
+            InvalidParams: An answer did not fit its question, or the handler was cancelled.
         """
         if self.failure is not None:
             raise self.failure
@@ -228,8 +228,8 @@ class Run:
         """Return what the handler, which has ended, returned.
 
         Raises:
-            Exception: what it raised.
-            InvalidParams: as :meth:`result`.
+            Exception: What it raised.
+            InvalidParams: As :meth:`result`.
         """
         outcome = self.result()
         if isinstance(outcome, Failure):
@@ -279,8 +279,8 @@ class Run:
         """Continue the task of the handler that has asked this question.
 
         Args:
-            raw: the answer in wire form, for a replay.
-            answer: what the handler gets.
+            raw: The answer in wire form, for a replay.
+            answer: What the handler gets.
         """
         entry = self.open.pop(key)
         self.journal.answers[key] = raw

@@ -68,7 +68,7 @@ class Session(Conversation):
     """The requests and tasks of one session. The other arguments are those of :class:`Conversation`.
 
     Args:
-        begin: called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
+        begin: Called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
     """
 
     server: SessionOwner
@@ -76,6 +76,8 @@ class Session(Conversation):
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
     """The reason for its end."""
+    is_counted: bool = field(init=False, default=False)
+    """Whether it counts as a session: over HTTP in 2026-07-28, each request has one of its own that does not."""
     _over: bool = field(init=False, default=False)
     _nursery: trio.Nursery | None = field(init=False, default=None)
     _early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = field(init=False, factory=list)
@@ -372,6 +374,7 @@ class Session(Conversation):
     def status(self) -> SessionStatus:
         peer = self.connection.peer
         return SessionStatus(
+            number=self.number,
             name=self.name,
             age=trio.current_time() - self.started,
             revision=peer.revision.version if peer is not None else None,

@@ -45,7 +45,7 @@ class _Result:
 class SharedEffects:
     """
     Args:
-        bus: wakes the calls on other replicas that wait for an effect; without one they ask again from time to time.
+        bus: Wakes the calls on other replicas that wait for an effect; without one they ask again from time to time.
     """
 
     def __init__(self, store: EffectStore, bus: Bus | None) -> None:
@@ -62,16 +62,16 @@ class SharedEffects:
         """Return the result of an effect, waiting while another replica runs it.
 
         Args:
-            repeatable: whether it may run again if the replica that ran it has ended.
-            waits: returns whether to wait for a store that fails, because no client repeats the call.
+            repeatable: Whether it may run again if the replica that ran it has ended.
+            waits: Returns whether to wait for a store that fails, because no client repeats the call.
 
         Returns:
             The key under which the effect is stored, and its result; ``None`` if the caller has to run it, and then to
             call :meth:`finish` or :meth:`release` with this key.
 
         Raises:
-            Overloaded: the store failed, and this call does not wait for it; the effect has not been run by this call.
-            InternalError: the replica that ran it has ended. The effect may have happened, and must not be repeated.
+            Overloaded: The store failed, and this call does not wait for it; the effect has not been run by this call.
+            InternalError: The replica that ran it has ended. The effect may have happened, and must not be repeated.
         """
         found = await self._until_ended(call, key, waits)
         while repeatable and found.state is EffectState.LOST:

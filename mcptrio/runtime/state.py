@@ -15,6 +15,7 @@ from mcptrio.ground.deadlines import Deadlines
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.long_work import LongTasks
+from mcptrio.runtime.observers import Observers
 from mcptrio.runtime.parking import SuspendedHandlers
 from mcptrio.runtime.runs import Runs
 from mcptrio.runtime.session import Session
@@ -28,7 +29,7 @@ __all__ = ["RuntimeState"]
 class RuntimeState:
     """
     Args:
-        sealer: of the state that travels through clients.
+        sealer: Of the state that travels through clients.
     """
 
     def __init__(self, settings: ServerSettings, sealer: StateSealer) -> None:
@@ -40,6 +41,7 @@ class RuntimeState:
         self.on_missed_changes: Callable[[Conversation], None] = _ignore
         """Called when the client of a session may have missed notifications of changes."""
         self.deadlines = Deadlines()
+        self.observers = Observers()
         self.sessions: set[Session] = set()
         self.works = Works()
         """Running handlers; also those of ended requests count against ``limits.requests``."""
@@ -71,7 +73,7 @@ class RuntimeState:
     def nursery(self) -> trio.Nursery:
         """
         Raises:
-            RuntimeError: the server is not open.
+            RuntimeError: The server is not open.
         """
         if self._nursery is None:
             raise RuntimeError("the server is not open: use `async with server.open() as running:`")

@@ -21,14 +21,14 @@ import trio
 
 from mcptrio.abc import ASGIApp, MessageChannel, MessageSink, Principal, SessionRecord, SynchronousChannel
 from mcptrio.abc.status import Readiness
-from mcptrio.errors import Overloaded
+from mcptrio.errors import InternalError, Overloaded
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.workers import Workers
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.client_info_cache import ClientInfoCache
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import MessageRefused, NotificationReceived, RequestReceived
-from mcptrio.protocol.messages import Incoming, Notification, Request
+from mcptrio.protocol.messages import Incoming, Notification, Request, RequestId
 from mcptrio.protocol.model.methods import Method
 from mcptrio.runtime.conversation import Conversation, peer_of
 from mcptrio.runtime.current import CURRENT
@@ -52,13 +52,13 @@ class Supervisor:
     """Runs the sessions and requests of one server.
 
     Args:
-        server_info: the wire form of Implementation, added to results in per-request revisions.
-        handlers: the capabilities' handlers, by method.
-        state: the state that requests share.
-        serves: whether a capability is advertised.
-        param_headers: a tool's parameter headers, from header to path.
-        readiness: the body of ``/readyz``.
-        middleware: the plugins' middleware.
+        server_info: The wire form of Implementation, added to results in per-request revisions.
+        handlers: The capabilities' handlers, by method.
+        state: The state that requests share.
+        serves: Whether a capability is advertised.
+        param_headers: A tool's parameter headers, from header to path.
+        readiness: The body of ``/readyz``.
+        middleware: The plugins' middleware.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Supervisor:
         self.works = state.works
         self.threads = state.threads
         self.loop = state.loop
-        self.gate = Gate(settings, state.deadlines, state.works)
+        self.gate = Gate(settings, state.deadlines, state.works, state.observers)
         self.workers = Workers(state.start)
         """Shared by the sessions over HTTP."""
         self.param_headers = param_headers
@@ -158,13 +158,27 @@ class Supervisor:
             nursery.start_soon(self.works.drain, owner, reason, deadline)
             nursery.start_soon(self.state.surrounding.drain, owner, reason, deadline, asking)
 
+    def cancel_request(self, session: int, id: RequestId, reason: str) -> bool:
+        """See :meth:`mcptrio.Server.cancel_request`."""
+        scope = next((each.in_flight.get(id) for each in self.sessions if each.number == session), None)
+        if scope is not None:
+            scope.fail(InternalError(f"{scope.label} was cancelled: {reason}"))
+        return scope is not None
+
+    def end_session(self, number: int, reason: str) -> bool:
+        """See :meth:`mcptrio.Server.end_session`."""
+        session = next((each for each in self.sessions if each.number == number), None)
+        if session is not None:
+            session.end(reason)
+        return session is not None
+
     def has(self, session: Conversation) -> bool:
         """Whether a session is or was one of this server."""
         return isinstance(session, Session) and session.server is self
 
     def forget(self, session: Session) -> None:
         """See :class:`mcptrio.runtime.session.SessionOwner`."""
-        self.sessions.discard(session)
+        self._uncount(session)
 
     # The engine: what transports call
 
@@ -174,12 +188,12 @@ class Supervisor:
         """Serve one peer on one channel until either side ends it.
 
         Args:
-            trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards
+            trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards
                 callers; see :mod:`mcptrio.runtime.callers`.
 
         Raises:
-            Overloaded: too many sessions; the channel is still open, so that the caller can report it.
-            RuntimeError: the server is not open, so nothing would watch deadlines.
+            Overloaded: Too many sessions; the channel is still open, so that the caller can report it.
+            RuntimeError: The server is not open, so nothing would watch deadlines.
         """
         _ = self.nursery
         write_now = channel.send_now if isinstance(channel, SynchronousChannel) else None
@@ -199,7 +213,7 @@ class Supervisor:
         try:
             await session.talk(channel, outbox)
         finally:
-            self.sessions.discard(session)
+            self._uncount(session)
             self.state.parking.clear("its client has disconnected", session=session)
             # Runs when the task is cancelled too, and must then close the channel all the same.
             with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
@@ -226,7 +240,7 @@ class Supervisor:
         )
         is_kept_open = False
         try:
-            self.gate.refuse_closed()
+            self.gate.refuse_closed(message.method)
             event = connection.receive(message)
 
             def begin(scope: RequestScope) -> None:
@@ -253,9 +267,9 @@ class Supervisor:
         """Return a session that waits for ``initialize``, or the local part of a stored one.
 
         Raises:
-            Overloaded: too many sessions, or the server is stopping.
+            Overloaded: Too many sessions, or the server is stopping.
         """
-        self.gate.refuse_closed()
+        self.gate.refuse_closed("initialize")
         # Most sessions are idle most of the time, so a session has no task until it needs one.
         session = Session(
             server=self,
@@ -300,10 +314,17 @@ class Supervisor:
         limit = self.settings.limits.sessions
         if len(self.sessions) >= limit:
             raise Overloaded(f"too many sessions: {limit} are open", retry_after=10.0)
+        session.is_counted = True
         self.sessions.add(session)
+
+    def _uncount(self, session: Session) -> None:
+        self.sessions.discard(session)
+        if session.is_counted:
+            session.is_counted = False
+            self.state.observers.session_ended(session, session.reason)
 
     async def _run_session(self, session: Session) -> None:
         try:
             await session.run()
         finally:
-            self.sessions.discard(session)
+            self._uncount(session)

@@ -65,9 +65,9 @@ class Work:
     It is also the limiter of the call's own thread, because Trio calls a limiter when a thread has really ended.
 
     Args:
-        label: the name of the tool or similar, for messages.
-        owner: the plugin of the function.
-        scope: the request that waits for it.
+        label: The name of the tool or similar, for messages.
+        owner: The plugin of the function.
+        scope: The request that waits for it.
     """
 
     _works: Works
@@ -149,7 +149,7 @@ class Works(set[Work]):
         """Wait until no work of a plugin is left. Works that have not ended by ``deadline`` are cancelled.
 
         Args:
-            but: a request to leave out.
+            but: A request to leave out.
         """
         for work in self._of(owner, but):
             work.scope.conclude()
@@ -178,7 +178,7 @@ class ThreadShares:
     Clients take turns, and one over HTTP gets at most half.
 
     Args:
-        share: concurrent threads of one plugin; abandoned ones count until they have ended.
+        share: Concurrent threads of one plugin; abandoned ones count until they have ended.
     """
 
     def __init__(self, share: int) -> None:

@@ -59,9 +59,9 @@ class SettingsReader:
       mappings as JSON.
 
     Args:
-        folder: the folder of relative paths.
-        error: makes the error about a key.
-        environ: the environment; by default that of the process, at the time a table is read.
+        folder: The folder of relative paths.
+        error: Makes the error about a key.
+        environ: The environment; by default that of the process, at the time a table is read.
     """
 
     folder: Path = attrs.field(factory=Path)
@@ -72,11 +72,11 @@ class SettingsReader:
         """Return an instance of a class; fields without a value get their defaults.
 
         Args:
-            where: the key of the table, for errors.
-            variables: the parts of a variable's name between ``MCPTRIO`` and the field.
+            where: The key of the table, for errors.
+            variables: The parts of a variable's name between ``MCPTRIO`` and the field.
 
         Raises:
-            ConfigError: a value does not fit, or a key is unknown; names file, line and key, or the variable.
+            ConfigError: A value does not fit, or a key is unknown; names file, line and key, or the variable.
         """
         hints = _hints(cls)
         expected = _expected(cls)
@@ -126,7 +126,7 @@ class SettingsReader:
         """Return a value with its references to variables and files replaced.
 
         Raises:
-            ConfigError: a variable is not set, or a file cannot be read; names file, line and key.
+            ConfigError: A variable is not set, or a file cannot be read; names file, line and key.
         """
         if isinstance(value, list):
             return [self.resolved(item, where) for item in value]
@@ -173,8 +173,8 @@ class SettingsReader:
     ) -> Any:
         """
         Args:
-            expected: the values in words, if a validator knows more than the type.
-            hidden: whether errors may not show the value: it may be a secret.
+            expected: The values in words, if a validator knows more than the type.
+            hidden: Whether errors may not show the value: it may be a secret.
         """
         self._check_keys(hint, value, where)
         if get_origin(hint) in (dict, Mapping) and isinstance(value, dict):

@@ -76,10 +76,10 @@ def load_call(stored: Mapping[str, Any], id: str) -> tuple[RequestReceived, Prin
     """Return the request of a stored call, its principal and its caller.
 
     Args:
-        id: of the task.
+        id: Of the task.
 
     Raises:
-        KeyError: this version does not speak the revision of the call.
+        KeyError: This version does not speak the revision of the call.
     """
     revision = REVISIONS[stored["revision"]]
     info = stored["info"]
@@ -107,8 +107,8 @@ def new_scope(
     """Return a request without a client that waits for it.
 
     Args:
-        ttl: seconds until its deadline.
-        memory: the memory of its parameters, if other code has counted it.
+        ttl: Seconds until its deadline.
+        memory: The memory of its parameters, if other code has counted it.
     """
     session = Conversation(
         connection=Connection(serves=lambda capability: True, handshake=False),

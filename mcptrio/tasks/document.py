@@ -24,21 +24,21 @@ _VERSION: Final = 1
 class TaskDocument:
     """
     Args:
-        request: what another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
-        resumable: whether another process may run the handler again from the start.
-        has_begun: whether a process may have begun to run the handler.
-        call: names the call in the store of side effects.
-        ttl: seconds from the creation to the end of the task's life.
-        poll_interval: seconds between two polls of a client.
-        status: as the client sees it.
-        message: a text for users about the status.
-        updated: seconds since 1970 of the last change that a client can see.
-        questions: open requests to the client in wire form, by key.
-        answers: responses of the client in wire form, by key; a key is never asked again.
-        effects: results of side effects from before the call became a task.
-        is_cancelled: whether the client wants the task to end.
-        result: the result of the call in wire form.
-        error: the JSON-RPC error of the call in wire form.
+        request: What another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
+        resumable: Whether another process may run the handler again from the start.
+        has_begun: Whether a process may have begun to run the handler.
+        call: Names the call in the store of side effects.
+        ttl: Seconds from the creation to the end of the task's life.
+        poll_interval: Seconds between two polls of a client.
+        status: As the client sees it.
+        message: A text for users about the status.
+        updated: Seconds since 1970 of the last change that a client can see.
+        questions: Open requests to the client in wire form, by key.
+        answers: Responses of the client in wire form, by key; a key is never asked again.
+        effects: Results of side effects from before the call became a task.
+        is_cancelled: Whether the client wants the task to end.
+        result: The result of the call in wire form.
+        error: The JSON-RPC error of the call in wire form.
     """
 
     request: Mapping[str, Any]
@@ -64,7 +64,7 @@ class TaskDocument:
     def decode(cls, data: bytes) -> TaskDocument:
         """
         Raises:
-            ValueError: another version of mcptrio has written it.
+            ValueError: Another version of mcptrio has written it.
         """
         members = orjson.loads(data)
         version = members.pop("v", None)

@@ -70,8 +70,8 @@ Execute = Callable[[RequestScope, CallToolParams], Awaitable[CallToolResult]]
 class Tasks:
     """
     Args:
-        execute: calls a tool for a request that is a task.
-        concurrency: returns the tools that make tasks, with the number of calls that may run; 0 for any number.
+        execute: Calls a tool for a request that is a task.
+        concurrency: Returns the tools that make tasks, with the number of calls that may run; 0 for any number.
     """
 
     def __init__(
@@ -168,8 +168,8 @@ class Tasks:
         """Make a task of a call that has not begun.
 
         Raises:
-            Overloaded: there are too many tasks, in total or of this principal.
-            StoreFailed: the task could not be stored.
+            Overloaded: There are too many tasks, in total or of this principal.
+            StoreFailed: The task could not be stored.
         """
         has_room = not policy.is_queued and self._has_room
         document = self._document(scope, policy, secrets.token_urlsafe(16), has_begun=has_room)
@@ -189,10 +189,10 @@ class Tasks:
         """Make a task of a call whose handler is running.
 
         Args:
-            convert: returns the result of the call from that of the handler.
+            convert: Returns the result of the call from that of the handler.
 
         Raises:
-            Overloaded, StoreFailed: as :meth:`submit`, or the server is stopping.
+            Overloaded, StoreFailed: As :meth:`submit`, or the server is stopping.
         """
         if self._is_stopping:
             raise Overloaded("the server is stopping")
@@ -228,7 +228,7 @@ class Tasks:
         """Return a task of the principal of a request.
 
         Raises:
-            InvalidParams: there is none, or it belongs to another principal.
+            InvalidParams: There is none, or it belongs to another principal.
         """
         record = await self.store.load(id)
         if record is None or record.owner != owner_of(scope):

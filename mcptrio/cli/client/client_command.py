@@ -110,8 +110,8 @@ class ClientCommand(CLICommand):
         """Read a line of the shell: the own parameters, and ``as_json``.
 
         Raises:
-            click.ClickException: the words are invalid.
-            click.exceptions.Exit: help was requested and has been shown.
+            click.ClickException: The words are invalid.
+            click.exceptions.Exit: Help was requested and has been shown.
         """
         # Another command with the same parameters but without TARGET: the shell is connected already.
         inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)

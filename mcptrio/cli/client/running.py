@@ -67,10 +67,10 @@ def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: b
     """Run an async function that uses a terminal or a server, and return the exit code.
 
     Args:
-        start: makes it, before Trio runs.
-        url: the URL of the server, for hints; empty if it has none.
-        moved: whether other output of this process, such as that of plugins, goes to standard error.
-        verbose: whether to show mcptrio's log.
+        start: Makes it, before Trio runs.
+        url: The URL of the server, for hints; empty if it has none.
+        moved: Whether other output of this process, such as that of plugins, goes to standard error.
+        verbose: Whether to show mcptrio's log.
     """
     with _streams(moved=moved) as (out, err):
         console = Console(out, err)
@@ -161,7 +161,7 @@ async def connected(
     """Connect to one server, run the function of a command, and return the exit code.
 
     Args:
-        handlers: answer the server's questions; by default the user does.
+        handlers: Answer the server's questions; by default the user does.
     """
     if found.note is not None:
         console.note(found.note, "dim")
@@ -237,7 +237,7 @@ def _streams(*, moved: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
     """Open standard output and standard error for any text; characters that cannot be encoded are escaped.
 
     Args:
-        moved: whether other output of this process, such as that of plugins, goes to standard error.
+        moved: Whether other output of this process, such as that of plugins, goes to standard error.
     """
     with ExitStack() as stack:
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"

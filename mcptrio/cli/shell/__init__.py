@@ -84,7 +84,7 @@ async def command(cmd: CommandContext, no_history: bool) -> int:
 class ClientShell:
     """
     Args:
-        nursery: the nursery for subscriptions.
+        nursery: The nursery for subscriptions.
     """
 
     def __init__(self, cmd: CommandContext, nursery: trio.Nursery) -> None:
@@ -266,7 +266,7 @@ class ClientShell:
         """Show changes until they end. An error before the server has accepted is passed to ``task_status``.
 
         Args:
-            count: the number of changes after which the subscription ends.
+            count: The number of changes after which the subscription ends.
         """
         is_started = False
         with trio.CancelScope() as scope:

@@ -44,7 +44,7 @@ class FormDialog:
     that begins with a colon is a command; with two colons it is a text that begins with one.
 
     Args:
-        width: columns to wrap the text at.
+        width: Columns to wrap the text at.
     """
 
     def __init__(self, form: Form, *, width: int = WIDTH) -> None:

@@ -66,7 +66,7 @@ class PlainWire:
     """A connection without TLS.
 
     Args:
-        sock: connected and non-blocking; the wire owns it from now on.
+        sock: Connected and non-blocking; the wire owns it from now on.
     """
 
     __slots__ = ("_sock", "tls")
@@ -134,7 +134,7 @@ class TLSWire:
     """A connection with TLS.
 
     Args:
-        sock: as :class:`PlainWire`'s.
+        sock: As :class:`PlainWire`'s.
     """
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:

@@ -93,14 +93,14 @@ class HTTPApp:
     """The ASGI application. :meth:`run` must be running for handshake sessions.
 
     Args:
-        path: the path of the endpoint.
-        legacy: the paths of HTTP with SSE, the transport of 2024-11-05; ``None`` for none.
-        websocket: the path of WebSockets; ``None`` for none.
-        hosts: accepted ``Host`` names; by default loopback only.
-        origins: web pages that may send requests; by default those of this machine only.
-        bus: reaches the other replicas; ``None`` if this process is the only one.
-        guard: authenticates and authorizes requests; without one, every request is anonymous.
-        proxies: proxies whose forwarding headers are trusted; none by default.
+        path: The path of the endpoint.
+        legacy: The paths of HTTP with SSE, the transport of 2024-11-05; ``None`` for none.
+        websocket: The path of WebSockets; ``None`` for none.
+        hosts: Accepted ``Host`` names; by default loopback only.
+        origins: Web pages that may send requests; by default those of this machine only.
+        bus: Reaches the other replicas; ``None`` if this process is the only one.
+        guard: Authenticates and authorizes requests; without one, every request is anonymous.
+        proxies: Proxies whose forwarding headers are trusted; none by default.
     """
 
     def __init__(

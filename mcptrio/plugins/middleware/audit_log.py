@@ -52,14 +52,14 @@ class AuditLogConfig:
     """The settings of ``audit_log``.
 
     Args:
-        path: the file, created with mode 0600; ``None``: records go to the logger ``mcptrio.audit`` at level INFO.
-        max_bytes: a file that would become larger is renamed to ``<path>.1``, which replaces an older one.
-        arguments: the recorded part of arguments: none, their names, or all with secrets redacted.
-        secret: globs of the names of arguments, and of members of objects in them, whose values are never recorded. A
+        path: The file, created with mode 0600; ``None``: records go to the logger ``mcptrio.audit`` at level INFO.
+        max_bytes: A file that would become larger is renamed to ``<path>.1``, which replaces an older one.
+        arguments: The recorded part of arguments: none, their names, or all with secrets redacted.
+        secret: Globs of the names of arguments, and of members of objects in them, whose values are never recorded. A
             glob with a dot matches the path: ``login.pin``.
-        secret_values: regular expressions of texts that are never recorded, in addition to the redactions of log
+        secret_values: Regular expressions of texts that are never recorded, in addition to the redactions of log
             messages.
-        methods: globs of the methods to record.
+        methods: Globs of the methods to record.
     """
 
     path: Path | None = None

@@ -53,7 +53,7 @@ class RateLimitOverride:
     """Limits for some callers. ``None`` means the general limit.
 
     Args:
-        per_second, burst, quotas: as in :class:`RateLimitConfig`; ``quotas = {}`` for none.
+        per_second, burst, quotas: As in :class:`RateLimitConfig`; ``quotas = {}`` for none.
     """
 
     per_second: float | None = field(default=None, validator=validators.optional(validators.gt(0)))
@@ -66,19 +66,19 @@ class RateLimitConfig:
     """The settings of ``rate_limit``.
 
     Args:
-        per_second: requests of one caller a second, on average.
-        burst: requests that may arrive at once.
-        quotas: requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``; a period begins with its
+        per_second: Requests of one caller a second, on average.
+        burst: Requests that may arrive at once.
+        quotas: Requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``; a period begins with its
             first request. In shared stores a quota is filled again evenly over the period instead. Missing ones have no
             limit.
-        costs: globs of names of tools, prompts and resources, and the number of requests that one call counts as. The
+        costs: Globs of names of tools, prompts and resources, and the number of requests that one call counts as. The
             highest match applies; for the rate, at most ``burst``.
-        subjects: limits of the principals with these subjects.
-        clients: limits of the principals with these clients, by ``client_id``; a subject takes precedence.
-        methods: the methods that are counted together; others are not limited.
-        by: the requests that share a limit: those of one principal, or of one session if they are anonymous; of all
+        subjects: Limits of the principals with these subjects.
+        clients: Limits of the principals with these clients, by ``client_id``; a subject takes precedence.
+        methods: The methods that are counted together; others are not limited.
+        by: The requests that share a limit: those of one principal, or of one session if they are anonymous; of all
             principals with the same client; or all requests. Callers that cannot be distinguished count as one.
-        each: whether each tool, prompt and resource has its own limits.
+        each: Whether each tool, prompt and resource has its own limits.
     """
 
     per_second: float = field(default=10.0, validator=validators.gt(0))
@@ -112,7 +112,7 @@ class RateLimit:
         """Count a request: the middleware.
 
         Raises:
-            RateLimited: too many requests; has the time of the next attempt.
+            RateLimited: Too many requests; has the time of the next attempt.
         """
         # Notifications and lists are cheap, and refusing them would break clients.
         if request.method in self._config.methods:

@@ -30,12 +30,12 @@ class Redactor:
     """The rules of one audit log.
 
     Args:
-        names: globs, in lower case, of the names of members whose values are secret; one with a dot matches the path
+        names: Globs, in lower case, of the names of members whose values are secret; one with a dot matches the path
             without positions in lists: ``login.pin``.
-        values: regular expressions of secret texts.
+        values: Regular expressions of secret texts.
 
     Raises:
-        ValueError: a regular expression is invalid.
+        ValueError: A regular expression is invalid.
     """
 
     def __init__(self, names: Iterable[str], values: Iterable[str]) -> None:

@@ -24,8 +24,8 @@ class _Limit:
     """One quota, for a request of a certain cost.
 
     Args:
-        window: a key of :data:`WINDOWS`, or ``second`` for the rate.
-        refusal: the error without the time of the next request.
+        window: A key of :data:`WINDOWS`, or ``second`` for the rate.
+        refusal: The error without the time of the next request.
     """
 
     window: str
@@ -45,9 +45,9 @@ class _Refused:
 class SharedAccount:
     """
     Args:
-        allowance: the limits of the caller.
-        name: the name of the caller, the same on every replica.
-        quotas: the quotas of the server.
+        allowance: The limits of the caller.
+        name: The name of the caller, the same on every replica.
+        quotas: The quotas of the server.
     """
 
     __slots__ = ("_allowance", "_local", "_name", "_quotas", "_refused")
@@ -64,10 +64,10 @@ class SharedAccount:
         """Count a request.
 
         Args:
-            cost: the number of requests that it counts as.
+            cost: The number of requests that it counts as.
 
         Raises:
-            RateLimited: the limit is exceeded; has the time of the next attempt.
+            RateLimited: The limit is exceeded; has the time of the next attempt.
         """
         check_cost(cost, self._allowance)
         # A caller that repeats a refused request must not empty its shorter quotas with it.

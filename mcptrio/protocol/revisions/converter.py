@@ -64,8 +64,8 @@ class Converter:
     """Reads and writes the model in one revision.
 
     Args:
-        version: the revision.
-        lowerings: functions that change a model before it is written, by its class.
+        version: The revision.
+        lowerings: Functions that change a model before it is written, by its class.
     """
 
     def __init__(self, version: str, lowerings: Mapping[type, Lowering | FieldLowering]) -> None:

@@ -154,11 +154,11 @@ class Revision:
     """Converts a JSON value of this revision to a model.
 
     Args:
-        value: a decoded JSON value.
-        cls: a class of ``mcptrio.protocol.model``, or a union of such classes.
+        value: A decoded JSON value.
+        cls: A class of ``mcptrio.protocol.model``, or a union of such classes.
 
     Raises:
-        InvalidParams: the value is not a ``cls``; the message has the expected value, the actual one and the place.
+        InvalidParams: The value is not a ``cls``; the message has the expected value, the actual one and the place.
     """
     unstructure: Callable[[Any], dict[str, Any]] = field(
         init=False, repr=False, eq=False, default=Factory(lambda self: self._converter.unstructure, takes_self=True)
@@ -169,7 +169,7 @@ class Revision:
     ``_meta``) are not copied; the caller must not change them afterwards.
 
     Raises:
-        LocalProtocolError: the revision cannot express the model, and an omission would change its meaning.
+        LocalProtocolError: The revision cannot express the model, and an omission would change its meaning.
     """
 
     def __str__(self) -> str:

@@ -1,0 +1,89 @@
+"""The observers of a server: makes the values that they get from requests and sessions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from mcptrio.abc.observers import Observer, Outcome, RefusalReason, RequestEnded, SessionEnded
+from mcptrio.ground.guarded import Failure, run_guarded_sync
+from mcptrio.ground.tracebacks import log_failure
+from mcptrio.protocol.messages import ErrorResponse
+from mcptrio.runtime.conversation import Conversation
+from mcptrio.runtime.request import Expired, RequestScope
+
+__all__ = ["Observers"]
+
+_log = logging.getLogger("mcptrio.observers")
+
+
+class Observers:
+    def __init__(self) -> None:
+        self.listening: list[Observer] = []
+        """All observers. The gate tests it, so that a request of a server without observers calls nothing."""
+
+    def add(self, observer: Observer) -> Callable[[], None]:
+        """Add an observer. Returns a function that removes it."""
+        self.listening.append(observer)
+        return partial(self._remove, observer)
+
+    def request_ended(self, scope: RequestScope) -> None:
+        reply, error = scope.reply, scope.error
+        outcome: Outcome = "cancelled"
+        code, message = None, scope.reason
+        if isinstance(reply, ErrorResponse):
+            outcome = "timeout" if isinstance(error, Expired) else "error"
+            code, message = reply.code, reply.message
+        elif reply is not None:
+            result, message = reply.result, None
+            asks = result.get("resultType") == "input_required"
+            outcome = "question" if asks else "tool_error" if result.get("isError") else "result"
+        session, peer = scope.session, scope.request.peer
+        ended = RequestEnded(
+            session=session.number,
+            channel=session.name,
+            id=scope.request.id,
+            method=scope.request.method.name,
+            label=scope.label,
+            plugin=scope.owner,
+            revision=peer.revision.version,
+            client=peer.info.name if peer.info is not None else None,
+            principal=scope.principal.subject if scope.principal is not None else None,
+            seconds=trio.current_time() - scope.started,
+            waited=scope.waited,
+            outcome=outcome,
+            code=code,
+            message=message,
+        )
+        self._tell(lambda observer: observer.request_ended(ended))
+
+    def request_refused(self, method: str, reason: RefusalReason) -> None:
+        self._tell(lambda observer: observer.request_refused(method, reason))
+
+    def session_ended(self, session: Conversation, reason: str | None) -> None:
+        peer = session.connection.peer
+        ended = SessionEnded(
+            number=session.number,
+            channel=session.name,
+            revision=peer.revision.version if peer is not None else None,
+            client=peer.info.name if peer is not None and peer.info is not None else None,
+            principal=session.principal.subject if session.principal is not None else None,
+            seconds=trio.current_time() - session.started,
+            reason=reason,
+        )
+        self._tell(lambda observer: observer.session_ended(ended))
+
+    def _tell(self, call: Callable[[Observer], None]) -> None:
+        for observer in tuple(self.listening):
+            outcome = run_guarded_sync(call, observer)
+            if isinstance(outcome, Failure):
+                # Without it, each request would log the same error.
+                log_failure(_log, outcome.error, "observer %s failed and was removed", type(observer).__qualname__)
+                self._remove(observer)
+
+    def _remove(self, observer: Observer) -> None:
+        # By identity: an author's class may define equality.
+        self.listening = [each for each in self.listening if each is not observer]
