@@ -33,7 +33,7 @@ async def replayed(
     ours, theirs = memory_channel_pair()
     ours.name = server.name
     async with open_hidden_nursery() as nursery:
-        nursery.start_soon(server.serve, theirs)
+        nursery.start_soon(server.serve, theirs)  # noqa: ASYNC113 - what is sent before waits in the channel
         yield ours
 
 
