@@ -362,7 +362,7 @@ class AuthorizationError(MCPTrioError):
 
 
 class ConsentNeeded(AuthorizationError):
-    """The user must be asked before credentials for the request exist. The server has not served the request.
+    """The request needs credentials that only the user can provide. The server has not served the request.
 
     Raised from the request, so that none of its deadlines runs while the user decides. The client calls ``ask`` and
     sends the request again; code that uses a link without a client must do the same.

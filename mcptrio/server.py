@@ -41,7 +41,10 @@ from mcptrio.runtime.watchdog import watch_loop
 __all__ = ["RunningServer", "Server"]
 
 MAX_STORE_FAILURE_SECONDS = 5.0
-"""Seconds for which the stores may fail before ``/readyz`` says so: a load balancer should not react to a short one."""
+"""Seconds for which the stores may fail before ``/readyz`` reports it.
+
+A short failure should not make a load balancer remove the server.
+"""
 
 
 class Server(CatalogRegistrar):
@@ -135,7 +138,7 @@ class Server(CatalogRegistrar):
         """
         require_trio("Server.open", side="server")
         if self.supervisor.draining:
-            raise RuntimeError("a server is opened once: make another one")
+            raise RuntimeError("a Server can be opened only once; create another one")
         handler = ClientLogHandler(self.catalog.logging, self.supervisor)
         recorder = self.catalog.recorder
         with raised_alone(), ExitStack() as stack:
@@ -182,7 +185,7 @@ class Server(CatalogRegistrar):
             RuntimeError: The server is open.
         """
         if self.is_open:
-            raise RuntimeError("a server takes its stores before it is opened")
+            raise RuntimeError("call use_stores() before open()")
         self.catalog.state.stores = stores
 
     # Catalog and plugins
@@ -253,8 +256,8 @@ class Server(CatalogRegistrar):
         """Apply new plugin settings while the server is open.
 
         Plugins that ``wanted`` rejects are disabled. Accepted ones that do not run, including newly installed ones, are
-        started. A plugin whose settings have changed applies them in its ``reconfigure`` hook or is restarted. Other
-        plugins are not interrupted.
+        started. A plugin whose settings have changed receives them if it has registered ``on_new_settings``; otherwise
+        it is restarted. Other plugins are not interrupted.
 
         Args:
             config: Settings of plugins, by plugin name.

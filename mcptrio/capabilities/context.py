@@ -142,7 +142,7 @@ class Context(Generic[StateT]):
         """The task that the call is or may become, for a tool with ``task="optional"`` or ``"required"``."""
         return TaskControl(self._inputs)
 
-    # How long
+    # Deadlines
 
     @property
     def deadline(self) -> float:
@@ -381,17 +381,18 @@ class Context(Generic[StateT]):
     @overload
     async def once(self, effect: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def once(self, effect: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run a side effect that must not run twice: in 2026-07-28 a handler that asks may be run again.
+        """Run a side effect that a replay of the handler must not repeat.
 
-        In 2026-07-28 it runs once per call, also if the client sends a retry twice to the same process. If
-        the call is cancelled, it has 5 seconds to end. If it fails or is cancelled, the next retry runs it again.
+        In 2026-07-28 it runs once per call, even if the client sends a retry twice: in one process, and with shared
+        stores on all replicas. If the call is cancelled, the effect has 5 seconds to end. If it fails or is cancelled,
+        the next retry runs it again.
 
         Args:
             effect: A function, async or not, which does not ask the client and does not block. Its result must be a
                 JSON value, because the client carries it: A list and not a tuple, a dict with string keys.
             args: Arguments of ``effect``.
             key: Identifies the effect; by default its name and arguments, which must then be JSON values.
-            repeatable: True if it may run again, as far as its result is not stored, after its process has ended.
+            repeatable: True if the effect may run again when its process has ended before the result was stored.
             kwargs: Keyword arguments of ``effect``, except ``key`` and ``repeatable``.
 
         Raises:
@@ -401,7 +402,7 @@ class Context(Generic[StateT]):
         key, repeatable = kwargs.pop("key", None), kwargs.pop("repeatable", False)
         return await self._inputs.once(*named_effect(effect, args, kwargs, key), repeatable=repeatable)
 
-    # Tell
+    # Notify
 
     def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
         """Notify the subscribers of a resource, in every revision, that it has changed.

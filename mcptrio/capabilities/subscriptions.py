@@ -97,7 +97,7 @@ class Subscriptions:
             "subscriptions/listen": self._listen,
         }
 
-    # Telling
+    # Notify
 
     def changed(self, what: str) -> None:
         """Report a changed list: ``tools``, ``prompts`` or ``resources``."""

@@ -37,16 +37,16 @@ from mcptrio.plugins.setup import PluginSetup
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["BUILT_IN", "Instead", "PluginManager"]
+__all__ = ["BUILT_IN", "PluginManager", "ReplacePlugin"]
 
 _log = logging.getLogger("mcptrio.plugins")
 
 BUILT_IN = ("stdio", "http", "stream")
 """The transports of mcptrio itself."""
 
-Instead: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
-"""From the name of a plugin, and the path of a file: returns a function that makes the plugin's replacement, so that
-the plugin is not imported into this process; ``None`` to import it."""
+ReplacePlugin: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
+"""Given a plugin's name and file, return a function that makes its replacement, or ``None`` to import the plugin
+itself."""
 
 SLOW_IMPORT = 1.0
 """Seconds above which the import of a plugin gets a warning, because every start waits for it."""
@@ -61,7 +61,7 @@ class PluginManager:
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
-        self.instead: Instead | None = None
+        self.instead: ReplacePlugin | None = None
         """Called each time a plugin is loaded, so that a new answer applies to a restarted plugin."""
         self.plugins: dict[str, Plugin] = {}
 

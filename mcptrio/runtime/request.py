@@ -61,7 +61,6 @@ class RequestScope:
     owns_outlet: bool = False
     state: RequestState = field(init=False, default=RequestState.WAITING)
     reply: Response | ErrorResponse | None = field(init=False, default=None)
-    """The answer, once the handler has ended."""
     reason: str | None = field(init=False, default=None)
     """The reason why there is no answer."""
     error: MCPError | None = field(init=False, default=None)
@@ -73,17 +72,19 @@ class RequestScope:
     label: str = field(init=False)
     """The tool or the like, for messages."""
     owner: str | None = field(init=False, default=None)
-    """The plugin that handles it."""
     progress: ProgressSink | None = field(init=False, default=None)
     plan: TaskPlan | None = field(init=False, default=None)
     """Makes a task of the request while its handler runs; ``None`` if it must be answered with its result."""
     task: LongWork | None = field(init=False, default=None)
     """The task for which the handler works, once the client's request has been answered."""
+    is_resumable: bool = field(init=False, default=False)  # in another process, once the request is a task
     can_stay_open: bool = field(init=False, default=False)
     """Whether it may stay open without a task (:meth:`keep_open`)."""
     open: OpenRequest | None = field(init=False, default=None)
     on_cancelled: Callable[[], None] | None = field(init=False, default=None)
     """Closes the request while it is kept open."""
+    on_lost_result: Callable[[], None] | None = field(init=False, default=None)
+    """Called when the request ends and its result was not sent. Does not block or raise."""
     started: float = field(init=False, factory=trio.current_time)
     deadline: float = field(init=False)
     """Trio time at which the request is ended."""
@@ -150,7 +151,7 @@ class RequestScope:
         """Whether the handler may send nothing more."""
         return self.state >= RequestState.CANCELLED
 
-    # Its life
+    # Lifecycle
 
     def attach_cancel_scope(self, cancel_scope: trio.CancelScope) -> bool:
         """Begin the request in the task that will run the handler within this scope.

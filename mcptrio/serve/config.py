@@ -254,7 +254,9 @@ class ServeConfig:
             check_variables(self._environ, {variable_of(key) for key in keys()}, _CLASSES)
 
     def _read(self, name: str, prefix: Key = ()) -> Any:
-        reader = SettingsReader(folder=self.beside("."), error=self.error, environ=self._environ)
+        reader = SettingsReader(
+            folder=self.beside("."), error=self.error, environ=self._environ, tables_with=_tables_with
+        )
         table = self._table(self.tables, (name,), prefix)
         return reader.read(_class_of(name), table, (*prefix, name), variables=(name,))
 
@@ -273,6 +275,10 @@ def keys() -> Iterator[Key]:
     """Yield every key of the server's tables, without ``[auth]`` and the tables of plugins and mounts."""
     for name in _CLASSES:
         yield from ((name, *key) for key in keys_of_class(_class_of(name)))
+
+
+def _tables_with(name: str) -> list[str]:
+    return [".".join(key[:-1]) for key in keys() if key[-1] == name]
 
 
 def load_config(path: Path | None, profile: str | None = None, environ: Mapping[str, str] | None = None) -> ServeConfig:

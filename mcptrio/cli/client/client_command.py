@@ -137,13 +137,14 @@ def common_options() -> list[click.Parameter]:
             ["--header", "headers"],
             multiple=True,
             metavar="NAME=VALUE",
-            help="Send this header to a URL. VALUE may be @FILE or $VARIABLE, to hide it from process lists.",
+            help="Send this header to a URL. VALUE may be @FILE or '$VARIABLE' (quoted, so that the shell does not"
+            " replace it), which keeps it out of process lists.",
         ),
         click.Option(
             ["--env"],
             multiple=True,
             metavar="NAME=VALUE",
-            help="Set this variable for a command. VALUE may be @FILE or $VARIABLE.",
+            help="Set this variable for a command. VALUE may be @FILE or '$VARIABLE' (quoted), as in --header.",
         ),
         click.Option(
             ["--revision"],
@@ -155,7 +156,8 @@ def common_options() -> list[click.Parameter]:
             ["--timeout"],
             type=SECONDS,
             metavar="SECONDS",
-            help="Seconds to wait: for a connection, and for an answer or a progress report.  [default: 30, 60]",
+            help="Seconds to wait for the connection (default 30), and for an answer or the next progress report"
+            " (default 60).",
         ),
         _json(),
         click.Option(
