@@ -32,6 +32,7 @@ from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
+from mcptrio.capabilities.task_results import TaskResults
 from mcptrio.capabilities.tasks import TaskMethods
 from mcptrio.capabilities.tools import ToolEntry, Tools
 from mcptrio.protocol.jsonrpc import require_json
@@ -100,6 +101,7 @@ class Catalog:
             self.logging,
             self.subscriptions,
             tasks,
+            TaskResults(self.tools.tasks),
         ):
             self.handlers.update(capability.handlers)
         # Last, because it checks names against the handlers above.

@@ -116,6 +116,8 @@ class ToolMark(_EntryMark):
     ttl: float | None = field(default=None, validator=optional(_FINITE_SECONDS))
     poll_interval: float = field(default=2.0, validator=_FINITE_SECONDS)
     resumable: bool = False
+    fallback_tools: bool = False
+    text: Callable[[Any], str] | None = None
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     listed: Tool | None = None
@@ -184,6 +186,8 @@ class ToolOptions(_EntryOptions, total=False):
     ttl: float | None
     poll_interval: float
     resumable: bool
+    fallback_tools: bool
+    text: Callable[[Any], str] | None
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
     listed: Tool | None
@@ -220,13 +224,17 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
         read_only, destructive, idempotent, open_world: Hints; ``None`` sends none.
         timeout: Seconds from the start of the call, with or without progress; ``math.inf`` for no limit.
         concurrency: Calls that may run at the same time; further calls wait. A call counts until its code has ended.
-        task: Whether a call may outlive its request as a task, for clients of 2026-07-28 that support tasks.
-            ``optional``: It becomes a task if it has not ended after ``timeouts.task_after``. ``required``: always, and
-            other clients get an error.
+        task: Whether a call may outlive its request as a task, for clients that support tasks. ``optional``: It becomes
+            a task if it has not ended after ``timeouts.task_after``, or if a client of 2025-11-25 asks for one.
+            ``required``: Always, and other clients get an error.
         ttl: Seconds for which a task may run and is kept; by default ``timeouts.request``.
         poll_interval: Seconds that clients should wait before they ask for the state of a task again.
         resumable: Whether the function may run again from the start, in another process, if its process ends. Answers
             of the user and results of ``ctx.once`` are kept.
+        text: Makes the text for the model from the value that the function returns; by default its JSON. The structured
+            content is for programs.
+        fallback_tools: With ``task="required"``, clients without tasks see two tools instead: ``start_NAME`` starts a
+            task, and ``NAME_status`` shows or cancels it.
         scopes: Scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,
             and over HTTP the response to a call names them. They do not apply to servers without authorization.
         input_schema: Replaces the schema of the signature; the function then takes one ``dict`` or keyword arguments.

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Any, Final
 
 from mcptrio.capabilities.registry import Registry
 from mcptrio.protocol.model.base import EmptyResult
+from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.lifecycle import (
     DiscoverParams,
     DiscoverResult,
@@ -23,14 +24,18 @@ from mcptrio.protocol.model.lifecycle import (
     PromptsCapability,
     ResourcesCapability,
     ServerCapabilities,
+    TasksCapability,
     ToolsCapability,
 )
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
 from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 
 __all__ = ["Lifecycle"]
+
+_TASKS: Final = TasksCapability(list={}, cancel={}, requests={"tools": {"call": {}}})
 
 
 class Lifecycle:
@@ -96,6 +101,7 @@ class Lifecycle:
                 # registered.
                 completions={} if served & {"completions", "prompts", "templates"} else None,
                 logging={},
+                tasks=_TASKS if TASKS_EXTENSION in self.extensions else None,
                 experimental={name: dict(each) for name, each in experimental.items()} or None,
                 extensions=dict(self.extensions) or None,
             )
@@ -134,9 +140,13 @@ class Lifecycle:
         return True
 
     async def _initialize(self, scope: RequestScope, params: InitializeParams) -> InitializeResult:
+        capabilities = self.capabilities
+        if scope.principal is None and capabilities.tasks is not None:
+            # Without an identity a client cannot list its tasks alone.
+            capabilities = evolve(capabilities, tasks=evolve(capabilities.tasks, list=None))
         return InitializeResult(
             protocol_version=scope.request.peer.revision.version,
-            capabilities=self.capabilities,
+            capabilities=capabilities,
             server_info=self.info,
             instructions=self.instructions,
         )

@@ -111,7 +111,7 @@ async def command(
     if not no_check:
         check_arguments(arguments, schema)
     with cmd.asking_for(unlisted), progress_line(cmd.console, tool) as line:
-        async with cmd.client.start_tool(tool, arguments) as call:
+        async with cmd.client.start_tool(tool, arguments, as_task=detach) as call:
             id = await call.detach() if detach else None
             result = await follow_call(cmd, call, line) if id is None else None
     if result is None:

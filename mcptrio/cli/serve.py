@@ -91,7 +91,8 @@ class ServeCommand(CLICommand):
 @click.option(
     "--store",
     metavar="URL",
-    help="Keep sessions here: memory, sqlite:PATH, redis://HOST or postgresql://HOST/NAME.  [default: memory]",
+    help="Keep sessions and tasks here: memory, sqlite:PATH, redis://HOST or postgresql://HOST/NAME."
+    "  [default: memory]",
 )
 @log_level_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
@@ -119,10 +120,11 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         raise click.UsageError("expected --stdio, --http, --listen or --transport, got none of them")
     if addresses and transport not in ("stream", "http"):
         raise click.UsageError(f"--listen does not go with {transport}")
-    if options.get("store") is not None and transport != "http":
-        raise click.UsageError(f"--store goes with --http, not with {transport}")
     if options["isolated"] and transport != "stdio":
         raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: only a parent process uses it")
+    if options["isolated"]:
+        # Its parent has the stores, and workers would not find its tasks.
+        options = {**options, "run_tasks": "here"}
     worker = None
     if transport == "http":
         from mcptrio.serve.worker import adopt
@@ -195,6 +197,12 @@ def _over_stdio(settings: ServeSettings) -> None:
         from mcptrio.cli.server.introducing import introduce_stdio
 
         introduce_stdio(settings.read.server.name)
+    stores = None
+    if not (settings.options["isolated"] or settings.stores.is_memory):
+        # Imported here: most servers over stdio keep nothing.
+        from mcptrio.serve.stores import open_table
+
+        stores = open_table(settings.stores)
     made: list[Server] = []
 
     def make() -> Server:
@@ -209,6 +217,7 @@ def _over_stdio(settings: ServeSettings) -> None:
             restore=False,
             identify=identify,
             trusts_forwarded_caller=trusts_forwarded_caller,
+            stores=stores,
             task_status=ReadyStatus(lambda _: report_opened(made[0])),  # the lifespans have been entered by then
         )
     )
@@ -229,6 +238,7 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
 
 def _over_streams(settings: ServeSettings) -> None:
     from mcptrio.serve.process import run
+    from mcptrio.serve.stores import serve_with_stores
     from mcptrio.serve.stream import serve_stream
 
     refuse_streams(settings.read)
@@ -237,9 +247,11 @@ def _over_streams(settings: ServeSettings) -> None:
     if not where:
         raise click.UsageError("expected an address in --listen or in stream.listen of the configuration, got none")
     stream = evolve(table, limits=settings.read.server.message)
+    stores = settings.stores
     server = settings.make()
+    serve = partial(serve_stream, server, where, options=stream, task_status=settings.ready(server))
     run(
-        lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=settings.ready(server)),
+        lambda stop: serve_with_stores(server, stores, serve, shutdown=stop),
         renew=settings.renewal(server),
     )
 
@@ -248,13 +260,16 @@ def _over(name: str, settings: ServeSettings) -> None:
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run
+    from mcptrio.serve.stores import serve_with_stores
 
+    stores = settings.stores
     server = settings.make()
     offered = server.plugins.transports(server.running_plugins.quarantine)
     if name not in offered:
         known = ", ".join((*BUILT_IN, *offered))
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
+    serve = partial(serve_transport, server, offered[name], task_status=settings.ready(server))
     run(
-        lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=settings.ready(server)),
+        lambda stop: serve_with_stores(server, stores, serve, shutdown=stop),
         renew=settings.renewal(server),
     )

@@ -51,6 +51,7 @@ _REPEATABLE_METHODS = frozenset(
         "resources/read",
         "completion/complete",
         "tasks/get",
+        "tasks/result",
         # Both may arrive twice: answers to answered questions are ignored, and so is a second cancellation.
         "tasks/update",
         "tasks/cancel",

@@ -2,7 +2,7 @@
 
 ``Client.call_tool`` uses it when the server answers with a task, and ``Client.task`` for a task of an earlier process.
 
-Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28.
+Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28; MCP 2025-11-25, basic/utilities/tasks.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from mcptrio.errors import (
     TaskCancelled,
 )
 from mcptrio.ground.backoff import Backoff
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.messages import ErrorResponse
 from mcptrio.protocol.model.input_required import InputRequest
 from mcptrio.protocol.model.tasks import (
@@ -43,10 +44,13 @@ from mcptrio.protocol.model.tasks import (
 )
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.protocol.remote_errors import server_error
+from mcptrio.protocol.revisions.revision import TaskCreation
 
 __all__ = ["ClientTask", "ServerTask"]
 
 T = TypeVar("T")
+Advance: TypeAlias = Callable[[GetTaskResult], Awaitable[bool]]
+"""Takes a new state of a task, and returns whether the client has something to do for it."""
 AnswerAll: TypeAlias = Callable[[Mapping[str, InputRequest]], Awaitable[dict[str, Any]]]
 """Returns the answers in wire form, by the keys of the questions."""
 
@@ -60,6 +64,8 @@ MAX_POLL_SECONDS: Final = 60.0
 """Seconds between two polls at most; a server that asks for more is asked earlier."""
 CANCEL_TIMEOUT: Final = 5.0
 """Seconds for telling the server that a task is cancelled."""
+RESULT_TIMEOUT: Final = 30.0
+"""Seconds for the result of a task that has ended (2025-11-25)."""
 MAX_QUESTIONS: Final = 1000
 """Questions of one task; further ones end the call."""
 
@@ -191,6 +197,42 @@ class ClientTask:
         return state
 
     async def _follow(self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None) -> CallToolResult:
+        session = await self._supervisor.current()
+        if session.revision.tasks is not TaskCreation.BY_CLIENT:
+            return await self._end(await self._poll(state, progress, self._answer))
+        results: list[CallToolResult] = []
+        is_asked = False
+
+        async def take(state: GetTaskResult) -> None:
+            params = GetTaskParams(task_id=self.id)
+            # The server answers at the end of the task, and asks its questions before.
+            send = partial(self._requests.send, "tasks/result", params, timeout=inf)
+            results.append(await self._insist(state, send))
+            nursery.cancel_scope.cancel()
+
+        async def advance(state: GetTaskResult) -> bool:
+            nonlocal is_asked
+            asks = state.status == "input_required"
+            if asks and not is_asked:
+                is_asked = True
+                nursery.start_soon(take, state)
+            return asks
+
+        async with open_hidden_nursery() as nursery:
+            ended = await self._poll(state, progress, advance)
+            if ended.status == "cancelled":
+                raise TaskCancelled(ended.status_message or "the task was cancelled")
+            if not is_asked:
+                nursery.start_soon(take, ended)
+            await trio.sleep(RESULT_TIMEOUT)
+        if not results:
+            raise RequestTimeout(f"task {self.id}: no result within {RESULT_TIMEOUT:g} s", seconds=RESULT_TIMEOUT)
+        return results[0]
+
+    async def _poll(
+        self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None, advance: Advance
+    ) -> GetTaskResult:
+        """Return the state of the task once it has ended."""
         latest, changed = state.last_updated_at, trio.current_time()
         message: str | None = None
         while True:
@@ -200,8 +242,8 @@ class ClientTask:
                 await self._report(progress, message)
             if isinstance(state, GetTaskResult):
                 if state.status in ("completed", "failed", "cancelled"):
-                    return await self._end(state)
-                if state.input_requests and await self._answer(state):
+                    return state
+                if await advance(state):
                     changed = trio.current_time()
             remaining = changed + self._timeout - trio.current_time()
             if remaining <= 0:

@@ -30,9 +30,9 @@ import trio
 
 from mcptrio.capabilities.catalog import catalog_of
 from mcptrio.capabilities.context import Context, inputs_of
+from mcptrio.capabilities.relayed_question import RelayedQuestion
 from mcptrio.errors import InternalError, InvalidRequest, MCPError
 from mcptrio.ground.guarded import Done, Failure, run_guarded, run_guarded_sync
-from mcptrio.mounting.questions import RelayedQuestion
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams, ElicitURLParams
 from mcptrio.protocol.model.logging import LoggingMessageParams

@@ -22,7 +22,6 @@ from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.relay import CallRelay
 from mcptrio.mounting.upstream import KINDS
 from mcptrio.protocol.model.completion import Completion
-from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
@@ -179,8 +178,7 @@ class ExportedFeatures:
         name = self._server.add_tool(
             call,
             name=mounted_name(self._prefix, tool.name),
-            # That of the tasks of 2025-11-25, which are not forwarded.
-            listed=evolve(tool, execution=None),
+            listed=tool,
             read_only=_read_only(tool),
             task=self._options.task,
             timeout=self._options.timeout,

@@ -19,6 +19,7 @@ from math import inf
 from typing import Any
 
 from mcptrio.capabilities.context import Context, inputs_of
+from mcptrio.capabilities.relayed_question import RelayedQuestion
 from mcptrio.client.calls import Progress
 from mcptrio.client.client import Client
 from mcptrio.errors import (
@@ -33,7 +34,7 @@ from mcptrio.errors import (
 from mcptrio.ground.last_words import without_last_words
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.mounting.calls import CLIENT, Call, CallsInFlight
-from mcptrio.mounting.questions import RelayedQuestion, url_questions
+from mcptrio.mounting.questions import url_questions
 from mcptrio.mounting.upstream import Upstream
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcptrio.protocol.model.base import Result
@@ -205,7 +206,15 @@ class CallRelay:
             return await self._ask(context, number, questions)
 
         async def follow(client: Client) -> Any:
-            return await client.task(created.task_id)._finish(created, report, answer)
+            task = client.task(created.task_id)
+            if REVISIONS[client.revision].inputs is not Inputs.BACK_CHANNEL:
+                return await task._finish(created, report, answer)
+            async with open_hidden_nursery() as nursery:
+                call = Call(context, nursery)
+                with self._calls.entered(call):
+                    result = await task._finish(created, report)
+                    await call.until_answered()
+            return result
 
         return _without_protocol(await self._upstream.ask(follow))
 

@@ -7,9 +7,10 @@ restricts, and the reason for a withheld tool can be shown.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from attrs import field, fields, frozen
+from attrs.validators import in_
 
 from mcptrio.ground.expected import integer, number, optional
 
@@ -74,6 +75,8 @@ class PluginPolicy:
         timeout: Seconds for one call.
         concurrency: Calls at the same time; further ones wait.
         rate: Calls a second on average, and calls at once; further ones are refused.
+        task: Whether calls of its tools may become tasks; ``None`` leaves that to the author. A tool whose calls are
+            always tasks stays so under ``optional``, and is not offered under ``never``.
         tools: The tools to offer; globs match names with or without their prefix.
         prefix: The prefix of its tools' names, before an underscore; empty for none.
         isolate: Run it in its own process.
@@ -83,6 +86,7 @@ class PluginPolicy:
     timeout: float | None = field(default=None, validator=optional(number(above=0)))
     concurrency: int | None = field(default=None, validator=optional(integer(1)))
     rate: float | None = field(default=None, validator=optional(number(above=0)))
+    task: Literal["never", "optional"] | None = field(default=None, validator=optional(in_(("never", "optional"))))
     tools: ToolPolicy = field(factory=ToolPolicy)
     prefix: str | None = None
     isolate: bool = False

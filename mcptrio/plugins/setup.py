@@ -271,7 +271,13 @@ class PluginSetup(CatalogRegistrar):
             if reason is not None:
                 plugin.withheld[name] = reason
                 return name
-        self._catalog.register(function, evolve(mark, name=name), plugin)
+        task = plugin.policy.task or mark.task
+        if mark.task == "required":
+            if task == "never":
+                plugin.withheld[name] = 'its calls are always tasks, and the operator has set task = "never"'
+                return name
+            task = "required"
+        self._catalog.register(function, evolve(mark, name=name, task=task), plugin)
         # The lock is checked after the registration, which makes the definition; no client has seen it yet.
         entry = registry.find(name)
         _name_tools_in(entry, self.tool_name)

@@ -38,6 +38,8 @@ class ServerLimits:
         outbox_bytes: Bytes of JSON queued for one peer; beyond it senders wait.
         threads: Concurrent sync functions of one plugin, and as many threads that its functions start. Clients take
             turns, and one over HTTP may have as many as are free, so about half.
+        result_text: Characters of text in one result of a tool, about four for a token. A longer text is cut, and says
+            so. Structured content, and results of mounted servers, are not cut.
         logs_per_second: Log messages to one session; further ones are dropped, and a later message has their number.
     """
 
@@ -53,4 +55,5 @@ class ServerLimits:
     outbox: int = field(default=1_000, validator=_COUNT, metadata=PROGRAM_ONLY)
     outbox_bytes: int = field(default=MAX_QUEUED_BYTES, validator=_COUNT)
     threads: int = field(default=40, validator=_COUNT)
+    result_text: int = field(default=40_000, validator=integer(1_000))
     logs_per_second: float = field(default=200.0, validator=number(above=0), metadata=PROGRAM_ONLY)

@@ -61,7 +61,6 @@ class RequestScope:
     owns_outlet: bool = False
     state: RequestState = field(init=False, default=RequestState.WAITING)
     reply: Response | ErrorResponse | None = field(init=False, default=None)
-    """The answer, once the handler has ended."""
     reason: str | None = field(init=False, default=None)
     """The reason why there is no answer."""
     error: MCPError | None = field(init=False, default=None)
@@ -73,7 +72,6 @@ class RequestScope:
     label: str = field(init=False)
     """The tool or the like, for messages."""
     owner: str | None = field(init=False, default=None)
-    """The plugin that handles it."""
     progress: ProgressSink | None = field(init=False, default=None)
     plan: TaskPlan | None = field(init=False, default=None)
     """Makes a task of the request while its handler runs; ``None`` if it must be answered with its result."""
@@ -84,6 +82,8 @@ class RequestScope:
     open: OpenRequest | None = field(init=False, default=None)
     on_cancelled: Callable[[], None] | None = field(init=False, default=None)
     """Closes the request while it is kept open."""
+    on_lost_result: Callable[[], None] | None = field(init=False, default=None)
+    """Called when the request ends and its result was not sent. Does not block or raise."""
     started: float = field(init=False, factory=trio.current_time)
     deadline: float = field(init=False)
     """Trio time at which the request is ended."""

@@ -41,7 +41,8 @@ class RoundTrips(RunChannel):
         journal = self._journal(digest)
         run = self._resume(journal)
         if run is None:
-            journal = evolve(journal, ticket=None)
+            if journal.ticket is not None:
+                journal = evolve(journal, ticket=None)
             run = self._run = Run(self._runs, self, self._work, journal, self._given(journal), parks=parks)
             self._runs.start(run.run, handler)
         try:

@@ -28,7 +28,7 @@ from mcptrio.protocol.events import (
     ResponseReceived,
     Unexpected,
 )
-from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Message, RequestId
+from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Message, RequestId, Response
 from mcptrio.runtime.batches import BatchOutlet
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.current import CURRENT
@@ -75,7 +75,6 @@ class Session(Conversation):
     _begin: Callable[[Session], None] | None = field(alias="begin", default=None)
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
-    """The reason for its end."""
     is_counted: bool = field(init=False, default=False)
     """Whether it counts as a session: over HTTP in 2026-07-28, each request has one of its own that does not."""
     _over: bool = field(init=False, default=False)
@@ -127,7 +126,6 @@ class Session(Conversation):
             self.start(keep_alive, self, self.end)
 
     def start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Run a task of this session."""
         if self._nursery is not None:
             self._nursery.start_soon(function, *args)
             return
@@ -329,7 +327,6 @@ class Session(Conversation):
             await self.finish(scope)
 
     async def serve(self, scope: RequestScope) -> None:
-        """Run the handler of a request."""
         CURRENT.set(scope)
         try:
             scope.reply = await dispatch(self.server.handlers, scope, self.server.middleware.around)
@@ -345,6 +342,8 @@ class Session(Conversation):
                 # With other requests in flight, use the queue: several answers then become one write.
                 if len(self.in_flight) > 1 or not isinstance(outlet, Outbox) or not outlet.send_now(reply):
                     await outlet.send(reply)
+                if isinstance(reply, Response):
+                    scope.on_lost_result = None
         except ConnectionClosed:
             scope.reason = "the connection was closed before the answer was sent"
             _log.debug("%s: the answer to %s was lost", self.name, scope.label)
@@ -356,6 +355,8 @@ class Session(Conversation):
         if not scope.close():
             return
         request = scope.request
+        if scope.on_lost_result is not None:
+            scope.on_lost_result()
         if scope.reply is None:
             self.connection.drop_response(request)
         if self.in_flight.get(request.id) is scope:

@@ -34,6 +34,7 @@ class ServerSettings:
         audience: The name of this service in sealed state; the same on every replica.
         keys: Keys that seal state which passes through clients; the same on every replica. By default, each process
             generates one.
+        repair_arguments: Whether arguments of tools in a slightly wrong form are repaired, if only one repair fits.
         run_tasks: Where tasks run: ``here``, or only in processes of ``mcptrio worker`` that share the store.
         stores: What the server shares with other replicas, from :func:`mcptrio.stores.open_stores`; ``None`` for
             a single process.
@@ -50,6 +51,7 @@ class ServerSettings:
     ping_interval: float = field(default=0.0, validator=number(0))
     audience: str = "mcptrio"
     keys: Sequence[bytes] = field(default=(), repr=False, metadata=PROGRAM_ONLY)
+    repair_arguments: bool = True
     run_tasks: Literal["here", "workers"] = field(default="here", validator=in_(("here", "workers")))
     stores: Stores | None = field(default=None, metadata=PROGRAM_ONLY)
     experimental: Mapping[str, Mapping[str, Any]] = field(factory=dict, metadata=PROGRAM_ONLY)

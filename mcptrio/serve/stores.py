@@ -79,7 +79,7 @@ async def serve_with_stores(
         StoreFailed: An engine cannot be used.
     """
     # One process with everything in memory needs no bus: it would only repeat to itself what it knows.
-    if bus is None and set(table.urls.values()) == {"memory"}:
+    if bus is None and table.is_memory:
         await serve(**more)
         return
     async with open_table(table, bus) as stores:

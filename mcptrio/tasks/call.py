@@ -22,6 +22,7 @@ from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation
 from mcptrio.protocol.model.tasks import TASKS_EXTENSION
 from mcptrio.protocol.model.tools import CallToolParams
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.protocol.revisions.revision import TaskCreation
 from mcptrio.runtime.callers import ForwardedCaller, decode_caller, encode_caller
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.request import RequestScope
@@ -49,9 +50,12 @@ class _NoOutlet:
 
 
 def supports_tasks(peer: Peer) -> bool:
-    """Return whether the client has declared the extension, in a revision that has it."""
-    extensions = peer.capabilities.extensions
-    return extensions is not None and TASKS_EXTENSION in extensions and "tasks/get" in peer.revision.server_methods
+    """Return whether the client has declared tasks in the form of its revision."""
+    capabilities = peer.capabilities
+    if peer.revision.tasks is TaskCreation.BY_CLIENT:
+        return capabilities.tasks is not None
+    is_declared = capabilities.extensions is not None and TASKS_EXTENSION in capabilities.extensions
+    return is_declared and peer.revision.tasks is TaskCreation.BY_SERVER
 
 
 def owner_of(scope: RequestScope) -> str:
@@ -59,9 +63,9 @@ def owner_of(scope: RequestScope) -> str:
     return scope.caller if scope.principal is not None else ""
 
 
-def store_call(scope: RequestScope) -> dict[str, Any]:
+def store_call(scope: RequestScope, params: CallToolParams) -> dict[str, Any]:
     """Return what :func:`load_call` needs, without the token and the claims of the principal."""
-    peer, params = scope.request.peer, scope.request.params
+    peer = scope.request.peer
     return {
         "name": params.name,
         "arguments": params.arguments,

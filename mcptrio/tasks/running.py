@@ -321,7 +321,10 @@ class RunningTask:
         """Return how the task has ended, as a change of its record."""
         revision = self.scope.request.peer.revision
         # No process runs the call again, so the place of its parameters and answers is free for the result.
-        common: dict[str, Any] = {"request": {}, "answers": {}, "effects": {}, "questions": {}, "updated": time.time()}
+        # Its revision is that of the result.
+        request = {"revision": revision.version}
+        common: dict[str, Any] = {"request": request, "answers": {}, "effects": {}, "questions": {}}
+        common["updated"] = time.time()
         if self._status is not None:
             common["message"] = self._status
         if isinstance(outcome, Done):

@@ -19,7 +19,9 @@ from attrs import evolve, frozen
 from mcptrio.abc import TASKS_TOPIC, Bus, Stores, TaskRecord, TaskState, TaskStore, task_topic
 from mcptrio.abc.status import RequestStatus
 from mcptrio.errors import InternalError, InvalidParams, Overloaded, StoreFailed
+from mcptrio.ground.backoff import Backoff
 from mcptrio.ground.guarded import Done, Failure, run_guarded
+from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult
 from mcptrio.runtime.request import RequestScope
@@ -165,18 +167,25 @@ class Tasks:
 
     # Creating
 
-    async def submit(self, scope: RequestScope, policy: TaskPolicy) -> CreateTaskResult:
+    async def submit(
+        self, scope: RequestScope, policy: TaskPolicy, params: CallToolParams | None = None
+    ) -> CreateTaskResult:
         """Make a task of a call that has not begun.
+
+        Args:
+            params: The call, if it is not that of the request.
 
         Raises:
             Overloaded: There are too many tasks, in total or of this principal.
             StoreFailed: The task could not be stored.
         """
         has_room = not policy.is_queued and self._has_room
-        document = self._document(scope, policy, secrets.token_urlsafe(16), has_begun=has_room)
-        record = await self._create(scope, document, TaskState.RUNNING if has_room else TaskState.QUEUED)
+        params = scope.request.params if params is None else params
+        document = self._document(scope, params, policy, secrets.token_urlsafe(16), has_begun=has_room)
+        state = TaskState.RUNNING if has_room else TaskState.QUEUED
+        record = await self._create(scope, params.name, document, state)
         if has_room:
-            self._begin(record, document, self._scope_of(scope, policy))
+            self._begin(record, document, self._scope_of(evolve(scope.request, params=params), scope, policy))
         return document.created(record)
 
     async def adopt(
@@ -202,12 +211,12 @@ class Tasks:
         run.journal = evolve(run.journal, call=call)
         run.keep = policy.ttl
         document = evolve(
-            self._document(scope, policy, call, has_begun=True),
+            self._document(scope, scope.request.params, policy, call, has_begun=True),
             answers=dict(run.journal.answers),
             effects=dict(run.journal.once),
         )
-        record = await self._create(scope, document, TaskState.RUNNING)
-        task_scope = self._scope_of(scope, policy)
+        record = await self._create(scope, scope.request.params.name, document, TaskState.RUNNING)
+        task_scope = self._scope_of(scope.request, scope, policy)
         task_scope.label, task_scope.owner, task_scope.memory = scope.label, scope.owner, scope.memory
         if policy.timeout is not None:
             task_scope.begin(max(0.001, scope.deadline - trio.current_time()))
@@ -261,13 +270,17 @@ class Tasks:
             if await self.store.save(evolve(record, data=changed.encode())) is not None:
                 return
 
-    async def cancel(self, scope: RequestScope, id: str) -> None:
-        """Ask the process that runs a task to cancel it; a queued task ends at once."""
+    async def cancel(self, scope: RequestScope, id: str) -> bool:
+        """Ask the process that runs a task to cancel it; a queued task ends at once.
+
+        Returns:
+            Whether the task had not ended and was not cancelled before.
+        """
         while True:
             record = await self.find(scope, id)
             document = TaskDocument.decode(record.data)
             if record.state is TaskState.ENDED or document.is_cancelled:
-                return
+                return False
             changed: TaskDocument = evolve(document, is_cancelled=True)
             state: TaskState = record.state
             if state is TaskState.QUEUED:
@@ -276,11 +289,15 @@ class Tasks:
                     changed,
                     status="cancelled",
                     message="the client has cancelled the task",
+                    # Not needed any more, so the record does not grow beyond its limit.
+                    request={},
+                    answers={},
+                    effects={},
                     questions={},
                     updated=time.time(),
                 )
             if await self.store.save(evolve(record, data=changed.encode(), state=state)) is not None:
-                return
+                return True
 
     # Private
 
@@ -295,9 +312,11 @@ class Tasks:
     def _has_room(self) -> bool:
         return self.runs_here and not self._is_stopping and len(self._running) < self._settings.limits.tasks
 
-    def _document(self, scope: RequestScope, policy: TaskPolicy, call: str, *, has_begun: bool) -> TaskDocument:
+    def _document(
+        self, scope: RequestScope, params: CallToolParams, policy: TaskPolicy, call: str, *, has_begun: bool
+    ) -> TaskDocument:
         return TaskDocument(
-            request=store_call(scope),
+            request=store_call(scope, params),
             resumable=policy.resumable,
             has_begun=has_begun,
             call=call,
@@ -305,21 +324,43 @@ class Tasks:
             poll_interval=policy.poll_interval,
         )
 
-    async def _create(self, scope: RequestScope, document: TaskDocument, state: TaskState) -> TaskRecord:
+    async def _create(self, scope: RequestScope, tool: str, document: TaskDocument, state: TaskState) -> TaskRecord:
         record = TaskRecord(
             # The id is all that protects a task without a principal.
             # In hexadecimal, because a hyphen at the beginning would look like an option in a shell.
             id=secrets.token_hex(16),
             owner=owner_of(scope),
-            tool=scope.request.params.name,
+            tool=tool,
             state=state,
             data=document.encode(),
         )
-        return await self.store.create(record, keep=document.ttl + _GRACE)
+        record = await self.store.create(record, keep=document.ttl + _GRACE)
+        scope.on_lost_result = partial(self._start_abandoning, scope, record.id, document.ttl)
+        return record
 
-    def _scope_of(self, scope: RequestScope, policy: TaskPolicy) -> RequestScope:
+    def _start_abandoning(self, scope: RequestScope, id: str, ttl: float) -> None:
+        # A server that is stopping ends its tasks itself.
+        if not self._is_stopping:
+            self._state.start(self._abandon, scope, id, ttl)
+
+    async def _abandon(self, scope: RequestScope, id: str, ttl: float) -> None:
+        """Cancel a task whose client has not received its id: no client could answer its questions."""
+        _log.info("a task is cancelled: its client has left before it got the id: task=%s", id[:6])
+        backoff = Backoff(0.2, 5.0)
+        with trio.move_on_after(ttl):
+            while True:
+                try:
+                    await self.cancel(scope, id)
+                    return
+                except InvalidParams:
+                    return  # it has expired
+                except StoreFailed as error:
+                    _log.warning("a task could not be cancelled yet: task=%s: %s", id[:6], error)
+                    await trio.sleep(backoff.draw())
+
+    def _scope_of(self, request: RequestReceived, scope: RequestScope, policy: TaskPolicy) -> RequestScope:
         return new_scope(
-            scope.request,
+            request,
             scope.principal,
             scope.caller,
             settings=self._settings,

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from mcptrio.testing.faults import garble as garble
     from mcptrio.testing.faults import sometimes as sometimes
     from mcptrio.testing.faulty_channel import FaultyChannel as FaultyChannel
+    from mcptrio.testing.killable import KillableServer as KillableServer
+    from mcptrio.testing.killable import open_killable as open_killable
     from mcptrio.testing.leaks import Holdings as Holdings
     from mcptrio.testing.leaks import adopt_orphans as adopt_orphans
     from mcptrio.testing.leaks import nothing_left as nothing_left
@@ -52,8 +54,10 @@ _HOMES = {
     "run_jumping": "mcptrio.testing.clock",
     # A server and its clients
     "Connect": "mcptrio.testing.servers",
+    "KillableServer": "mcptrio.testing.killable",
     "Served": "mcptrio.testing.servers",
     "ServerSpec": "mcptrio.testing.server_spec",
+    "open_killable": "mcptrio.testing.killable",
     "open_served": "mcptrio.testing.servers",
     # Scripted answers
     "AnsweredQuestion": "mcptrio.testing.scripts",

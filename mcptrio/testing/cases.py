@@ -89,8 +89,9 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
     if autojump or "autojump_clock" in fixtures:
         # Trio cannot see a busy socket or process: the clock would jump past every deadline while they work.
         _only_in_memory(cases, "autojump_clock" if "autojump_clock" in fixtures else "autojump")
-    if "mcp_wire" in fixtures:
-        _only_in_memory(cases, "mcp_wire")
+    for fixture in ("mcp_wire", "mcp_tasks"):
+        if fixture in fixtures:
+            _only_in_memory(cases, fixture)
     if "mcp_server" in fixtures and any(case.transport == "stdio" for case in cases):
         raise ConfigError(
             'mcp_server: over stdio the server is in another process; leave it out: transports=["memory", "http"]'

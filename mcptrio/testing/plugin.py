@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcptrio.client.client import Client
     from mcptrio.client.handlers import Handlers
     from mcptrio.server import Server
-    from mcptrio.testing import Case, Connect, Fault, Recording, Script, Served
+    from mcptrio.testing import Case, Connect, Fault, KillableServer, Recording, Script, Served
 
 __all__ = [
     "mcp_any_client",
@@ -40,6 +40,7 @@ __all__ = [
     "mcp_script",
     "mcp_server",
     "mcp_server_options",
+    "mcp_tasks",
     "mcp_wire",
     "pytest_addoption",
     "pytest_collection_modifyitems",
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 # Fixtures that run inside trio.run.
-_ASYNC = frozenset({"mcp_any_client", "mcp_client", "mcp_connect", "mcp_server"})
+_ASYNC = frozenset({"mcp_any_client", "mcp_client", "mcp_connect", "mcp_server", "mcp_tasks"})
 
 _rewritten = pytest.StashKey[list[str]]()
 
@@ -181,6 +182,26 @@ async def mcp_any_client(mcp_connect: Connect) -> AsyncIterator[Client]:
     """A client of the server, in each revision over each transport, unless a marker says otherwise."""
     async with mcp_connect() as client:
         yield client
+
+
+@pytest.fixture
+async def mcp_tasks(
+    mcp_case: Case,
+    mcp_plugins: Sequence[Any],
+    mcp_config: Mapping[str, Mapping[str, Any]],
+    mcp_server_options: Mapping[str, Any],
+    mcp_handlers: Handlers | None,
+    mcp_client_options: Mapping[str, Any],
+    _mcp_script: Script | None,
+) -> AsyncIterator[KillableServer]:
+    """A server with a client, in memory, that the test can kill and resume; its tasks survive."""
+    parts = testing.ServerSpec(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
+    options = {"revision": mcp_case.revision, **mcp_client_options}
+    async with (
+        nullcontext() if _mcp_script is None else _mcp_script.watched(),
+        testing.open_killable(parts, handlers=mcp_handlers, options=options) as killable,
+    ):
+        yield killable
 
 
 # Recordings and leaks

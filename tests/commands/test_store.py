@@ -127,10 +127,3 @@ def test_misspelled_scheme_is_reported_before_the_settings_of_replicas(
 
     assert done.returncode == 2
     assert "no installed distribution has the scheme 'sqllite'; did you mean sqlite?" in done.stderr
-
-
-def test_store_without_http_is_refused(tmp_path: Path) -> None:
-    done = run("serve", "--stdio", "--store", "memory", cwd=tmp_path)
-
-    assert done.returncode == 2
-    assert "--store goes with --http, not with stdio" in done.stderr

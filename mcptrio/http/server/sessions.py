@@ -35,7 +35,7 @@ _TOUCH_INTERVAL: Final = 60.0
 _RECORD_AGE: Final = 0.1
 """Seconds for which a record of a shared store is used again, because reading it takes longer than most calls.
 
-Replicas announce that they have changed or ended a session, so this is the delay if the announcement is lost.
+Replicas announce that they have changed a session, so this is the delay if the announcement is lost.
 """
 
 _log = logging.getLogger("mcptrio.http.sessions")
@@ -149,6 +149,9 @@ class Sessions:
         await self._store.delete(session.id)
         await self._forget(session, "the client has ended the session")
         self._replicas.tell(session.id, Notice.END)
+        if self._replicas.exist:
+            # The client may send its next request to a replica that has just read the record and missed the notice.
+            await trio.sleep(_RECORD_AGE)
 
     async def _load(self, id: str, session: HTTPSession | None) -> SessionRecord | None:
         """Read the record, although a local part may exist: another replica may have ended or changed the session."""

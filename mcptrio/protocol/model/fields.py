@@ -62,6 +62,14 @@ class FieldHistory:
     """The wire name, if it is not the camelCase form of the field's name."""
     always: bool = False
     """Whether it is written even if it equals the default: the schema requires it, but readers accept its absence."""
+    renamed: tuple[str, str] | None = None
+    """The first revision with the present wire name, and the wire name before it."""
+
+    def name_in(self, version: str) -> str | None:
+        """Return the wire name in a revision, if it is not the camelCase form of the field's name."""
+        if self.renamed is not None and exists_in(version, until=self.renamed[0]):
+            return self.renamed[1]
+        return self.name
 
 
 @attrs.frozen(kw_only=True)
@@ -90,6 +98,7 @@ def field(
     until: str | None = None,
     name: str | None = None,
     always: bool = False,
+    renamed: tuple[str, str] | None = None,
 ) -> T: ...
 @overload
 def field(
@@ -108,6 +117,7 @@ def field(
     until: str | None = None,
     name: str | None = None,
     always: bool = False,
+    renamed: tuple[str, str] | None = None,
 ) -> Any:
     """Declare a field. Without ``default`` and ``factory`` it is required.
 
@@ -116,8 +126,9 @@ def field(
         until: The first revision without it.
         name: The wire name, if it is not the camelCase form of the field's name.
         always: Write it even if it equals the default.
+        renamed: The first revision with the present wire name, and the wire name before it.
     """
-    history = FieldHistory(since=since, until=until, name=name, always=always)
+    history = FieldHistory(since=since, until=until, name=name, always=always, renamed=renamed)
     return attrs.field(default=default, factory=factory, metadata={FieldHistory: history})
 
 

@@ -110,7 +110,7 @@ class Converter:
         for attribute in attrs.fields(attrs.resolve_types(cls)):
             history = field_history(attribute)
             has = exists_in(self._version, since=history.since, until=history.until)
-            yield attribute, history.name or camel(attribute.name), has
+            yield attribute, history.name_in(self._version) or camel(attribute.name), has
 
     def _speaks(self, cls: type) -> bool:
         return exists_in(self._version, since=class_history(cls).since)

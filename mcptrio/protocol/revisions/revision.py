@@ -27,6 +27,7 @@ __all__ = [
     "LogLevel",
     "NegotiationStyle",
     "Revision",
+    "TaskCreation",
 ]
 
 M = TypeVar("M")
@@ -86,6 +87,17 @@ class BadArguments(Enum):
     """A result with ``isError``, so that the model can correct itself (SEP-1303)."""
 
 
+class TaskCreation(Enum):
+    """Who decides that a tool call becomes a task."""
+
+    NONE = "none"
+    """The revision has no tasks."""
+    BY_CLIENT = "by-client"
+    """The client asks for it in the call, and takes the result with ``tasks/result``."""
+    BY_SERVER = "by-server"
+    """The server, if the client has declared the extension; ``tasks/get`` returns the result."""
+
+
 @frozen(kw_only=True)
 class HTTPFeatures:
     """How a revision uses Streamable HTTP."""
@@ -122,6 +134,7 @@ class Revision:
     sampling_context: bool
     """A client declares ``sampling.context`` if it can give its model the context of servers."""
     bad_arguments: BadArguments
+    tasks: TaskCreation
     http: HTTPFeatures
     codes: Mapping[int, int] = MappingProxyType({})
     """Error codes with another number in this revision."""
