@@ -37,6 +37,15 @@ class LongWork(Protocol):
         """Seconds for which results of side effects are kept: a process that takes the task over needs them."""
         ...
 
+    @property
+    def is_released(self) -> bool:
+        """Whether it was cancelled here so that another process runs it again from the start."""
+        ...
+
+    def note_resumable(self) -> None:
+        """Store that another process may run it again from the start. Does not block."""
+        ...
+
     def set_status(self, message: str) -> None:
         """Show a text to the client that asks for the status. Does not block."""
         ...

@@ -70,13 +70,14 @@ class RunningTask:
         """Open questions of a process that ran the task before, until the handler asks them again."""
         self._status: str | None = None
         self._is_stale = False
-        self._has_questions = False
+        self._is_unsaved = False
+        """Whether the store lacks a change other than the status text."""
         self._status_due = inf
         """Trio time at which the status text is stored; ``inf`` if it is stored."""
         self._status_stored = -inf
         self._woken = trio.Event()
         self._is_lost = False
-        self._is_released = False
+        self.is_released = False
         scope.task = self
         scope.progress = self
 
@@ -128,7 +129,7 @@ class RunningTask:
 
     def release(self) -> None:
         """Stop, and let another process run the task from the start."""
-        self._is_released = True
+        self.is_released = True
         self.scope.cancel("the server is stopping")
 
     # For the handler
@@ -147,6 +148,12 @@ class RunningTask:
             raise
         finally:
             self._run = None
+
+    def note_resumable(self) -> None:
+        """See :class:`mcptrio.runtime.long_work.LongWork`."""
+        if not self._is_resumable:
+            self._is_resumable = self._is_unsaved = True
+            self._woken.set()
 
     def set_status(self, message: str) -> None:
         """See :class:`mcptrio.runtime.long_work.LongWork`."""
@@ -200,8 +207,8 @@ class RunningTask:
             try:
                 if self._is_stale:
                     await self._reload()
-                if self._has_questions or self._status_due <= trio.current_time():
-                    self._has_questions, self._status_due, self._status_stored = False, inf, trio.current_time()
+                if self._is_unsaved or self._status_due <= trio.current_time():
+                    self._is_unsaved, self._status_due, self._status_stored = False, inf, trio.current_time()
                     await self._save(self._with_progress, TaskState.RUNNING)
                     self._deliver()
                 backoff.reset()
@@ -210,7 +217,7 @@ class RunningTask:
                 self.scope.fail(error)
             except StoreFailed as error:
                 _log.warning("the state of a task could not be stored yet: task=%s: %s", self.id[:6], error)
-                self._has_questions = True
+                self._is_unsaved = True
                 self._woken.set()
                 await trio.sleep(backoff.draw())
 
@@ -261,13 +268,14 @@ class RunningTask:
         questions = self._former | {key: unstructure(asked.wire) for key, asked in shown.items()}
         if questions != self._questions:
             self._questions = questions
-            self._has_questions = True
+            self._is_unsaved = True
             self._woken.set()
 
     def _with_progress(self, document: TaskDocument) -> TaskDocument:
         questions = {key: wire for key, wire in self._questions.items() if key not in document.answers}
         return evolve(
             document,
+            resumable=self._is_resumable,
             status="input_required" if questions else "working",
             questions=questions,
             message=document.message if self._status is None else self._status,
@@ -295,7 +303,7 @@ class RunningTask:
             return
 
     async def _store_end(self, outcome: Done[CallToolResult] | Failure | None) -> None:
-        state = TaskState.QUEUED if self._is_released and outcome is None else TaskState.ENDED
+        state = TaskState.QUEUED if self.is_released and outcome is None else TaskState.ENDED
         change = self._given_back if state is TaskState.QUEUED else self._end_of(outcome)
         is_replaced = False
         backoff = Backoff(0.2, 5.0)
@@ -315,7 +323,7 @@ class RunningTask:
                 await trio.sleep(backoff.draw())
 
     def _given_back(self, document: TaskDocument) -> TaskDocument:
-        return evolve(document, has_begun=self._has_begun)
+        return evolve(document, has_begun=self._has_begun, resumable=self._is_resumable)
 
     def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
         """Return how the task has ended, as a change of its record."""

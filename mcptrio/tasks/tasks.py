@@ -180,12 +180,12 @@ class Tasks:
             StoreFailed: The task could not be stored.
         """
         has_room = not policy.is_queued and self._has_room
-        params = scope.request.params if params is None else params
-        document = self._document(scope, params, policy, secrets.token_urlsafe(16), has_begun=has_room)
+        call: CallToolParams = scope.request.params if params is None else params
+        document = self._document(scope, call, policy, secrets.token_urlsafe(16), has_begun=has_room)
         state = TaskState.RUNNING if has_room else TaskState.QUEUED
-        record = await self._create(scope, params.name, document, state)
+        record = await self._create(scope, call.name, document, state)
         if has_room:
-            self._begin(record, document, self._scope_of(evolve(scope.request, params=params), scope, policy))
+            self._begin(record, document, self._scope_of(evolve(scope.request, params=call), scope, policy))
         return document.created(record)
 
     async def adopt(
@@ -212,6 +212,7 @@ class Tasks:
         run.keep = policy.ttl
         document = evolve(
             self._document(scope, scope.request.params, policy, call, has_begun=True),
+            resumable=policy.resumable or scope.is_resumable,
             answers=dict(run.journal.answers),
             effects=dict(run.journal.once),
         )
@@ -223,6 +224,9 @@ class Tasks:
         channel.scope = task_scope
         run.work.scope = task_scope
         task = self._add(record, document, task_scope)
+        if scope.is_resumable:
+            # Perhaps only since the record was made.
+            task.note_resumable()
         task.adopt(run)
 
         async def finish() -> CallToolResult:

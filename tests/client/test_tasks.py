@@ -80,8 +80,10 @@ def serving(site: Site) -> Server:
 
 @asynccontextmanager
 async def played(**options: Any) -> AsyncIterator[tuple[Client, Script]]:
+    """Yield a client, and a server that does not report its tasks."""
     capable = {**EVERYTHING, "extensions": {"io.modelcontextprotocol/tasks": {}}}
     async with play(NEW, capabilities=capable, **options) as (client, script):
+        script.lacks = frozenset({"subscriptions/listen"})
         yield client, script
 
 
@@ -391,6 +393,8 @@ async def test_polls_again_over_http_after_failures_of_every_kind() -> None:
                 await wire.reply(answer(seen, **cacheable, tools=[TOOL]))
             case "tools/call":
                 await wire.reply(answer(seen, resultType="task", **state(pollIntervalMs=10)))
+            case "subscriptions/listen":
+                await wire.reply("busy", 503)
             case "tasks/get":
                 polls.append(seen.headers["mcp-name"])
                 status = next(failures, 200)
