@@ -389,7 +389,7 @@ class Context(Generic[StateT]):
 
         Args:
             effect: A function, async or not, which does not ask the client and does not block. Its result must be a
-                JSON value, because the client carries it: A list and not a tuple, a dict with string keys.
+                JSON value, because the client carries it: a list and not a tuple, a dict with string keys.
             args: Arguments of ``effect``.
             key: Identifies the effect; by default its name and arguments, which must then be JSON values.
             repeatable: True if the effect may run again when its process has ended before the result was stored.

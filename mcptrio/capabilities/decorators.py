@@ -226,7 +226,7 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
         concurrency: Calls that may run at the same time; further calls wait. A call counts until its code has ended.
         task: Whether a call may outlive its request as a task, for clients that support tasks. ``optional``: It becomes
             a task if it has not ended after ``timeouts.task_after``, or if a client of 2025-11-25 asks for one.
-            ``required``: Always, and other clients get an error.
+            ``required``: always, and other clients get an error.
         ttl: Seconds for which a task may run and is kept; by default ``timeouts.request``.
         poll_interval: Seconds that clients should wait before they ask for the state of a task again.
         resumable: Whether the function may run again from the start, in another process, if its process ends. Answers
