@@ -25,7 +25,7 @@ from mcptrio.runtime.timeouts import Timeouts
 __all__ = ["Outgoing"]
 
 CANCEL_NOTICE_TIMEOUT = 1.0
-"""Seconds for sending a cancellation; a peer that has not read it by then reads nothing."""
+"""Seconds for sending a cancellation. A peer that has not read it by then has stopped reading."""
 
 
 @define(slots=True, eq=False)
@@ -78,7 +78,7 @@ class Outgoing:
             del self._waiters[message.id]
             if waiter.answer is None:
                 connection.abandon(message.id)
-                # A request that was never sent needs no cancellation, and one with a response is over.
+                # A request that was never sent needs no cancellation, and one with a response has ended.
                 if sent and not waiter.arrived.is_set():
                     with trio.move_on_after(CANCEL_NOTICE_TIMEOUT, shield=True):
                         await self._take_back(message, peer, outlet)
@@ -114,4 +114,4 @@ class Outgoing:
             try:
                 await outlet.send(notice)
             except ConnectionClosed:
-                pass  # the request is cancelled anyway, because its connection has ended
+                pass  # The peer cancels the request anyway, because its connection has ended.

@@ -45,7 +45,7 @@ class Expired(InternalError):
 class RequestScope:
     """
     Args:
-        request: As received, in its revision.
+        request: The request as it was received, in its revision.
         outlet: The sink for all messages of this request.
         session: The session of the request.
         deadlines: Watches :attr:`deadline`.
@@ -70,7 +70,7 @@ class RequestScope:
     forwarded_caller: ForwardedCaller | None = field(init=False, default=None)
     """The caller that the parent of an isolated plugin forwards; ``None`` for any other peer."""
     label: str = field(init=False)
-    """The tool or the like, for messages."""
+    """The name of the tool or other feature, for messages."""
     owner: str | None = field(init=False, default=None)
     progress: ProgressSink | None = field(init=False, default=None)
     plan: TaskPlan | None = field(init=False, default=None)
@@ -110,7 +110,7 @@ class RequestScope:
             if CALL_TIMEOUT in meta and (allowed := call_timeout(meta)) is not None:
                 self._latest = started + allowed
             token = meta.get("progressToken")
-            # A bool is an int to isinstance, and no token.
+            # isinstance accepts a bool as an int, but a bool is not a valid token.
             if isinstance(token, str | int) and not isinstance(token, bool):
                 self.progress = ProgressReporter(token, self.outlet, self.request.peer.revision)
         self.deadline = min(started + min(times.idle, times.request), self._latest)
@@ -153,7 +153,7 @@ class RequestScope:
     # Lifecycle
 
     def attach_cancel_scope(self, cancel_scope: trio.CancelScope) -> bool:
-        """Begin the request in the task that will run the handler within this scope.
+        """Begin the request in the current task, which will run the handler within this scope.
 
         Returns:
             Whether to run the handler: ``False`` if the request has been cancelled.
@@ -206,7 +206,7 @@ class RequestScope:
             self._concluding.cancel()
 
     def finish(self) -> Response | ErrorResponse | None:
-        """End the request after its handler: from now on only the answer is sent, and no event stops that.
+        """End the request after its handler has ended. From now on only the answer is sent, and no event prevents that.
 
         Returns:
             The answer, if one must be sent.
@@ -229,7 +229,7 @@ class RequestScope:
         if self.reply is None and self.reason is None:
             self.reason = "the session ended"
         if self.open is not None:
-            # Also when the client has left, so that a subscription never outlives its request.
+            # Also if the client has disconnected, so that a subscription never outlives its request.
             self.open.on_closed()
             self.open = None
             self.owns_outlet = True
@@ -238,7 +238,11 @@ class RequestScope:
     # Time
 
     def begin(self, timeout: float | None) -> None:
-        """Start the timeouts, after the request has waited for its turn; ``timeout``: the plugin's or the tool's."""
+        """Start the timeouts, after the request has waited for its turn.
+
+        Args:
+            timeout: The timeout of the plugin or the tool.
+        """
         if trio.current_time() >= self.deadline:
             # The task that watches the deadlines has not run yet.
             self.expire()
@@ -276,7 +280,7 @@ class RequestScope:
         """Report progress: restart the idle timeout, and send it if the client wants it.
 
         Raises:
-            ValueError: Not a finite number.
+            ValueError: A number is not finite.
         """
         if not isfinite(progress) or (total is not None and not isfinite(total)):
             raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
@@ -368,7 +372,7 @@ async def dispatch(
         around: Middleware that calls the handler.
 
     Raises:
-        MCPError: To be sent to the client.
+        MCPError: The error to send to the client.
     """
     handler = handlers.get(scope.label)
     if handler is None:

@@ -6,7 +6,7 @@ seconds before they are cancelled.
 
     Supervisor ── Session (one peer) ── RequestScope (one request)
        ├───────── Runs: handlers, waiting between two requests for a client's answer
-       └───────── LongTasks: calls that go on after their request was answered
+       └───────── LongTasks: calls that continue after their request was answered
 """
 
 from __future__ import annotations
