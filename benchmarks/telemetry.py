@@ -10,6 +10,7 @@ them. The median of the rounds counts. It prints the table for ``RESULTS.md``.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,26 +53,39 @@ def main() -> None:
     if arguments.before is not None:
         servers["before"] = ((QUIET,), arguments.before)
     rates: dict[str, list[float]] = {name: [] for name in servers}
+    costs: dict[str, list[float]] = {name: [] for name in servers}
     with ExitStack() as stack:
-        ports = {}
+        running = {}
         for name, (words, folder) in servers.items():
-            port = ports[name] = free_port()
+            port = free_port()
             variables = {"PYTHONPATH": str(folder)} if folder is not None else {}
             command = (*SERVE, *words, f"--port={port}")
             process = stack.enter_context(started(Path(sys.executable), command, pipes=False, variables=variables))
             wait_for(port, process)
+            running[name] = port, process.pid
         for number in range(arguments.rounds + 1):
-            for name, port in ports.items():
+            for name, (port, pid) in running.items():
                 with connected(port, MODERN, CONNECTIONS) as connections:
-                    rate = make_calls(connections, arguments.seconds).rate
+                    before = _cpu_seconds(pid)
+                    load = make_calls(connections, arguments.seconds)
+                    used = _cpu_seconds(pid) - before
                 # The first round fills caches.
                 if number:
-                    rates[name].append(rate)
+                    rates[name].append(load.rate)
+                    costs[name].append(used / len(load.latencies) * 1e6)
     print(f"{describe_machine()}; {CONNECTIONS} connections, {arguments.rounds} rounds\n")
-    print("| telemetry | calls/s | ÷ off |\n|---|---|---|")
-    off = median(rates["off"])
+    print("| telemetry | calls/s | ÷ off | CPU µs a call | ÷ off |\n|---|---|---|---|---|")
     for name, found in rates.items():
-        print(f"| {name} | {median(found):,.0f} ({min(found):,.0f} – {max(found):,.0f}) | {median(found) / off:.3f} |")
+        rate, cost = median(found), median(costs[name])
+        relative = rate / median(rates["off"]), cost / median(costs["off"])
+        shown = f"{rate:,.0f} ({min(found):,.0f} – {max(found):,.0f})"
+        print(f"| {name} | {shown} | {relative[0]:.3f} | {cost:.0f} | {relative[1]:.3f} |")
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process, which other work of the machine changes less than the rate."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

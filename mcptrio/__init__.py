@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from mcptrio.errors import RequestTimeout as RequestTimeout
     from mcptrio.errors import ResourceNotFound as ResourceNotFound
     from mcptrio.errors import ToolError as ToolError
+    from mcptrio.ground.redaction import redact as redact
     from mcptrio.ground.secret import Secret as Secret
-    from mcptrio.ground.secret_patterns import redact as redact
     from mcptrio.host.host import Host as Host
     from mcptrio.mounting.mount import Mount as Mount
     from mcptrio.plugins.hooks import hookimpl as hookimpl
@@ -69,7 +69,7 @@ _HOMES = {
     "method": "mcptrio.capabilities.decorators",
     "notification": "mcptrio.capabilities.decorators",
     "prompt": "mcptrio.capabilities.decorators",
-    "redact": "mcptrio.ground.secret_patterns",
+    "redact": "mcptrio.ground.redaction",
     "resource": "mcptrio.capabilities.decorators",
     "run": "mcptrio.cli.run",
     "tool": "mcptrio.capabilities.decorators",

@@ -100,16 +100,12 @@ class Network:
     Args:
         transport: ``tcp``, ``unix`` or ``pipe``.
         protocol: ``http`` or ``websocket``; ``None`` for lines of JSON.
-        version: Of the protocol.
         address: Of the client.
-        port: Of the client.
     """
 
     transport: str
     protocol: str | None = None
-    version: str | None = None
     address: str | None = None
-    port: int | None = None
 
 
 class Tracer(Protocol):

@@ -383,13 +383,12 @@ class Context(Generic[StateT]):
     async def once(self, effect: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a side effect that a replay of the handler must not repeat.
 
-        In 2026-07-28 it runs once per call, even if the client sends a retry twice: in one process, and with shared
-        stores on all replicas. If the call is cancelled, the effect has 5 seconds to end. If it fails or is cancelled,
-        the next retry runs it again.
+        In 2026-07-28 it runs once per call, even if the client sends a retry twice, and with shared stores on all
+        replicas. A cancelled effect has 5 seconds to end. The next retry runs it again if it has failed or not ended.
 
         Args:
             effect: A function, async or not, which does not ask the client and does not block. Its result must be a
-                JSON value, because the client carries it: A list and not a tuple, a dict with string keys.
+                JSON value, because the client carries it: a list and not a tuple, a dict with string keys.
             args: Arguments of ``effect``.
             key: Identifies the effect; by default its name and arguments, which must then be JSON values.
             repeatable: True if the effect may run again when its process has ended before the result was stored.

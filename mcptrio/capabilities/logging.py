@@ -9,13 +9,12 @@ Source: MCP 2025-11-25 and 2026-07-28, server/utilities/logging; RFC 5424 sectio
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
 from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
-from mcptrio.ground.secret_patterns import redact
+from mcptrio.ground.redaction import REDACTED, is_secret_name, redact
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
@@ -106,12 +105,9 @@ class Logging:
 
     def redact_member(self, key: str, value: Any) -> Any:
         # A number is a count of tokens, not a token.
-        if not isinstance(value, bool | int | float | None) and _SECRET_NAME.search(key):
-            return "[redacted]"
+        if not isinstance(value, bool | int | float | None) and is_secret_name(key):
+            return REDACTED
         return self.redact(value)
-
-
-_SECRET_NAME = re.compile(r"(?i)pass(word|wd|phrase)|secret|token|api[_-]?key|authorization|cookie|credential")
 
 
 class ClientLogHandler(logging.Handler):

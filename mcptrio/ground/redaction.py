@@ -1,134 +1,47 @@
-"""Removes secrets from a request's arguments, by the operator's rules.
+"""Finds secrets in texts and in the names of members.
 
-The audit log and the tracer use this. A match is removed at any depth of objects and lists, and also
-from the message of the request's error.
+Log messages for clients, the audit records of a host and recordings use it.
 
-Source: fnmatch for names; re for values.
+Source: RFC 6750 and RFC 9449 (Authorization headers); the token formats of GitHub, OpenAI, AWS and Slack.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
-from itertools import takewhile
-from typing import Any
 
-__all__ = ["DEFAULT_SECRETS", "REDACTED", "Redactor"]
+__all__ = ["REDACTED", "is_secret_name", "redact"]
 
 REDACTED = "[redacted]"
-DEFAULT_SECRETS = (
-    "*password*",
-    "*passphrase*",
-    "*secret*",
-    "*token*",
-    "*key*",
-    "*credential*",
-    "*authorization*",
-    "*cookie*",
+"""Written in place of a secret."""
+
+_SECRETS = (
+    # RFC 6750 and RFC 9449: an Authorization header, wherever its text ended up.
+    re.compile(r"(?i)\b(bearer|basic|dpop)\s+[A-Za-z0-9._~+/=-]{8,}"),
+    re.compile(
+        r"(?i)\b(pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|authorization|client[_-]?secret)"
+        r"(\"?\s*[:=]\s*\"?)[^\s\",;&]{3,}"
+    ),
+    # Also a key that was cut off before its end line.
+    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
+    # The token formats of GitHub, OpenAI, AWS and Slack, which have no name next to them.
+    re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,})"),
+    # Not \b: after a hyphen each place would be tried to the end of the text.
+    re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
+    # User and password in a URL.
+    re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
 )
-"""Globs of names whose values are secret, unless the operator chooses others."""
-_MIN_SECRET_CHARS = 4
-"""Minimum characters of a value that is removed from other texts; a shorter one occurs in many texts by chance."""
-_BEGINNING = 8
-"""Characters at the beginning of a value that reveal it."""
-_MAX_VALUES = 100
-"""Values that are removed from other texts; with more values, no text is recorded."""
+_SECRET_NAME = re.compile(r"(?i)pass(word|wd|phrase)|secret|token|api[_-]?key|authorization|cookie|credential")
 
 
-class Redactor:
-    """The rules of one audit log.
-
-    Args:
-        names: Globs, in lower case, of the names of members whose values are secret; one with a dot matches the path
-            without positions in lists: ``login.pin``.
-        values: Regular expressions of secret texts.
-
-    Raises:
-        ValueError: A regular expression is invalid.
-    """
-
-    def __init__(self, names: Iterable[str], values: Iterable[str]) -> None:
-        lower = [name.lower() for name in names]
-        self._names = [name for name in lower if "." not in name]
-        self._paths = [name for name in lower if "." in name]
-        self._values: list[re.Pattern[str]] = []
-        for each in values:
-            try:
-                self._values.append(re.compile(each))
-            except re.error as error:
-                raise ValueError(f"expected a regular expression, got {each!r}: {error}") from error
-
-    def text(self, text: str) -> str:
-        """Return a text without matches."""
-        for pattern in self._values:
-            text = pattern.sub(REDACTED, text)
-        return text
-
-    def arguments(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str], str]]:
-        """Remove the secrets from arguments.
-
-        Returns:
-            The arguments, and a function that removes the same secrets from a text, because an error may repeat them.
-        """
-        found: set[str] = set()
-        kept = self._without(arguments, "", found)
-
-        def rid(text: str) -> str:
-            if len(found) > _MAX_VALUES:
-                return REDACTED
-            # The longest first: a secret may contain a shorter one.
-            for secret in sorted(found, key=len, reverse=True):
-                text = _without_beginning(text, secret)
-            return self.text(text)
-
-        return kept, rid
-
-    # Private
-
-    def _without(self, value: Any, path: str, found: set[str]) -> Any:
-        # The recursion is bounded by the depth of a message.
-        if isinstance(value, Mapping):
-            kept: dict[str, Any] = {}
-            for name, member in value.items():
-                below = f"{path}.{name}" if path else name
-                if self._is_secret(name, below):
-                    _collect(member, found)
-                    kept[name] = REDACTED
-                else:
-                    kept[name] = self._without(member, below, found)
-            return kept
-        if isinstance(value, list | tuple):
-            return [self._without(item, path, found) for item in value]
-        return self.text(value) if isinstance(value, str) else value
-
-    def _is_secret(self, name: str, path: str) -> bool:
-        # Lower case on both sides: API keys are spelt in many ways.
-        name, path = name.lower(), path.lower()
-        return any(fnmatchcase(name, glob) for glob in self._names) or any(
-            fnmatchcase(path, glob) for glob in self._paths
-        )
-
-
-def _without_beginning(text: str, secret: str) -> str:
-    """Return a text without a secret or its beginning, because errors shorten long values."""
-    place = 0
-    while (place := text.find(secret[:_BEGINNING], place)) >= 0:
-        pairs = zip(text[place : place + len(secret)], secret, strict=False)
-        end = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        text = text[:place] + REDACTED + text[place + end :]
-        place += len(REDACTED)
+def redact(text: str) -> str:
+    """Replace what looks like a secret: bearer tokens, passwords, keys, JSON Web Tokens, credentials in URLs."""
+    text = _SECRETS[0].sub(lambda match: f"{match[1]} [redacted]", text)
+    text = _SECRETS[1].sub(lambda match: f"{match[1]}{match[2]}[redacted]", text)
+    for pattern in _SECRETS[2:]:
+        text = pattern.sub(REDACTED, text)
     return text
 
 
-def _collect(value: Any, found: set[str]) -> None:
-    """Collect the strings and numbers in a secret value."""
-    if isinstance(value, Mapping):
-        for member in value.values():
-            _collect(member, found)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _collect(item, found)
-    # true and false are in every text.
-    elif value is not None and not isinstance(value, bool) and len(text := str(value)) >= _MIN_SECRET_CHARS:
-        found.add(text)
+def is_secret_name(name: str) -> bool:
+    """Return whether the value of a member with this name is a secret: a password, a token, a key."""
+    return _SECRET_NAME.search(name) is not None

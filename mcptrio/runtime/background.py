@@ -1,6 +1,6 @@
 """Background tasks of plugins, kept running while the server is open.
 
-A task that fails is started again, with increasing pauses. A task that returns is finished.
+A task that fails is restarted, with increasing pauses. A task that returns is not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def keep_running(task: Callable[[], Awaitable[None]], label: str) -> None:
         outcome = await run_guarded(task)
         if not isinstance(outcome, Failure):
             return
-        # It had worked for a while, so this is a new failure and not a crash loop.
+        # The task had worked for a while, so this is a new failure and not a crash loop.
         if trio.current_time() - started > MAX_PAUSE_SECONDS:
             pause = FIRST
         name = getattr(task, "__qualname__", repr(task))

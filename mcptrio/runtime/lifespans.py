@@ -57,7 +57,7 @@ class Lifespan:
         self._left = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[Done[None] | Failure] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the lifespan open until :meth:`leave`. Started when it is open, or with the failure."""
+        """Keep the lifespan open until :meth:`leave`. Reports ``started`` when it is open or has failed."""
 
         async def live() -> None:
             with ExitStack() as last:

@@ -29,12 +29,12 @@ class LongWork(Protocol):
 
     @property
     def call(self) -> str:
-        """Names the call in the store of side effects."""
+        """Identifies the call in the store of side effects."""
         ...
 
     @property
     def keep(self) -> float:
-        """Seconds for which results of side effects are kept: a process that takes the task over needs them."""
+        """Seconds for which results of side effects are kept, for a process that takes over the task."""
         ...
 
     @property
@@ -47,7 +47,7 @@ class LongWork(Protocol):
         ...
 
     def set_status(self, message: str) -> None:
-        """Show a text to the client that asks for the status. Does not block."""
+        """Set the text that clients see as the task's status. Does not block."""
         ...
 
     async def watch(self, run: Any) -> None:
@@ -63,7 +63,7 @@ class TaskPlan(Protocol):
         ...
 
     async def settle(self, run: Any, channel: Any) -> Any:
-        """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while; then make a task of the call.
+        """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while. Then make a task of the call.
 
         Args:
             run: The handler, a :class:`mcptrio.runtime.runs.Run`.
@@ -84,5 +84,5 @@ class LongTasks(Protocol):
         ...
 
     async def finish(self) -> None:
-        """End the tasks that still run, with an error. Takes a few seconds at most."""
+        """End the running tasks with an error. Takes a few seconds at most."""
         ...

@@ -24,7 +24,7 @@ _log = logging.getLogger("mcptrio.observers")
 class Observers:
     def __init__(self) -> None:
         self.listening: list[Observer] = []
-        """All observers. The gate tests it, so that a request of a server without observers calls nothing."""
+        """All observers. The gate checks this list, so that a server without observers makes no calls for them."""
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Add an observer. Returns a function that removes it."""

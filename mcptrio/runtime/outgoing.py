@@ -26,7 +26,7 @@ from mcptrio.runtime.timeouts import Timeouts
 __all__ = ["Outgoing"]
 
 CANCEL_NOTICE_TIMEOUT = 1.0
-"""Seconds for sending a cancellation; a peer that has not read it by then reads nothing."""
+"""Seconds for sending a cancellation. A peer that has not read it by then has stopped reading."""
 
 
 @define(slots=True, eq=False)
@@ -122,4 +122,4 @@ class Outgoing:
             try:
                 await outlet.send(notice)
             except ConnectionClosed:
-                pass  # the request is cancelled anyway, because its connection has ended
+                pass  # The peer cancels the request anyway, because its connection has ended.

@@ -1,4 +1,4 @@
-"""Progress of one request: increasing and rate-limited; the newest report wins.
+"""Progress reports of one request. They increase, are limited to 20 a second, and the newest replaces a queued one.
 
 ``Context.report_progress`` uses it. It writes to the request's outlet, so nothing is sent after the response.
 Source: MCP 2026-07-28, basic/patterns/progress: must increase; receivers should be protected from floods.
@@ -18,7 +18,7 @@ from mcptrio.protocol.revisions.revision import Revision
 __all__ = ["ProgressReporter", "ProgressSink"]
 
 RATE = 20.0
-"""Notifications per second; a progress bar needs no more."""
+"""Notifications per second, enough for a progress bar."""
 BURST = 10.0
 _METHOD = "notifications/progress"
 
@@ -57,7 +57,7 @@ class ProgressReporter:
         self.total: float | None = None
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Report progress. A report that does not increase is dropped, and fast reports replace each other."""
+        """Report progress. A report that does not increase is dropped; a newer one replaces one that is still waiting."""
         # MCP 2026-07-28, basic/patterns/progress: the value MUST increase.
         if self.latest is not None and progress <= self.latest:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf, isfinite
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import trio
 from attrs import define, field
@@ -32,14 +32,14 @@ from mcptrio.runtime.progress import ProgressReporter, ProgressSink
 from mcptrio.runtime.request_lifecycle import TRANSITIONS, Action, RequestEvent, RequestState
 from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
 
-__all__ = ["Handler", "MiddlewareProvider", "RequestScope", "Wrapper", "dispatch"]
+__all__ = ["Handler", "RequestScope", "Wrapper", "dispatch"]
 
 
 @define(eq=False, slots=True, weakref_slot=False)
 class RequestScope:
     """
     Args:
-        request: As received, in its revision.
+        request: The request as it was received, in its revision.
         outlet: The sink for all messages of this request.
         session: The session of the request.
         deadlines: Watches :attr:`deadline`.
@@ -64,7 +64,7 @@ class RequestScope:
     forwarded_caller: ForwardedCaller | None = field(init=False, default=None)
     """The caller that the parent of an isolated plugin forwards; ``None`` for any other peer."""
     label: str = field(init=False)
-    """The tool or the like, for messages."""
+    """The name of the tool or other feature, for messages."""
     owner: str | None = field(init=False, default=None)
     progress: ProgressSink | None = field(init=False, default=None)
     plan: TaskPlan | None = field(init=False, default=None)
@@ -86,8 +86,7 @@ class RequestScope:
     _begun: float = field(init=False)
     _latest: float = field(init=False, default=inf)
     """The caller's own deadline, which nothing extends."""
-    waited: float = field(init=False, default=0.0)
-    """Seconds in which the client was asked, once it has answered."""
+    waited: float = field(init=False, default=0.0)  # seconds in which the client was asked, once it has answered
     _waiting: int = field(init=False, default=0)
     _cancel_scope: trio.CancelScope | None = field(init=False, default=None)
     _concluding: trio.CancelScope | None = field(init=False, default=None)
@@ -105,7 +104,7 @@ class RequestScope:
             if CALL_TIMEOUT in meta and (allowed := call_timeout(meta)) is not None:
                 self._latest = started + allowed
             token = meta.get("progressToken")
-            # A bool is an int to isinstance, and no token.
+            # isinstance accepts a bool as an int, but a bool is not a valid token.
             if isinstance(token, str | int) and not isinstance(token, bool):
                 self.progress = ProgressReporter(token, self.outlet, self.request.peer.revision)
         self.deadline = min(started + min(times.idle, times.request), self._latest)
@@ -148,7 +147,7 @@ class RequestScope:
     # Lifecycle
 
     def attach_cancel_scope(self, cancel_scope: trio.CancelScope) -> bool:
-        """Begin the request in the task that will run the handler within this scope.
+        """Begin the request in the current task, which will run the handler within this scope.
 
         Returns:
             Whether to run the handler: ``False`` if the request has been cancelled.
@@ -201,7 +200,7 @@ class RequestScope:
             self._concluding.cancel()
 
     def finish(self) -> Response | ErrorResponse | None:
-        """End the request after its handler: from now on only the answer is sent, and no event stops that.
+        """End the request after its handler has ended. From now on only the answer is sent, and no event prevents that.
 
         Returns:
             The answer, if one must be sent.
@@ -224,7 +223,7 @@ class RequestScope:
         if self.reply is None and self.reason is None:
             self.reason = "the session ended"
         if self.open is not None:
-            # Also when the client has left, so that a subscription never outlives its request.
+            # Also if the client has disconnected, so that a subscription never outlives its request.
             self.open.on_closed()
             self.open = None
             self.owns_outlet = True
@@ -233,7 +232,11 @@ class RequestScope:
     # Time
 
     def begin(self, timeout: float | None) -> None:
-        """Start the timeouts, after the request has waited for its turn; ``timeout``: the plugin's or the tool's."""
+        """Start the timeouts, after the request has waited for its turn.
+
+        Args:
+            timeout: The timeout of the plugin or the tool.
+        """
         if trio.current_time() >= self.deadline:
             # The task that watches the deadlines has not run yet.
             self.expire()
@@ -271,7 +274,7 @@ class RequestScope:
         """Report progress: restart the idle timeout, and send it if the client wants it.
 
         Raises:
-            ValueError: Not a finite number.
+            ValueError: A number is not finite.
         """
         if not isfinite(progress) or (total is not None and not isfinite(total)):
             raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
@@ -349,13 +352,6 @@ Wrapper: TypeAlias = Callable[[Handler, RequestScope, Any], Awaitable[Any]]
 """Calls the handler, with work before or after."""
 
 
-class MiddlewareProvider(Protocol):
-    """All middleware of a server."""
-
-    around: Wrapper | None
-    """``None`` while there is no middleware."""
-
-
 async def dispatch(
     handlers: Mapping[str, Handler], scope: RequestScope, around: Wrapper | None = None
 ) -> Response | ErrorResponse | None:
@@ -365,7 +361,7 @@ async def dispatch(
         around: Middleware that calls the handler.
 
     Raises:
-        MCPError: To be sent to the client.
+        MCPError: The error to send to the client.
     """
     handler = handlers.get(scope.label)
     if handler is None:

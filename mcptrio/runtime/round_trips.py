@@ -75,7 +75,7 @@ class RoundTrips(RunChannel):
         if state is None:
             return Journal()
         settings = self._runs.settings
-        # Before it is decoded and decrypted.
+        # Checked before the state is decoded and decrypted.
         if len(state) > settings.limits.state_bytes:
             raise InvalidParams(
                 f"expected at most {settings.limits.state_bytes} characters, got {len(state)} at `requestState`"
@@ -119,7 +119,7 @@ class RoundTrips(RunChannel):
 
     def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:
         """Return the reply with the questions of a handler, and park the handler if there is room."""
-        # A parked side effect that asks would keep its claim, and the retry on another replica would wait for it.
+        # A parked side effect that asks would keep its claim, and a retry on another replica would wait for it.
         may_park = run.parks and self._runs.may_park and not run.has_claims
         ticket = secrets.token_urlsafe(16) if may_park else None
         journal = self._next(run.journal, asked=tuple(run.open), ticket=ticket)

@@ -40,7 +40,7 @@ class RunChannel:
     async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         run = self._run
         if run is not None and run.is_shielded():
-            # A retry of the request may never come, and the shield would keep the handler alive.
+            # A retry may never arrive, and the shield would then keep the handler alive.
             raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
         peer = self.scope.request.peer
         for question in questions:
@@ -101,7 +101,7 @@ class RunChannel:
             raw: The answer in wire form.
 
         Raises:
-            InvalidParams: It does not fit the question.
+            InvalidParams: It does not match the question.
         """
         if not isinstance(raw, dict):
             raise InvalidParams(f"expected an object, got {type(raw).__name__} at `inputResponses`")

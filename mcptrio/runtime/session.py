@@ -1,4 +1,4 @@
-"""One peer in this process, with its requests in flight, which come from its channel or from the HTTP endpoint.
+"""One peer in this process, with its requests in flight. They arrive on its channel or at the HTTP endpoint.
 
 The supervisor makes it. A stdio process is one session; so is the local part of an HTTP session, and, with a single
 request, an HTTP request of a per-request revision. Everything that a session starts ends with it: the tasks in its
@@ -36,8 +36,9 @@ from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
 from mcptrio.runtime.keepalive import keep_alive
+from mcptrio.runtime.middleware import MiddlewareProvider
 from mcptrio.runtime.notifications import Listener, handle_notification
-from mcptrio.runtime.request import Handler, MiddlewareProvider, RequestScope, dispatch
+from mcptrio.runtime.request import Handler, RequestScope, dispatch
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.settings import ServerSettings
 
@@ -46,7 +47,7 @@ __all__ = ["Session", "SessionOwner"]
 _log = logging.getLogger("mcptrio.session")
 
 FLUSH_TIMEOUT = 1.0
-"""Seconds for writing queued messages, once nothing more is read."""
+"""Seconds for writing queued messages after the last read."""
 
 
 class SessionOwner(Protocol):
@@ -55,13 +56,13 @@ class SessionOwner(Protocol):
     settings: ServerSettings
     gate: Gate
     workers: Workers
-    """Shared by the sessions without own workers."""
+    """The workers of all sessions that have none of their own."""
     handlers: dict[str, Handler]
     listeners: Mapping[str, Sequence[Listener]]
     middleware: MiddlewareProvider
 
     def forget(self, session: Session, /) -> None:
-        """The session has ended."""
+        """Called when the session has ended."""
         ...
 
 
@@ -95,7 +96,7 @@ class Session(Conversation):
     def _cancel_scope(self) -> trio.CancelScope:
         return trio.CancelScope()
 
-    # The life of a session
+    # Lifecycle
 
     async def talk(self, channel: MessageChannel, outbox: Outbox) -> None:
         """Serve the peer on a channel, until either side ends it."""
@@ -123,7 +124,7 @@ class Session(Conversation):
         self._close()
 
     def keep_alive(self) -> None:
-        """Ping the peer from now on, if the settings say so."""
+        """Start pings to the peer, if the settings ask for them."""
         if self.settings.ping_interval:
             self.start(keep_alive, self, self.end)
 
@@ -160,11 +161,11 @@ class Session(Conversation):
         return bool(self.in_flight or self.outlets)
 
     def _close(self) -> None:
-        """Send nothing more, and end the waits for answers of the peer."""
+        """Stop sending, and end all waits for answers of the peer."""
         self._over = True
         self.outgoing.close(self.reason or "the session ended")
         if self.is_shared:
-            # Requests that no worker has begun: the session's own workers have ended with its nursery.
+            # No worker will begin these requests: the session's own workers have ended with its nursery.
             for scope in list(self.in_flight.values()):
                 self.release(scope)
                 scope.outlet.close()
@@ -179,7 +180,7 @@ class Session(Conversation):
                     if self._negotiating is not None:
                         # Messages pipelined behind initialize must be read in the negotiated revision.
                         await self._negotiating.wait()
-                # Back-pressure: a peer that does not read its answers is not read either.
+                # Back-pressure: nothing is read from a peer that does not read its answers.
                 await outbox.wait_for_room()
         except trio.EndOfChannel:
             # The peer may still read, so running requests get some time to finish.
@@ -196,7 +197,7 @@ class Session(Conversation):
             while True:
                 await channel.send(await outbox.take())
         except trio.EndOfChannel:
-            pass  # the outbox is closed and empty
+            pass  # The outbox is closed and empty.
         except ConnectionClosed as error:
             outbox.abort()
             self.end(str(error))
@@ -211,7 +212,7 @@ class Session(Conversation):
             which another replica may be waiting for.
         """
         if self._over or self.reason is not None:
-            # No task is left that could answer.
+            # No remaining task could answer.
             if not self.is_shared:
                 outlet.close()
             return True
@@ -292,7 +293,7 @@ class Session(Conversation):
         try:
             await outlet.send(reply)
         except ConnectionClosed:
-            pass  # the peer has disconnected, so the refusal has no receiver
+            pass  # The peer has disconnected, so nothing receives the refusal.
         finally:
             if close:
                 outlet.close()

@@ -6,7 +6,7 @@ seconds before they are cancelled.
 
     Supervisor ── Session (one peer) ── RequestScope (one request)
        ├───────── Runs: handlers, waiting between two requests for a client's answer
-       └───────── LongTasks: calls that go on after their request was answered
+       └───────── LongTasks: calls that continue after their request was answered
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from mcptrio.protocol.model.methods import Method
 from mcptrio.runtime.conversation import Conversation, peer_of
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
+from mcptrio.runtime.middleware import MiddlewareProvider
 from mcptrio.runtime.notifications import Listener, handle_notification
-from mcptrio.runtime.request import Handler, MiddlewareProvider, RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcptrio.abc.tracing import TRACING
 from mcptrio.errors import ConfigError
-from mcptrio.ground.secret_patterns import redact
+from mcptrio.ground.redaction import redact
 from mcptrio.telemetry.recorded import Recorder
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ __all__ = [
     "CHANNEL",
     "CLIENT_ADDRESS",
     "CLIENT_OPERATION",
-    "CLIENT_PORT",
     "CLIENT_SESSION",
     "DIRECTION",
     "ERROR_TYPE",
@@ -27,7 +26,6 @@ __all__ = [
     "PLUGIN_STATE",
     "PROMPT_NAME",
     "PROTOCOL_NAME",
-    "PROTOCOL_VERSION",
     "REASON",
     "REQUEST_ID",
     "RESOURCE_URI",
@@ -68,11 +66,9 @@ STATUS_CODE: Final = "rpc.response.status_code"
 ERROR_TYPE: Final = "error.type"
 TRANSPORT: Final = "network.transport"
 PROTOCOL_NAME: Final = "network.protocol.name"
-PROTOCOL_VERSION: Final = "network.protocol.version"
 SERVER_ADDRESS: Final = "server.address"
 SERVER_PORT: Final = "server.port"
 CLIENT_ADDRESS: Final = "client.address"
-CLIENT_PORT: Final = "client.port"
 
 # Values of the conventions
 EXECUTE_TOOL: Final = "execute_tool"

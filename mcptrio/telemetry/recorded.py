@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-from mcptrio.ground.redaction import DEFAULT_SECRETS, REDACTED, Redactor
-from mcptrio.ground.secret_patterns import redact
+from mcptrio.ground.argument_redaction import DEFAULT_SECRETS, Redactor
+from mcptrio.ground.redaction import REDACTED, redact
 
 __all__ = ["Recorder"]
 

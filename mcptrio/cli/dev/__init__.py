@@ -101,7 +101,7 @@ def _environment(read: ServeConfig) -> Iterator[tuple[str, str]]:
 
 
 class _DevCommand(ServeCommand):
-    sections = MappingProxyType({**ServeCommand.sections, "General": ("log_level", "log_format")})
+    sections = MappingProxyType({**ServeCommand.sections, "General": ("log_level", "log_format", "record")})
 
 
 command = _DevCommand(

@@ -20,13 +20,12 @@ async def serve_traced(
 ) -> None:
     """Answer a request, and let the spans of its messages name it."""
     # A Unix socket has a path instead of an address.
-    address, port = client if (client := scope.get("client")) and client[1] is not None else (None, None)
+    client = scope.get("client")
+    address = client[0] if client and client[1] is not None else None
     network = Network(
-        "tcp" if port is not None else "unix",
+        "tcp" if address is not None else "unix",
         "websocket" if scope["type"] == "websocket" else "http",
-        scope.get("http_version"),
         address,
-        port,
     )
     assert TRACING.tracer is not None
     with TRACING.tracer.receiving(exchange.headers, network):

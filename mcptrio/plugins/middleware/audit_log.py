@@ -25,9 +25,9 @@ from mcptrio.capabilities.logging import Logging
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.capabilities.registrar import Registrar
 from mcptrio.errors import MCPError
+from mcptrio.ground.argument_redaction import DEFAULT_SECRETS, Redactor
 from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.ground.lines_file import LinesFile
-from mcptrio.ground.redaction import DEFAULT_SECRETS, Redactor
 from mcptrio.plugins.hooks import hookimpl, lifespan
 from mcptrio.plugins.setup import PluginSetup
 from mcptrio.protocol.model.tools import CallToolResult
