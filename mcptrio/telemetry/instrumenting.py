@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcptrio.abc.tracing import TRACING
 from mcptrio.errors import ConfigError
 from mcptrio.ground.redaction import redact
-from mcptrio.telemetry.recorded import Recorder
+from mcptrio.telemetry.recorded import SpanContents
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -47,7 +47,7 @@ def instrument(
         from mcptrio.telemetry.tracer import OTelTracer
     except ModuleNotFoundError as error:
         raise ConfigError(f"telemetry needs opentelemetry-api: pip install 'mcptrio[otel]' ({error})") from error
-    recorder = Recorder(content=content, redact=redaction)
+    recorder = SpanContents(content=content, redact=redaction)
     TRACING.tracer = OTelTracer(tracer_provider, OTelMetrics(meter_provider), recorder, detailed=details)
 
 

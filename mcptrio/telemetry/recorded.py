@@ -13,7 +13,7 @@ import orjson
 from mcptrio.ground.argument_redaction import DEFAULT_SECRETS, Redactor
 from mcptrio.ground.redaction import REDACTED, redact
 
-__all__ = ["Recorder"]
+__all__ = ["SpanContents"]
 
 _MAX_BYTES: Final = 4 * 1024
 """Bytes of a recorded value; of a larger one only the size is recorded."""
@@ -23,7 +23,7 @@ _MAX_CHARS: Final = 512
 """Characters of an error message."""
 
 
-class Recorder:
+class SpanContents:
     """
     Args:
         content: Whether arguments and results are recorded.

@@ -20,7 +20,7 @@ from mcptrio.abc.tracing import TracedRequest, TraceOutcome
 from mcptrio.errors import MCPError, RequestFailed, RequestTimeout
 from mcptrio.protocol.messages import ErrorResponse, Response
 from mcptrio.telemetry import names
-from mcptrio.telemetry.recorded import Recorder
+from mcptrio.telemetry.recorded import SpanContents
 
 __all__ = ["AttachedContext", "SentSpan", "ServedSpan", "StepSpan", "WorkSpan", "error_type"]
 
@@ -81,7 +81,7 @@ class ServedSpan:
 
     __slots__ = ("_context", "_recorder", "_served", "_span", "_token")
 
-    def __init__(self, span: Span, within: Context, served: TracedRequest, recorder: Recorder) -> None:
+    def __init__(self, span: Span, within: Context, served: TracedRequest, recorder: SpanContents) -> None:
         self._span = span
         self._context = trace.set_span_in_context(span, within)
         self._served = served
@@ -120,7 +120,7 @@ class SentSpan:
         span: Span,
         within: Context,
         arguments: Any,
-        recorder: Recorder,
+        recorder: SpanContents,
         measure: Callable[[str | None], None] | None = None,
         served: TracedRequest | None = None,
     ) -> None:
@@ -186,7 +186,7 @@ def _failure_of(reply: Response | ErrorResponse | None, error: BaseException | N
     return error_type(error) if error is not None else None
 
 
-def _finish(span: Span, reply: Response | ErrorResponse, arguments: Any, recorder: Recorder) -> None:
+def _finish(span: Span, reply: Response | ErrorResponse, arguments: Any, recorder: SpanContents) -> None:
     if isinstance(reply, ErrorResponse):
         code = str(reply.code)
         span.set_attribute(names.STATUS_CODE, code)

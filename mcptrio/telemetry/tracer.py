@@ -27,7 +27,7 @@ from mcptrio.telemetry import names
 from mcptrio.telemetry.contexts import carrier_of, extracted, link_to, span_in
 from mcptrio.telemetry.instruments import CLIENT_OPERATION, CLIENT_SESSION, MetricsBackend
 from mcptrio.telemetry.measures import LabelBounds
-from mcptrio.telemetry.recorded import Recorder
+from mcptrio.telemetry.recorded import SpanContents
 from mcptrio.telemetry.spans import AttachedContext, SentSpan, ServedSpan, StepSpan, WorkSpan, error_type
 
 __all__ = ["OTelTracer"]
@@ -60,7 +60,7 @@ class OTelTracer:
     """
 
     def __init__(
-        self, provider: trace.TracerProvider | None, metrics: MetricsBackend, recorder: Recorder, *, detailed: bool
+        self, provider: trace.TracerProvider | None, metrics: MetricsBackend, recorder: SpanContents, *, detailed: bool
     ) -> None:
         self._metrics = metrics
         self._bounded = LabelBounds().bounded
