@@ -15,10 +15,10 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import trio
 from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext, SpanKind
-from trio import current_time
 
 from mcptrio.abc.tracing import Carrier, Network, StepKind, TracedRequest, TraceOutcome
 from mcptrio.ground.version import __version__
@@ -131,7 +131,7 @@ class OTelTracer:
         members = {**given, **carrier_of(within)} if isinstance(given, dict) else carrier_of(within)
         if members:
             message.params = {**params, "_meta": members}
-        measure = partial(self._measure, attributes, current_time())
+        measure = partial(self._measure, attributes, trio.current_time())
         return SentSpan(span, within, params.get("arguments"), self._recorder, measure)
 
     def disconnected(self, to: str, seconds: float) -> None:
@@ -181,7 +181,7 @@ class OTelTracer:
         for name in (names.METHOD, names.TOOL_NAME, names.PROMPT_NAME, names.ERROR_TYPE):
             if name in labels:
                 labels[name] = self._bounded(name, labels[name])
-        self._metrics.record(CLIENT_OPERATION, current_time() - began, labels)
+        self._metrics.record(CLIENT_OPERATION, trio.current_time() - began, labels)
 
     def _arrived(self, meta: Mapping[str, Any] | None) -> tuple[Context, list[trace.Link], Attributes]:
         """Return the parent of a received message, the links to what surrounds it, and the first attributes."""
