@@ -26,7 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("protocol",),
     ("abc", "outbox", "settings", "schema"),
     ("runtime", "transports", "stores", "auth"),
-    ("http", "auth.server", "auth.client", "tasks"),
+    ("http", "auth.server", "auth.client", "tasks", "recording"),
     ("http.engine", "http.server", "http.client"),
     ("http.hypercorn",),
     ("capabilities",),

@@ -38,6 +38,7 @@ from mcptrio.capabilities.tools import ToolEntry, Tools
 from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.tasks import TASKS_EXTENSION
+from mcptrio.recording.recorder import Recorder
 from mcptrio.runtime.request import Handler
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
@@ -52,6 +53,9 @@ class Catalog:
         state: The state that all requests share.
         instructions: Advice for the model on how to use the server.
     """
+
+    recorder: Recorder | None = None
+    """Records the messages of the server, and of the servers that it mounts."""
 
     def __init__(
         self, info: Implementation, settings: ServerSettings, state: RuntimeState, instructions: str | None

@@ -386,9 +386,8 @@ class Context(Generic[StateT]):
     async def once(self, effect: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a side effect that a replay of the handler must not repeat.
 
-        In 2026-07-28 it runs once per call, even if the client sends a retry twice: in one process, and with shared
-        stores on all replicas. If the call is cancelled, the effect has 5 seconds to end. If it fails or is cancelled,
-        the next retry runs it again.
+        In 2026-07-28 it runs once per call, even if the client sends a retry twice, and with shared stores on all
+        replicas. A cancelled effect has 5 seconds to end. The next retry runs it again if it has failed or not ended.
 
         Args:
             effect: A function, async or not, which does not ask the client and does not block. Its result must be a

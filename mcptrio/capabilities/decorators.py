@@ -224,7 +224,7 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
         read_only, destructive, idempotent, open_world: Hints; ``None`` sends none.
         timeout: Seconds from the start of the call, with or without progress; ``math.inf`` for no limit.
         concurrency: Calls that may run at the same time; further calls wait. A call counts until its code has ended.
-        task: Whether a call may outlive its request as a task, for clients that support tasks. ``optional``: It becomes
+        task: Whether a call may outlive its request as a task, for clients that support tasks. ``optional``: it becomes
             a task if it has not ended after ``timeouts.task_after``, or if a client of 2025-11-25 asks for one.
             ``required``: always, and other clients get an error.
         ttl: Seconds for which a task may run and is kept; by default ``timeouts.request``.

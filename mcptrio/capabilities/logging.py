@@ -9,12 +9,12 @@ Source: MCP 2025-11-25 and 2026-07-28, server/utilities/logging; RFC 5424 sectio
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
 from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
+from mcptrio.ground.redaction import REDACTED, is_secret_name, redact
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
@@ -41,23 +41,6 @@ Redaction: TypeAlias = Callable[[str], str]
 """Removes secrets from a text."""
 LogSink: TypeAlias = Callable[[str, Any, str | None], None]
 """Receives each log message of each request: level, redacted data, logger."""
-
-_SECRETS = (
-    # RFC 6750 and RFC 9449: an Authorization header, anywhere in a text.
-    re.compile(r"(?i)\b(bearer|basic|dpop)\s+[A-Za-z0-9._~+/=-]{8,}"),
-    re.compile(
-        r"(?i)\b(pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|authorization|client[_-]?secret)"
-        r"(\"?\s*[:=]\s*\"?)[^\s\",;&]{3,}"
-    ),
-    # Also a key that was cut off before its end line.
-    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
-    # The token formats of GitHub, OpenAI, AWS and Slack, which have no name next to them.
-    re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,})"),
-    # Not \b: after a hyphen each place would be tried to the end of the text.
-    re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
-    # User and password in a URL.
-    re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
-)
 
 
 class Logging:
@@ -122,21 +105,9 @@ class Logging:
 
     def redact_member(self, key: str, value: Any) -> Any:
         # A number is a count of tokens, not a token.
-        if not isinstance(value, bool | int | float | None) and _SECRET_NAME.search(key):
-            return "[redacted]"
+        if not isinstance(value, bool | int | float | None) and is_secret_name(key):
+            return REDACTED
         return self.redact(value)
-
-
-_SECRET_NAME = re.compile(r"(?i)pass(word|wd|phrase)|secret|token|api[_-]?key|authorization|cookie|credential")
-
-
-def redact(text: str) -> str:
-    """Replace texts that look like secrets: bearer tokens, passwords, keys, JSON Web Tokens, credentials in URLs."""
-    text = _SECRETS[0].sub(lambda match: f"{match[1]} [redacted]", text)
-    text = _SECRETS[1].sub(lambda match: f"{match[1]}{match[2]}[redacted]", text)
-    for pattern in _SECRETS[2:]:
-        text = pattern.sub("[redacted]", text)
-    return text
 
 
 class ClientLogHandler(logging.Handler):

@@ -53,6 +53,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "inspect": "Describe a server: its tools, resources and prompts, their size in tokens, and problems found.",
         "auth": "Log in to servers, show your logins, and log out.",
         "shell": "Use a server interactively, with completion.",
+        "show": "Show the messages of a recording.",
+        "replay": "Answer as a recorded server did, or repeat the requests of a recorded client.",
         "completion": "Print a script with which a shell completes commands, options and plugin names.",
     }
 )
@@ -63,6 +65,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Serve plugins": ("run", "serve", "worker", "dev", "store"),
         "Use a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
         "Use tasks": ("tasks", "task"),
+        "Use recordings": ("show", "replay"),
         "Manage plugins": ("plugins", "lock", "new", "package"),
         "Control access": ("auth", "token"),
         "Set up this machine": ("host", "completion"),

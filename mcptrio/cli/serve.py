@@ -12,6 +12,7 @@ import os
 import shlex
 import sys
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from attrs import evolve
 
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.auth import identify_by, refuse_streams
-from mcptrio.cli.server.config_options import host_option, log_level_option, port_option
+from mcptrio.cli.server.config_options import host_option, log_level_option, port_option, record_option
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import (
     ChosenPlugins,
@@ -57,7 +58,7 @@ class ServeCommand(CLICommand):
         {
             "Transport": ("transport", "listen", "host", "port", "store"),
             "Plugins": ("plugins", "no_plugins", "config", "profile", "strict"),
-            "General": ("log_level",),
+            "General": ("log_level", "record"),
         }
     )
 
@@ -95,6 +96,7 @@ class ServeCommand(CLICommand):
     "  [default: memory]",
 )
 @log_level_option
+@record_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
     """Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.
@@ -113,7 +115,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
 
     Args:
         addresses: The addresses to bind.
-        options: ``host``, ``port`` and ``log_level``, ``None`` if not given; and ``isolated``.
+        options: ``host``, ``port``, ``log_level`` and ``record``, ``None`` if not given; and ``isolated``.
     """
     transport = transport or ("stream" if addresses else None)
     if transport is None:
@@ -150,6 +152,9 @@ def _make(read: ServeConfig, wanted: WantedPlugins, options: dict[str, Any], wor
     if options["isolated"]:
         _limit_memory(read, wanted)
     key = worker.beginning.key if worker is not None else None
+    if worker is not None and options.get("record") is not None:
+        # Two processes cannot rotate one file.
+        options = {**options, "record": Path(f"{options['record']}.w{worker.beginning.place}")}
     server = make_server(read, wanted, options, key=key)
     refuse_empty(server)
     if options["isolated"]:

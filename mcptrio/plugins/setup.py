@@ -115,7 +115,7 @@ class PluginSetup(CatalogRegistrar):
 
         Args:
             function: Takes a :class:`RequestView` and ``proceed``.
-            order: The function with the lowest order is the outermost. Among equal ones, it is the first that was added.
+            order: The function with the lowest order is the outermost; among equal ones, the first that was added.
         """
         self._catalog.middleware.add(function, self._plugin, order)
         self._note("middleware", _name_of(function))
@@ -205,7 +205,7 @@ class PluginSetup(CatalogRegistrar):
 
     @property
     def quotas(self) -> QuotaStore | None:
-        """The quotas that all replicas of the server share; ``None`` without shared stores. Known when the server is open."""
+        """The quotas that all replicas of the server share; ``None`` without shared stores. Known once it is open."""
         stores = self._catalog.state.stores
         return stores.quotas if stores is not None else None
 

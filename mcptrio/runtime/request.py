@@ -92,8 +92,7 @@ class RequestScope:
     _begun: float = field(init=False)
     _latest: float = field(init=False, default=inf)
     """The caller's own deadline, which nothing extends."""
-    waited: float = field(init=False, default=0.0)
-    """Seconds in which the client was asked, once it has answered."""
+    waited: float = field(init=False, default=0.0)  # seconds in which the client was asked, once it has answered
     _waiting: int = field(init=False, default=0)
     _cancel_scope: trio.CancelScope | None = field(init=False, default=None)
     _concluding: trio.CancelScope | None = field(init=False, default=None)

@@ -67,9 +67,10 @@ async def serve_process(
                     made.use_stores(await stack.enter_async_context(stores))
                 await stack.enter_async_context(made.open())
                 task_status.started([])
-                await made.supervisor.serve(
-                    channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
-                )
+                if trusts_forwarded_caller:
+                    await made.supervisor.serve(channel, principal=principal, trusts_forwarded_caller=True)
+                else:
+                    await made.engine.serve(channel, principal=principal)
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:

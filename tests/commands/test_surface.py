@@ -14,8 +14,8 @@ from tests.processes import serving
 
 __all__: list[str] = []
 
-MAX_COMMANDS = 39
-MAX_OPTIONS = 219
+MAX_COMMANDS = 41
+MAX_OPTIONS = 231
 MAX_SERVING = 15
 
 GARDEN = """

@@ -19,6 +19,7 @@ from mcptrio.cli.client.exit_codes import EXIT_CODES
 from mcptrio.cli.client.running import Action, run_action
 from mcptrio.cli.client.targets import FILES, TargetOptions
 from mcptrio.cli.help_pages import SECONDS, CLICommand, split_passed_on
+from mcptrio.cli.server.config_options import RECORD
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
 from mcptrio.protocol.revisions.registry import REVISIONS
@@ -45,16 +46,26 @@ class ClientCommand(CLICommand):
 
     arguments = (("TARGET", _SERVER),)
     sections = MappingProxyType(
-        {"Connection": ("plugins", "headers", "env", "revision", "timeout"), "General": ("as_json", "verbose")}
+        {
+            "Connection": ("plugins", "headers", "env", "revision", "timeout"),
+            "General": ("as_json", "verbose", "record"),
+        }
     )
     environment = tuple(VARIABLES.items())
 
-    def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
+    def __init__(
+        self, name: str | None, *, params: list[click.Parameter] | None = None, records: bool = False, **options: Any
+    ) -> None:
+        """
+        Args:
+            records: Whether the command has the option ``--record``.
+        """
         self.own_params = list(params or ())
         """The parameters without TARGET and the options for connecting."""
         options.setdefault("epilog", EXIT_CODES)
         target = click.Argument(["target"], metavar="TARGET")
-        super().__init__(name, params=[target, *self.own_params, *common_options()], **options)
+        more = [click.Option(["--record"], **RECORD)] if records else []
+        super().__init__(name, params=[target, *self.own_params, *common_options(), *more], **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remove the words after ``--``; then, and with ``--plugin``, TARGET is not expected."""

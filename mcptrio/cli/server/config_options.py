@@ -6,7 +6,10 @@ The commands that load plugins use it. Without an option, the environment names 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import click
 
@@ -15,6 +18,7 @@ from mcptrio.serve.config import LOG_LEVELS, ServeConfig
 
 __all__ = [
     "CONFIG",
+    "RECORD",
     "config_option",
     "configured",
     "host_option",
@@ -22,6 +26,7 @@ __all__ = [
     "port_option",
     "profile_option",
     "read_config",
+    "record_option",
 ]
 
 CONFIG = "mcptrio.toml"
@@ -54,6 +59,16 @@ log_level_option = click.option(
     metavar="LEVEL",
     help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
 )
+
+RECORD: Mapping[str, Any] = MappingProxyType(
+    {
+        "type": click.Path(path_type=Path, dir_okay=False),
+        "metavar": "FILE",
+        "help": "Record all messages in this file, without secrets; `mcptrio show` reads it.",
+    }
+)
+"""The option ``--record``, of servers and of clients."""
+record_option = click.option("--record", **RECORD)
 
 
 def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:

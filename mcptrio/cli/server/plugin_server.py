@@ -258,6 +258,7 @@ def make_server(
             keys=keys_of(read) or ([key] if key else []),
             run_tasks=options.get("run_tasks") or read.server.run_tasks,
         ),
+        record=options.get("record"),
     )
     if lock is not None:
         from mcptrio.plugins.lock_changes import changes_since

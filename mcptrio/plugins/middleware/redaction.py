@@ -14,9 +14,10 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import Any
 
-__all__ = ["REDACTED", "Redactor"]
+from mcptrio.ground.redaction import REDACTED
 
-REDACTED = "[redacted]"
+__all__ = ["Redactor"]
+
 _MIN_SECRET_CHARS = 4
 """Minimum characters of a value that is removed from other texts; a shorter one occurs in many texts by chance."""
 _BEGINNING = 8
