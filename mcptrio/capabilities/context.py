@@ -151,10 +151,7 @@ class Context(Generic[StateT]):
 
     @property
     def cancel_reason(self) -> str | None:
-        """The reason of the cancellation, if known.
-
-        Read it in an ``except trio.Cancelled`` block, and then raise the exception again.
-        """
+        """The reason of the cancellation, if known. Read it in an ``except trio.Cancelled`` block that raises again."""
         failure = self._scope.error
         return self._scope.reason or (failure.message if failure is not None else None)
 
