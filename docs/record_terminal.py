@@ -30,7 +30,7 @@ __all__ = ["record"]
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "terminal.svg"
 
-COLUMNS, LINES = 56, 20
+COLUMNS, LINES = 52, 20
 KEY_SECONDS = 0.045
 QUIET_SECONDS = 0.6
 """A program that prints nothing for this long waits for input."""
@@ -59,7 +59,7 @@ STYLE = """
   @media (prefers-reduced-motion: reduce) { .frames { animation: none; transform: translateX(%dpx) } }"""
 
 STEPS: Sequence[tuple[str, str]] = (
-    ("mcptrio call --plugin garden.py area width=2 length=3\r", "6.0"),
+    ("mcptrio list --plugin garden.py\r", "plan"),
     ("mcptrio call --plugin garden.py water beds=4\r", "watered 4 beds"),
     ("mcptrio call --plugin garden.py sow bed=north\r", "plant"),
     ("peas\r", "rows"),

@@ -258,7 +258,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class ConnectionClosed(MCPTrioError):
-    """The channel or stream is closed; nothing more can be received or sent."""
+    """The channel or stream is closed, so nothing can be received or sent."""
 
 
 class RequestFailed(MCPTrioError):
@@ -297,7 +297,7 @@ class SessionLost(RequestFailed):
 
 # Also a TimeoutError, which callers that do not know mcptrio catch.
 class RequestTimeout(MCPTrioError, TimeoutError):
-    """No answer in time; the client has asked the server to cancel the request.
+    """No answer arrived in time. The client has asked the server to cancel the request.
 
     Args:
         seconds: How long the client waited.

@@ -1,7 +1,7 @@
 """The server: assembles plugins, catalog and supervisor.
 
-The command line, embedding programs and tests create a Server. It runs inside ``async with server.open()`` and then
-serves any number of channels and HTTP endpoints.
+The command line, embedding programs and tests create a Server. Inside ``async with server.open()`` it serves any
+number of channels and HTTP endpoints.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Server(CatalogRegistrar):
 
     @property
     def stores(self) -> Stores | None:
-        """The stores that it shares with other replicas; ``None`` if there are none."""
+        """The stores that the server shares with other replicas; ``None`` if there are none."""
         return self.catalog.state.stores
 
     def use_stores(self, stores: Stores) -> None:

@@ -35,7 +35,7 @@ _PYTHON: tuple[tuple[int, LoggingLevel], ...] = (
 _LOWEST: LoggingLevel = "debug"
 _UNCHECKED = "[redaction failed]"
 MAX_TEXT_CHARS = 16 * 1024
-"""Characters of one text; a longer text is cut, with a note."""
+"""The maximum characters of one text. A longer text is cut, with a note."""
 
 Redaction: TypeAlias = Callable[[str], str]
 """Removes secrets from a text."""
@@ -57,7 +57,7 @@ class Logging:
         """Send a log message to the client of a request, if it wants this level. Does not block.
 
         Raises:
-            ValueError: No such level.
+            ValueError: There is no such level.
         """
         if level not in _SEVERITY:
             raise ValueError(f"expected one of {', '.join(LEVELS)}, got {level!r}")
@@ -91,14 +91,14 @@ class Logging:
             data = data[: 2 * MAX_TEXT_CHARS]
             for redaction in self.redactions:
                 outcome = run_guarded_sync(redaction, data)
-                # What could not be checked is not sent.
+                # Do not send a text that could not be checked.
                 data = outcome.value if isinstance(outcome, Done) and isinstance(outcome.value, str) else _UNCHECKED
             return data if length <= MAX_TEXT_CHARS else f"{data[:MAX_TEXT_CHARS]}… ({length - MAX_TEXT_CHARS} more)"
         if isinstance(data, dict):
             return {str(key): self.redact_member(str(key), value) for key, value in data.items()}
         if isinstance(data, list | tuple):
             return [self.redact(item) for item in data]
-        # Before str(): numbers and null stay what they are.
+        # Before str(), so that numbers and null stay unchanged.
         if data is None or isinstance(data, bool | int | float):
             return data
         return self.redact(str(data))
@@ -145,7 +145,7 @@ class ClientLogHandler(logging.Handler):
         self._supervisor.loop.hand_over(partial(self._send, scope, level, outcome.value, record.name))
 
     def _send(self, scope: RequestScope, level: LoggingLevel, text: str, logger: str) -> None:
-        """Runs in the Trio thread. Log records of a redaction or a sink are not sent, which would never end."""
+        """Send a message from the Trio thread. Log records of a redaction or a sink are not sent, to prevent a loop."""
         if self._sending:
             return
         self._sending = True

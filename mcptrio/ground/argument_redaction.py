@@ -78,7 +78,7 @@ class Redactor:
         def rid(text: str) -> str:
             if len(found) > _MAX_VALUES:
                 return REDACTED
-            # The longest first: a secret may contain a shorter one.
+            # The longest first, because a secret may contain a shorter one.
             for secret in sorted(found, key=len, reverse=True):
                 text = _without_beginning(text, secret)
             return self.text(text)
@@ -130,6 +130,6 @@ def _collect(value: Any, found: set[str]) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _collect(item, found)
-    # true and false are in every text.
+    # Many texts contain true and false.
     elif value is not None and not isinstance(value, bool) and len(text := str(value)) >= _MIN_SECRET_CHARS:
         found.add(text)

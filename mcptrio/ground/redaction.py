@@ -15,7 +15,7 @@ REDACTED = "[redacted]"
 """Written in place of a secret."""
 
 _SECRETS = (
-    # RFC 6750 and RFC 9449: an Authorization header, wherever its text ended up.
+    # RFC 6750 and RFC 9449: an Authorization header, anywhere in a text.
     re.compile(r"(?i)\b(bearer|basic|dpop)\s+[A-Za-z0-9._~+/=-]{8,}"),
     re.compile(
         r"(?i)\b(pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|authorization|client[_-]?secret)"
@@ -34,7 +34,7 @@ _SECRET_NAME = re.compile(r"(?i)pass(word|wd|phrase)|secret|token|api[_-]?key|au
 
 
 def redact(text: str) -> str:
-    """Replace what looks like a secret: bearer tokens, passwords, keys, JSON Web Tokens, credentials in URLs."""
+    """Replace texts that look like secrets: bearer tokens, passwords, keys, JSON Web Tokens, credentials in URLs."""
     text = _SECRETS[0].sub(lambda match: f"{match[1]} [redacted]", text)
     text = _SECRETS[1].sub(lambda match: f"{match[1]}{match[2]}[redacted]", text)
     for pattern in _SECRETS[2:]:

@@ -57,7 +57,7 @@ class ProgressReporter:
         self.total: float | None = None
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Report progress. A report that does not increase is dropped; a newer one replaces one that waits."""
+        """Report progress. A report that does not increase is dropped; a newer one replaces one that still waits."""
         # MCP 2026-07-28, basic/patterns/progress: the value MUST increase.
         if self.latest is not None and progress <= self.latest:
             return

@@ -232,11 +232,7 @@ class RequestScope:
     # Time
 
     def begin(self, timeout: float | None) -> None:
-        """Start the timeouts, after the request has waited for its turn.
-
-        Args:
-            timeout: The timeout of the plugin or the tool.
-        """
+        """Start the timeouts when the request has its turn; ``timeout`` is that of the plugin or the tool."""
         if trio.current_time() >= self.deadline:
             # The task that watches the deadlines has not run yet.
             self.expire()

@@ -377,7 +377,7 @@ class Run:
     # Private
 
     async def _wait_for_turn(self) -> None:
-        """Wait while the handler is parked: the state that the client has would lack a side effect that begins now.
+        """Wait while the handler is parked: the state at the client would lack a side effect that begins now.
 
         Raises:
             ConnectionClosed: The run has ended.

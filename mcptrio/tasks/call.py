@@ -62,7 +62,10 @@ def supports_tasks(peer: Peer) -> bool:
 
 
 def owner_of(scope: RequestScope) -> str:
-    """Return the owner of the tasks of a request: its principal; empty without one, and then the id is the key."""
+    """Return the owner of the tasks of a request: its principal.
+
+    The owner is empty for an anonymous request. The id of its task is then the only protection.
+    """
     return scope.caller if scope.principal is not None else ""
 
 
@@ -84,7 +87,7 @@ def load_call(stored: Mapping[str, Any], id: str) -> tuple[RequestReceived, Prin
     """Return the request of a stored call, its principal and its caller.
 
     Args:
-        id: Of the task.
+        id: The id of the task.
 
     Raises:
         KeyError: This version does not speak the revision of the call.
@@ -120,7 +123,7 @@ def new_scope(
     """
     session = Conversation(
         connection=Connection(serves=lambda capability: True, handshake=False),
-        # Progress need not be reported: a client polls when it likes.
+        # Progress need not be reported, because clients poll.
         settings=evolve(settings, timeouts=settings.timeouts.with_request(ttl)),
         name="task",
         principal=principal,

@@ -191,7 +191,7 @@ class RunningTask:
         self._woken.set()
 
     async def _begin(self) -> None:
-        """Store that the handler begins, if no other process may begin it again."""
+        """Store that the handler begins, if no other process may run it again."""
         backoff = Backoff(0.2, 5.0)
         while self.is_movable and not self._is_resumable:
             try:
@@ -203,7 +203,7 @@ class RunningTask:
                 await trio.sleep(backoff.draw())
 
     async def _tend(self) -> None:
-        """Keep record and handler alike."""
+        """Keep record and handler in step until cancelled."""
         backoff = Backoff(0.2, 5.0)
         while True:
             with trio.move_on_at(self._status_due):
@@ -320,7 +320,7 @@ class RunningTask:
                 if is_replaced:
                     _log.error("the end of a task is not stored: task=%s: %s", self.id[:6], error)
                     return
-                # It is too large, and the reason takes its place.
+                # The result is too large, so store the reason instead.
                 is_replaced = True
                 change = self._end_of(Failure(error))
             except StoreFailed as error:
@@ -333,7 +333,7 @@ class RunningTask:
     def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
         """Return how the task has ended, as a change of its record."""
         revision = self.scope.request.peer.revision
-        # No process runs the call again, so the place of its parameters and answers is free for the result.
+        # No process runs the call again, so its parameters and answers make room for the result.
         # Its revision is that of the result.
         request = {"revision": revision.version}
         common: dict[str, Any] = {"request": request, "answers": {}, "effects": {}, "questions": {}}

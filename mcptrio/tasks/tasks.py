@@ -1,4 +1,4 @@
-"""All tasks of a server: created for calls, claimed from the store, found for their clients.
+"""All tasks of a server: creates them for calls, claims them from the store, and finds them for their clients.
 
 The catalogue makes it. Tools create tasks, the methods ``tasks/*`` find and change them, and the supervisor ends them.
 """
@@ -37,7 +37,7 @@ __all__ = ["TaskPolicy", "Tasks"]
 
 _log = logging.getLogger("mcptrio.tasks")
 
-# Seconds between two looks for queued tasks, if no message of the bus comes earlier.
+# Seconds between two searches for queued tasks, if no message of the bus arrives earlier.
 _POLL: Final = 5.0
 # Seconds between two deletions of expired tasks.
 _EXPIRE: Final = 60.0
@@ -55,7 +55,7 @@ class TaskPolicy:
         ttl: Seconds from the creation to the deadline of the task.
         poll_interval: Seconds that clients should wait between two polls.
         resumable: Whether another process may run the handler again from the start.
-        timeout: Seconds for the call itself; ``None``: the ttl.
+        timeout: Seconds for the call itself; ``None`` means the ttl.
         is_queued: Whether the number of running calls over all processes is bounded, so that each waits for its turn.
     """
 
@@ -202,7 +202,7 @@ class Tasks:
             convert: Returns the result of the call from that of the handler.
 
         Raises:
-            Overloaded, StoreFailed: As :meth:`submit`, or the server is stopping.
+            Overloaded, StoreFailed: See :meth:`submit`. Overloaded also if the server is stopping.
         """
         if self._is_stopping:
             raise Overloaded("the server is stopping")
@@ -242,7 +242,7 @@ class Tasks:
         """Return a task of the principal of a request.
 
         Raises:
-            InvalidParams: There is none, or it belongs to another principal.
+            InvalidParams: There is no such task, or it belongs to another principal.
         """
         record = await self.store.load(id)
         if record is None or record.owner != owner_of(scope):
@@ -293,7 +293,7 @@ class Tasks:
                     changed,
                     status="cancelled",
                     message="the client has cancelled the task",
-                    # Not needed any more, so the record does not grow beyond its limit.
+                    # No longer needed, and the record must stay below its limit.
                     request={},
                     answers={},
                     effects={},
@@ -307,7 +307,7 @@ class Tasks:
 
     @property
     def _pause(self) -> float:
-        """Seconds until queued and expired tasks are looked for, if no message of the bus comes earlier."""
+        """Seconds until the next search for queued and expired tasks, if no message of the bus arrives earlier."""
         if not self._concurrency():
             return inf
         return _POLL if self._is_shared else _EXPIRE
@@ -330,7 +330,7 @@ class Tasks:
 
     async def _create(self, scope: RequestScope, tool: str, document: TaskDocument, state: TaskState) -> TaskRecord:
         record = TaskRecord(
-            # The id is all that protects a task without a principal.
+            # Only the id protects a task without a principal.
             # In hexadecimal, because a hyphen at the beginning would look like an option in a shell.
             id=secrets.token_hex(16),
             owner=owner_of(scope),
@@ -357,7 +357,7 @@ class Tasks:
                     await self.cancel(scope, id)
                     return
                 except InvalidParams:
-                    return  # it has expired
+                    return  # The task has expired.
                 except StoreFailed as error:
                     _log.warning("a task could not be cancelled yet: task=%s: %s", id[:6], error)
                     await trio.sleep(backoff.draw())

@@ -39,7 +39,7 @@ _log = logging.getLogger("mcptrio.audit")
 ORDER = -200
 """Outermost, so that refusals of other middleware are recorded too."""
 _MAX_ARGUMENT_BYTES = 4 * 1024
-"""Bytes of recorded arguments; of larger ones only the size is recorded."""
+"""Maximum bytes of recorded arguments. Of larger arguments, only the size is recorded."""
 _MAX_REDACTED_BYTES = 64 * 1024
 """Bytes of arguments that are searched for secrets."""
 _MAX_TEXT_CHARS = 1024
@@ -52,7 +52,7 @@ class AuditLogConfig:
     """The settings of ``audit_log``.
 
     Args:
-        path: The file, created with mode 0600; ``None``: records go to the logger ``mcptrio.audit`` at level INFO.
+        path: The file, created with mode 0600. With ``None``, records go to the logger ``mcptrio.audit`` at level INFO.
         max_bytes: A file that would become larger is renamed to ``<path>.1``, which replaces an older one.
         arguments: The recorded part of arguments: none, their names, or all with secrets redacted.
         secret: Globs of the names of arguments, and of members of objects in them, whose values are never recorded. A
@@ -106,7 +106,7 @@ class AuditLog:
         if not any(fnmatchcase(request.method, glob) for glob in self._config.methods):
             return await proceed()
         at, started = datetime.now(UTC), trio.current_time()
-        # The outcome of an exception that is none of the three below.
+        # The outcome of any exception except the three below.
         outcome, detail = "failed", None
         try:
             result = await proceed()
@@ -118,7 +118,7 @@ class AuditLog:
         except trio.Cancelled:
             outcome = "cancelled"
             raise
-        # Also after a cancellation: the tool may have had its effect.
+        # Recorded after a cancellation too, because the tool may have had its effect.
         finally:
             self._write(request, at, trio.current_time() - started, outcome, detail)
 
