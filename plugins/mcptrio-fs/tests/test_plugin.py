@@ -151,6 +151,16 @@ async def test_tools_without_folders_explain_how_to_configure_one(inside: Path) 
             assert "MCPTRIO_FS_FOLDERS" in result.content[0].text
 
 
+def test_start_without_folders_logs_a_warning(inside: Path, caplog: pytest.LogCaptureFixture) -> None:
+    message = "no folder is allowed yet; set folders in [plugins.fs] or MCPTRIO_FS_FOLDERS"
+    for config in ({"folders": [str(inside)]}, {"roots": True}):
+        Server("test", plugins=[mcptrio_fs], config={"mcptrio_fs": config})
+        assert message not in caplog.messages
+    Server("test", plugins=[mcptrio_fs])
+
+    assert message in caplog.messages
+
+
 async def test_resources_are_listed_read_and_completed(inside: Path, outside: Path) -> None:
     (inside / "a b.md").write_text("# hello")
     (inside / "c.bin").write_bytes(b"\0")
