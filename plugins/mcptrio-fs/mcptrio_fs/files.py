@@ -81,7 +81,7 @@ class Files:
         limit: _ByteLimit = MAX_TEXT,
     ) -> str:
         """Read a text file, or some of its lines. A long file is cut after about 36,000 bytes, and the last line says
-        how to go on."""
+        how to continue."""
         if offset and (start_line != 1 or end_line):
             raise ToolError("expected offset or lines, got both")
         if start_line < 0 < end_line:

@@ -20,7 +20,7 @@ AROUND = 32 * 1024
 thousand escapes and occurs twice."""
 MAX_TEXT = 36_000
 """Bytes of the text of one answer as JSON, about 9,000 tokens. With the notes after it, this is less than mcptrio's
-default limit for one result, which would cut off the note on how to go on."""
+default limit for one result, which would cut off the note on how to continue."""
 _TRIES = 8
 
 

@@ -76,7 +76,7 @@ def stats_text(stats: GraphStats) -> str:
 
 
 def export_text(export: GraphExport) -> str:
-    """The lines of JSON, and how to go on."""
+    """The lines of JSON, and how to continue."""
     if export.next_cursor is None:
         return export.jsonl
     return f"{export.jsonl}[more lines; go on with cursor={export.next_cursor}]"

@@ -12,7 +12,7 @@ from attrs import frozen
 from msgspec import Meta
 
 from mcptrio import Context, ToolError, tool
-from mcptrio.schema import encode_value
+from mcptrio.schema import encode_value, schema_of
 from mcptrio.types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents
 
 from .csv_files import Exported
@@ -50,6 +50,7 @@ class Exporting:
         destructive=False,
         idempotent=True,
         open_world=False,
+        output_schema=schema_of(ExportedFile),
     )
     async def export_csv(
         self,

@@ -30,7 +30,7 @@ def rows_text(rows: Rows) -> str:
 
 
 def written_text(written: Written) -> str:
-    """What a statement changed, then the rows of RETURNING."""
+    """The number of changed rows, then the rows of RETURNING."""
     parts = [f"{written.affected_rows} rows changed"]
     if written.total_changes != written.affected_rows:
         parts.append(f"{written.total_changes} with triggers and foreign keys")
@@ -66,7 +66,7 @@ def tables_text(tables: TableList) -> str:
 
 
 def table_text(table: Table) -> str:
-    """The SQL of a table, then what is not in it."""
+    """The SQL of a table, then its indexes, triggers and number of rows."""
     lines = [table.sql] if table.sql else [f"{table.type} {table.name}"]
     # The SQL of a view or a virtual table does not name its columns, and neither does one that is cut.
     if table.type != "table" or table.truncated or not table.sql:
