@@ -157,7 +157,7 @@ class Files:
 
     @tool(title="List Directory", read_only=True, open_world=False, text=listing_text)
     async def list_directory(
-        self, ctx: Context, path: _Path, offset: _Offset = 0, limit: _Limit = 1000
+        self, ctx: Context, path: _Path, offset: _Offset = 0, limit: _Limit = 2000
     ) -> DirectoryListing:
         """List a directory by name; directories end with a slash."""
         return await self._list(ctx, path, offset, limit, sizes=False, largest_first=False)
@@ -169,7 +169,7 @@ class Files:
         path: _Path,
         sort_by: Literal["name", "size"] = "name",
         offset: _Offset = 0,
-        limit: _Limit = 1000,
+        limit: _Limit = 2000,
     ) -> DirectoryListing:
         """List a directory with the size of each file, by name or with the largest first."""
         return await self._list(ctx, path, offset, limit, sizes=True, largest_first=sort_by == "size")
@@ -181,7 +181,7 @@ class Files:
         path: _Path,
         exclude: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
         max_depth: Annotated[int, Meta(ge=1, description="Levels at most.")] = 100,
-        limit: _Limit = 1000,
+        limit: _Limit = 2000,
     ) -> str:
         """List a directory recursively, indented by level. A large tree lacks its deepest levels; a directory that is
         not expanded ends with "/ ..."."""
@@ -220,7 +220,7 @@ class Files:
         path: _Path,
         pattern: Annotated[str, "Glob relative to path: '*.py' matches only there, '**/*.py' at any depth."],
         exclude: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
-        limit: _Limit = 1000,
+        limit: _Limit = 2000,
         cursor: Annotated[str, "From the previous answer."] = "",
     ) -> Found:
         """Find files and directories by name, with a glob for their paths below a directory."""
