@@ -17,7 +17,7 @@ import trio
 
 from mcptrio.cli import watch
 from mcptrio.cli.call import command as call_command
-from mcptrio.cli.client.client_command import RecordingCommand
+from mcptrio.cli.client.client_command import ClientCommand, RecordingCommand
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode, only, report
 from mcptrio.cli.complete import command as complete_command
