@@ -39,12 +39,12 @@ __all__ = ["LIMITS", "main"]
 
 LIMITS = {
     "names in mcptrio": 38,
-    "parameters of Server": 11,
-    "commands": 39,
-    "options in all": 217,
-    "options of serve": 13,
+    "parameters of Server": 12,
+    "commands": 41,
+    "options in all": 232,
+    "options of serve": 16,
     "options of run": 6,
-    "configuration keys": 92,
+    "configuration keys": 98,
     "hooks": 4,
     "option classes": 16,
     "private types in public signatures": 0,

@@ -27,7 +27,7 @@ CALL, QUEUE = (block.text for block in BLOCKS if block.language == "console")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    [plugin] = [block.text for block in BLOCKS if block.language == "python"]
+    plugin = next(block.text for block in BLOCKS if block.language == "python")
     (tmp_path / "survey.py").write_text(plugin)
     return tmp_path
 

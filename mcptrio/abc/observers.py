@@ -36,6 +36,7 @@ class RequestEnded:
         waited: The seconds of these in which its handler waited for answers of the client.
         code: Of the error, for ``error`` and ``timeout``.
         message: Of the error, or the reason of a cancellation.
+        trace: The id of its trace in hexadecimal; ``None`` if it is not traced.
     """
 
     session: int
@@ -52,6 +53,7 @@ class RequestEnded:
     outcome: Outcome
     code: int | None
     message: str | None
+    trace: str | None = None
 
 
 @frozen(kw_only=True, slots=True)

@@ -29,7 +29,7 @@ from mcptrio.schema.encoding import encode_value
 __all__ = ["BLOCKS", "Blob", "blocks_of", "contents_of", "cut_text", "cut_texts", "json_text"]
 
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
-"""Classes that are already content."""
+"""Classes that are content already."""
 
 
 @frozen
@@ -38,7 +38,7 @@ class Blob:
 
     Args:
         data: The bytes themselves, not base64.
-        mime_type: ``image/…`` and ``audio/…`` become blocks of their kind, the others an embedded resource.
+        mime_type: ``image/…`` and ``audio/…`` become image and audio blocks, other types an embedded resource.
         uri: The URI of the bytes; by default a placeholder.
     """
 
@@ -109,12 +109,12 @@ _RESOURCES = (str, bytes, bytearray, Blob, TextResourceContents, BlobResourceCon
 
 def json_text(value: Any) -> str:
     """Return the JSON text for a model."""
-    # Without indentation, which takes a third to a half more tokens.
+    # Without indentation, which would take a third to a half more tokens.
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def cut_text(text: str, limit: int) -> str:
-    """Return at most ``limit`` characters of a text, if possible whole lines, and a sentence about the rest."""
+    """Cut a text to ``limit`` characters, at the end of a line if possible, and add a sentence about the rest."""
     if len(text) <= limit:
         return text
     end = text.rfind("\n", limit - limit // 5, limit) + 1 or limit
@@ -122,7 +122,7 @@ def cut_text(text: str, limit: int) -> str:
 
 
 def cut_texts(blocks: tuple[ContentBlock, ...], limit: int) -> tuple[ContentBlock, ...]:
-    """Return the blocks with at most ``limit`` characters of text in all."""
+    """Cut the texts of the blocks to ``limit`` characters in total."""
     kept: list[ContentBlock] = []
     for block in blocks:
         if isinstance(block, TextContent):

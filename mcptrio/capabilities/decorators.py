@@ -52,12 +52,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", "ToolMark", "ResourceMark", "PromptMark")
 
 _MARKS = "__mcptrio_marks__"
-# RFC 6749 section 3.3: scope-token. The bound on the length is ours.
+# RFC 6749 section 3.3: scope-token. mcptrio adds the limit of the length.
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
 def _scopes(scopes: Iterable[str]) -> frozenset[str]:
-    # The letters of a string would be taken for scopes.
+    # Each letter of a string would become a scope.
     if isinstance(scopes, str):
         raise TypeError(f"scopes: expected several texts, got {scopes!r}")
     made = frozenset(scopes)
@@ -218,17 +218,17 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
     """Mark a function as a tool, which a model can call.
 
     Args:
-        name: 1 to 128 of ``A-Za-z0-9_.-``; by default the function's name.
-        title: For users.
-        description: For the model; by default the docstring without its parameters.
+        name: 1 to 128 characters of ``A-Za-z0-9_.-``; by default the function's name.
+        title: The name that users see.
+        description: The text for the model; by default the docstring without its parameters.
         read_only, destructive, idempotent, open_world: Hints; ``None`` sends none.
         timeout: Seconds from the start of the call, with or without progress; ``math.inf`` for no limit.
         concurrency: Calls that may run at the same time; further calls wait. A call counts until its code has ended.
-        task: Whether a call may outlive its request as a task, for clients that support tasks. ``optional``: It becomes
+        task: Whether a call may outlive its request as a task, for clients that support tasks. ``optional``: it becomes
             a task if it has not ended after ``timeouts.task_after``, or if a client of 2025-11-25 asks for one.
             ``required``: always, and other clients get an error.
         ttl: Seconds for which a task may run and is kept; by default ``timeouts.request``.
-        poll_interval: Seconds that clients should wait before they ask for the state of a task again.
+        poll_interval: Seconds that clients should wait between two polls of a task.
         resumable: Whether the function may run again from the start, in another process, if its process ends. Answers
             of the user and results of ``ctx.once`` are kept.
         text: Makes the text for the model from the value that the function returns; by default its JSON. The structured
@@ -239,7 +239,7 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
             and over HTTP the response to a call names them. They do not apply to servers without authorization.
         input_schema: Replaces the schema of the signature; the function then takes one ``dict`` or keyword arguments.
         output_schema: Replaces the schema of the return annotation.
-        icons: For users.
+        icons: Icons that users see.
         meta: The tool's ``_meta``.
         listed: The tool as another server lists it: offered unchanged except for the name. The function takes
             ``arguments``, a dict that is not validated, and its result is not validated.
@@ -262,7 +262,7 @@ def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F
         name: By default the function's name.
         mime_type: The type of the contents; by default ``text/plain`` for text and ``application/octet-stream`` for
             bytes.
-        size: In bytes, if known in advance.
+        size: The size in bytes, if known in advance.
         timeout: Seconds for one read.
         scopes: Scopes required to read it and to subscribe to it, as for a tool.
         ttl_ms: Milliseconds for which a client may cache the contents (2026-07-28).
@@ -341,7 +341,7 @@ def notification(name: str, /) -> Callable[[F], F]:
 
 
 def make_mark(kind: type[M], options: Mapping[str, Any], marked: M | None = None) -> M:
-    """Return a mark with these options. If the function is ``marked`` already, they replace those of its mark.
+    """Return a mark with these options. If the function is ``marked`` already, they replace the options of its mark.
 
     Raises:
         TypeError: There is no such option, or it has another type.
@@ -378,7 +378,7 @@ def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
             static = getattr_static(plugin, name, None)
             # A classmethod or staticmethod carries the mark on its inner function.
             inner = getattr(static, "__func__", static)
-            # Any object may answer to any attribute name, so the type of the answer is checked too.
+            # An object may have a value for any attribute name, so the type of the value is checked too.
             marks = getattr_static(inner, _MARKS, ()) if inner is not None else ()
             if isinstance(marks, tuple) and marks:
                 function = getattr(plugin, name)
@@ -390,7 +390,7 @@ def _put(mark: Mark) -> Callable[[F], F]:
     def put(function: F) -> F:
         if not callable(function):
             raise TypeError(f"expected a function below the decorator, got {type(function).__name__}")
-        # The innermost decorator first, in the order in which a reader sees them from below.
+        # The innermost decorator comes first.
         setattr(function, _MARKS, (mark, *getattr(function, _MARKS, ())))
         return function
 
@@ -398,5 +398,5 @@ def _put(mark: Mark) -> Callable[[F], F]:
 
 
 def completion_key(of: str, name: str, argument: str) -> str:
-    """The name of a completion in its registry."""
+    """Return the name of a completion in its registry."""
     return f"{of} {name} {argument}"

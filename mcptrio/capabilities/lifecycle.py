@@ -60,11 +60,11 @@ class Lifecycle:
         self._instructions: list[Callable[[], str | None]] = [lambda: instructions]
         self.extensions: dict[str, dict[str, Any]] = {}
         self._capabilities: ServerCapabilities | None = None
-        # Every request asks, so the answers are kept until something changes.
+        # Every request needs the answers, so they are cached until something changes.
         self.serves = cache(self._is_served)
         """Whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's identifier."""
         for registry in registries.values():
-            # Threads register as well, and only the event loop may change what requests read.
+            # Threads register entries too, and only the event loop may change what requests read.
             registry.on_change(partial(loop.hand_over, self._renew))
         self.handlers: dict[str, Handler] = {
             "initialize": self._initialize,
@@ -86,7 +86,7 @@ class Lifecycle:
     def capabilities(self) -> ServerCapabilities:
         """The advertised capabilities: those with entries, now or earlier."""
         if self._capabilities is None:
-            # A version above 0: entries exist or existed. A client that saw the list must not lose the capability.
+            # Above version 0, entries exist or existed. A client that saw the list must not lose the capability.
             served = {kind for kind, registry in self._registries.items() if registry.version}
             experimental = self._settings.experimental
             self._capabilities = ServerCapabilities(

@@ -35,7 +35,7 @@ class RequestView:
 
     Args:
         id: The request's id in its session.
-        method: Such as ``tools/call``.
+        method: The method, such as ``tools/call``.
         name: The tool, prompt or URI; ``None`` for other methods.
         arguments: The arguments of a tool or prompt, not validated yet.
         plugin: The plugin of the tool; ``None`` for the server's own and for other methods.
@@ -59,7 +59,7 @@ class RequestView:
 
 
 Middleware: TypeAlias = "Callable[[RequestView, Callable[[], Awaitable[Any]]], Awaitable[Any]]"
-"""Returns the result of the request: that of ``proceed()`` or another. It may refuse with an MCPError."""
+"""Returns the result of the request: that of ``proceed()`` or another. To refuse the request, it raises an MCPError."""
 
 
 @define(eq=False, slots=True)
@@ -87,7 +87,8 @@ class MiddlewareChain:
         """Add a middleware.
 
         Args:
-            order: Lower ones wrap higher ones; of equal ones, the first one added wraps the next.
+            order: Middleware with a lower order wraps middleware with a higher one. If they are equal, the first one
+                added wraps the next.
         """
         if not callable(function):
             raise TypeError(f"middleware: expected an async function, got {type(function).__name__}")
@@ -148,7 +149,7 @@ class _Step:
     async def __call__(self) -> Any:
         outcome = await run_guarded(self._work)
         if isinstance(outcome, Failure):
-            # Its own MCPError is a refusal, and an exception that only passed through is not its fault.
+            # An MCPError of its own is a refusal. An exception that only passed through is not its failure.
             if outcome.error is self._passing or isinstance(outcome.error, MCPError):
                 raise outcome.error
             raise self._broken(outcome.error)
@@ -162,7 +163,7 @@ class _Step:
 
     async def _proceed(self) -> Any:
         if self._called:
-            # A second run would repeat every side effect.
+            # A second call of the handler would repeat every side effect.
             raise RuntimeError("proceed: a request is handled once")
         self._called = True
         outcome = await run_guarded(self._inner)

@@ -1,6 +1,6 @@
 """Prompts: ``prompts/list`` and ``prompts/get``.
 
-A plugin over the hooks like any other.
+Plugins and programs fill the registry.
 
 Source: MCP 2026-07-28, server/prompts.
 """

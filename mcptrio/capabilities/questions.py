@@ -62,7 +62,7 @@ class Elicited(Generic[T]):
 
     Attributes:
         action: ``accept``, ``decline`` (an explicit no) or ``cancel`` (no answer).
-        content: the answer, as the type that was asked for; ``None`` unless accepted.
+        content: The answer, as the type that was asked for; ``None`` unless accepted.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -114,7 +114,7 @@ class Elicit(Generic[T]):
     def result_type(self) -> type[Result]:
         return ElicitResult
 
-    # Any and not T: mypy would infer T from both sides of `Question`, and Any from a protocol's parameter.
+    # Any instead of T: mypy would infer T from both sides of `Question`, and Any from a protocol's parameter.
     def read(self, result: ElicitResult) -> Elicited[Any]:
         if result.action != "accept":
             return Elicited(result.action)

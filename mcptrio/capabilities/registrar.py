@@ -55,7 +55,7 @@ class Registrar(ABC):
         """Add a resource, or a resource template if ``uri`` is one. The options are those of ``@resource``.
 
         Args:
-            uri: Not needed for a function that ``@resource`` has marked.
+            uri: The URI, unless ``@resource`` has set it already.
 
         Returns:
             The URI.
@@ -105,7 +105,7 @@ class Registrar(ABC):
 
         Raises:
             TypeError, ValueError: The function or ``of`` does not fit.
-            ValueError: The argument has a completion.
+            ValueError: The argument already has a completion.
         """
         return self._offer(candidates, CompletionMark(of=of, name=name, argument=argument))
 

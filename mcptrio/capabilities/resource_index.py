@@ -1,7 +1,7 @@
 """The resources and templates of a server, found by URI.
 
-A fixed URI wins over a template, and a more specific template over a less specific one. A variable never contains a
-path with ``..``.
+A fixed URI takes precedence over a template, and a more specific template over a less specific one. A variable never
+contains a path with ``..``.
 
 Source: RFC 6570.
 """
@@ -82,12 +82,12 @@ class ResourceIndex:
 
         Raises:
             InvalidParams: The URI is too long.
-            ResourceNotFound: No entry fits.
+            ResourceNotFound: No entry matches.
         """
         if len(uri) > MAX_URI_CHARS:
             raise InvalidParams(f"expected a URI of at most {MAX_URI_CHARS} characters, got {len(uri)}")
         entry = self.resources.get(uri)
-        # A mounted resource takes the URI itself; an own one without variables takes nothing.
+        # The function of a mounted resource takes the URI. That of another resource without variables takes nothing.
         if entry is not None:
             return entry, {"uri": uri} if entry.function.arguments is None else {}
         matches = [

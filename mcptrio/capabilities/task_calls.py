@@ -1,6 +1,6 @@
-"""Tool calls that become tasks: at once, after a while, or because the client asks for it.
+"""Tool calls that become tasks: immediately, after some seconds, or because the client asks for it.
 
-Tools asks it for each call of a tool that may become a task.
+Tools uses it for each call that may become a task.
 
 Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28; MCP 2025-11-25, basic/utilities/tasks, "Tool-Level
 Negotiation".
@@ -33,9 +33,9 @@ from mcptrio.tasks.tasks import TaskPolicy, Tasks
 __all__ = ["TaskCalls", "policy_of"]
 
 MAX_DEFAULT_TTL = 86_400.0
-"""Seconds of the longest life of a task whose tool does not say how long."""
+"""Upper limit, in seconds, for the default ttl of a task."""
 MIN_TTL = 1.0
-"""Seconds of the shortest life of a task, whatever the client asks for."""
+"""Lower limit, in seconds, for the ttl that a client asks for."""
 
 
 class TaskCalls:
@@ -57,7 +57,7 @@ class TaskCalls:
         owner: Owner,
         convert: Callable[[Done[Any] | Failure], CallToolResult],
     ) -> CreateTaskResult | None:
-        """Make a task of a call, or let it become one later; ``None``: run it now.
+        """Make a task of a call, or let it become one later. Returns ``None`` if the call runs now.
 
         Args:
             convert: Returns the result of the call from that of the handler.

@@ -26,7 +26,7 @@ def failure_of(scope: RequestScope, name: str, owner: Owner, error: BaseExceptio
     """Return the result for an exception of a tool.
 
     Raises:
-        MCPError: the exception, if it is one.
+        MCPError: The exception, if it is one.
     """
     if isinstance(error, ToolError):
         return failed(with_names(str(error), owner.tool_name))

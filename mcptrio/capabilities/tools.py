@@ -83,7 +83,7 @@ class ToolEntry:
     output_validator: Validator | None
     param_headers: Mapping[str, tuple[str, ...]]
     limiter: FairLimiter | None
-    """Where the tool bounds its own concurrency."""
+    """Limits the calls of the tool that run at the same time; ``None`` without a limit."""
     takes_dict: str | None
     """The one parameter that takes all arguments of a hand-written schema."""
     max_text: int
@@ -103,10 +103,10 @@ class ToolEntry:
         )
 
     def values(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Keyword arguments for the function.
+        """Return the keyword arguments for the function.
 
         Raises:
-            InvalidParams: The arguments do not fit.
+            InvalidParams: The arguments are invalid.
         """
         if self.input_validator is not None:
             self.input_validator.validate(arguments)
@@ -173,7 +173,7 @@ class Tools:
         return any(entry.mark.task != "never" for entry in self.registry.entries.values())
 
     def owner_of(self, name: str) -> str | None:
-        """The plugin that offers a tool."""
+        """Return the plugin that offers a tool."""
         entry = self._find(name)
         return entry.owner.plugin if entry is not None else None
 
@@ -182,7 +182,7 @@ class Tools:
         return entry.param_headers if entry is not None else {}
 
     def _find(self, name: str) -> ToolEntry | None:
-        # As Registry.get() does it: every call of a tool comes here.
+        # A copy of Registry.get(), because every call of a tool uses this.
         entry = self.registry.entries.get(name) or self._find_fallback(name)
         return None if entry is None or entry.owner.is_kept_back else entry
 
@@ -214,7 +214,7 @@ class Tools:
         self, scope: RequestScope, params: CallToolParams
     ) -> CallToolResult | InputRequiredResult | CreateTaskResult:
         entry = self._find(params.name)
-        # Nearly always there is nothing to refuse, and then no component is made.
+        # Almost no server has authorizers or scopes; then no component is made.
         if entry is None or (
             (entry.scopes or self._access.authorizers.functions)
             and not self._access.check_use(entry.component, scope.principal)
@@ -401,7 +401,7 @@ _UNSTRUCTURED = OutputSchema.of(None)
 
 
 def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: Owner) -> ToolEntry:
-    """The tool of another server, which checks what goes in and what comes out."""
+    """Return the entry for a tool of another server. That server checks arguments and results."""
     return ToolEntry(
         key=tool.name,
         owner=owner,

@@ -57,7 +57,7 @@ class _CallCommand(ClientCommand):
         return True
 
 
-@click.command("call", cls=_CallCommand)
+@click.command("call", cls=_CallCommand, records=True)
 @click.argument("tool")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE|--KEY VALUE]...")
 @click.option("--args", "base", metavar="JSON|@FILE|-", help="The arguments as a JSON object; KEY=VALUE adds to them.")

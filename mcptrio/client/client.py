@@ -26,9 +26,11 @@ from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
+from mcptrio.client.task_listener import TaskListener
 from mcptrio.client.tasks import ClientTask
 from mcptrio.client.tool_calls import ToolCall, followed
 from mcptrio.client.tool_requests import ToolRequests
+from mcptrio.client.traced_link import traced
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.events import CancelReceived, NotificationReceived
@@ -66,10 +68,7 @@ class Client:
     """A connection to one server. Made by :func:`mcptrio.connect`."""
 
     def __init__(
-        self,
-        openers: Sequence[LinkOpener],
-        options: ClientOptions,
-        watcher: ConnectionWatcher | None = None,
+        self, openers: Sequence[LinkOpener], options: ClientOptions, watcher: ConnectionWatcher | None = None
     ) -> None:
         self.name = options.name
         """The name under which the user knows the server."""
@@ -78,7 +77,7 @@ class Client:
         self._log_level: LoggingLevel | None = options.log_level
         self._cache = Cache(options.cache_entries)
         self._supervisor = ClientSupervisor(
-            openers,
+            traced(openers),
             lambda: ClientSession(options, self._log_level, self._notified),
             self._settled,
             options,
@@ -87,6 +86,7 @@ class Client:
         self._requests = ClientRequests(self._supervisor, options)
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=self.name)
         self._subscriber = Subscriber(self._supervisor, self._changed, options)
+        self._task_listener = TaskListener(self._supervisor, self._subscriber)
 
     # The server
 
@@ -194,7 +194,7 @@ class Client:
             id: The id of the task; nothing is sent yet.
             timeout: Seconds without a change of the task after which waiting for its result ends with an error.
         """
-        return ClientTask(self._requests, self._supervisor, id, timeout=timeout)
+        return ClientTask(self._requests, self._supervisor, self._task_listener, id, timeout=timeout)
 
     @asynccontextmanager
     async def start_tool(
@@ -436,6 +436,7 @@ class Client:
         if isinstance(params, dict):
             self._options.handlers._hear_other(method, params)
             return
+        self._task_listener.take(params)
         change = Change.of(method, params)
         if change is not None:
             self._watcher.changed(change)

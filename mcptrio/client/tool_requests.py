@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import trio
 
+from mcptrio.abc.tracing import joining
 from mcptrio.client.cache import Cache
 from mcptrio.client.known_tools import KnownTools
 from mcptrio.client.session import ClientSession
@@ -71,7 +72,9 @@ class ToolRequests:
             RemoteProtocolError: Structured content is missing or does not match the tool's output schema.
         """
         began, name = trio.current_time(), params.name
-        result: CallToolResult = await self.send(send, params, timeout, as_task=as_task)
+        # The polls of a task belong to the call.
+        with joining():
+            result: CallToolResult = await self.send(send, params, timeout, as_task=as_task)
         remaining = min(LISTING_TIMEOUT, began + timeout - trio.current_time())
         # A result without structured content costs no listing; only a known schema can require such content.
         if result.structured_content is not ABSENT and name not in self._known:

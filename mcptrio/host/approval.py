@@ -75,7 +75,7 @@ class ApprovalRequest:
         server: The name that the host gave the server.
         where: The server's program or URL, without parts that may be secret.
         kind: ``tool``: call a tool with ``arguments``. ``form``: show the user a form. ``url``: ask the user to open a
-            URL. ``sampling``: Send ``arguments`` to the model. ``reply``: send the model's message to the server.
+            URL. ``sampling``: send ``arguments`` to the model. ``reply``: send the model's message to the server.
         name: The tool's own name on its server; empty for other kinds.
         arguments: A copy of the data to send to the tool, the user, the model or the server. To change it, use
             ``Decision.arguments``.

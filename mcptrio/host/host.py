@@ -31,13 +31,14 @@ from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.audit import Audit, Auditor, Redact
-from mcptrio.host.changes import Following, HostChanges
+from mcptrio.host.changes import Following, HostChanges, report_task
 from mcptrio.host.list_collection import HOSTED, Hosted, collect_lists, find
 from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.host.managed_server import ConnectionStatus, ManagedServer, SpokenRevision
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
 from mcptrio.host.questions import QuestionGuard
+from mcptrio.host.tasks import task_reports
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult
 from mcptrio.protocol.model.resources import ReadResourceResult
@@ -131,7 +132,7 @@ class Host:
     async def __aenter__(self) -> Self:
         require_trio("Host", side="client")
         if self._running is not None:
-            raise ConfigError("a host can be opened once")
+            raise ConfigError("a Host can be opened only once; create another one")
         self._running = self._run()
         await self._running.__aenter__()
         return self
@@ -247,13 +248,15 @@ class Host:
         # Encoded once, before approval: exactly the approved bytes are sent.
         exact = orjson.dumps(dict(arguments or {}))
         member = self._whose("tools", name)
+        report = partial(report_task, self._following, member.name)
         with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
             tool, sent = await self._approval.obtain_for_tool(member, name, exact, entry)
-            result = await member.ask(
-                lambda client: client.call_tool(
-                    tool.name, orjson.loads(sent), timeout=timeout, progress=progress, created=entry.created
+            with task_reports(name, entry, report) as created:
+                result = await member.ask(
+                    lambda client: client.call_tool(
+                        tool.name, orjson.loads(sent), timeout=timeout, progress=progress, created=created
+                    )
                 )
-            )
             if result.is_error:
                 entry.end("error", "the tool failed")
             return result
@@ -341,12 +344,14 @@ class Host:
         tools: bool = False,
         prompts: bool = False,
         resources: bool = False,
+        tasks: bool = False,
     ) -> AsyncIterator[HostChanges]:
         """Follow changes of all servers, including later ones. Added, lost and removed servers are always reported.
 
         Args:
             uris: Resources to follow, by server.
             tools, prompts, resources: Whether to follow this list.
+            tasks: Whether to follow the tasks that servers make of tool calls of this host.
 
         Raises:
             ConfigError: There is no such server.
@@ -357,7 +362,7 @@ class Host:
         if self._nursery is None:
             raise ConnectionClosed("the host is not open")
         async with open_hidden_nursery() as nursery:
-            following = Following(nursery, dict(uris or {}), tools, prompts, resources)
+            following = Following(nursery, dict(uris or {}), tools, prompts, resources, tasks)
             self._following.append(following)
             for member in self._members.values():
                 following.follow(member)

@@ -167,7 +167,9 @@ class Mount:
             offers.take(kind, [own_item(each) for each in listed], completes=completes, scopes=scopes)
 
         handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, url_visited=calls.url_done)
-        upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)
+        # The messages to our own process say who the caller is, with the scopes of its token.
+        recorder = None if self._forwards_caller else catalog_of(server).recorder
+        upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take, recorder=recorder)
         relay = CallRelay(self.name, upstream, calls, forwards_caller=self._forwards_caller)
         offers = ExportedFeatures(server, self.name, self._options, relay)
         remote_access = RemoteAccess(catalog_of(server), self.name, upstream, offers.own_name)

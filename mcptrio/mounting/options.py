@@ -31,7 +31,7 @@ class MountOptions:
             later, and clients are notified.
         ready_timeout: Seconds that a call waits while the other server is disconnected; then the call fails.
         idle_timeout: Seconds without a call after which the other server is stopped until the next call. Its tools stay
-            listed. ``None``: Never.
+            listed. ``None``: never.
         revision: The revision to use, as a date; by default the newest that both support.
         lazy: Whether the server is stopped when its lists are read, until the first call.
         task: ``"optional"``: a call that takes longer than ``timeouts.task_after`` becomes a task of our server, if the

@@ -151,12 +151,13 @@ class CallRelay:
     async def _once(
         self, context: Context, number: int, method: str, wire: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Make one request. Return its result, or record the question in its result for the next run of the handler.
+        """Make one request. Return its result, or record what is unfinished for the next run of the handler.
 
         Raises:
             InvalidParams: The request was made before, and no handler waits for its result any more.
         """
-        done: list[Any] = []
+        inputs, done = inputs_of(context), list[Any]()
+        unfinished: dict[str, Any] = {}
         is_new = False
 
         # `once` calls this in the first run only; a later run finds the recorded result instead.
@@ -165,22 +166,13 @@ class CallRelay:
             is_new = True
             return True
 
-        async def exchange() -> dict[str, Any]:
-            try:
-                result = await self._upstream.ask(partial(self._send, context, method, wire))
-            except URLElicitationRequired as required:
-                # A client of a handshake revision opens the URLs itself and sends the request again.
-                if inputs_of(context).scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
-                    for each in required.elicitations:
-                        self._calls.url_opened(str(each.get("elicitationId")), context)
-                    raise
-                return {"urls": required.elicitations}
-            if isinstance(result, InputRequiredResult):
-                return LATEST.unstructure(result)
-            if isinstance(result, CreateTaskResult):
-                return {"task": LATEST.unstructure(result)}
-            done.append(result)
-            return {}
+        async def record() -> dict[str, Any]:
+            return unfinished
+
+        async def exchange() -> None:
+            unfinished.update(await self._exchange(context, method, wire, done))
+            if unfinished:
+                await inputs.once(f"answer {number}", record, repeatable=True)
 
         async def missing() -> dict[str, Any]:
             raise InvalidParams(
@@ -188,14 +180,41 @@ class CallRelay:
             )
 
         await context.once(begin, key=f"request {number}")
-        # Not shared: it may ask, and its result is not recorded.
-        recorded = await inputs_of(context).once(f"answer {number}", exchange if is_new else missing, shared=False)
-        return (done[0] if done else None), recorded
+        if not is_new:
+            return None, await inputs.once(f"answer {number}", missing, repeatable=True)
+        # Not shared: it may ask. While it runs, the client gets no state that lacks the answer.
+        await inputs.once(f"exchange {number}", exchange, shared=False)
+        return (done[0] if done else None), unfinished
+
+    async def _exchange(self, context: Context, method: str, wire: dict[str, Any], done: list[Any]) -> dict[str, Any]:
+        """Make a request. Put its result into ``done``, or return what is unfinished, as JSON."""
+        try:
+            result = await self._upstream.ask(partial(self._send, context, method, wire))
+        except URLElicitationRequired as required:
+            # A client of a handshake revision opens the URLs itself and sends the request again.
+            if inputs_of(context).scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
+                for each in required.elicitations:
+                    self._calls.url_opened(str(each.get("elicitationId")), context)
+                raise
+            return {"urls": required.elicitations}
+        if isinstance(result, InputRequiredResult):
+            return LATEST.unstructure(result)
+        if isinstance(result, CreateTaskResult):
+            return {"task": LATEST.unstructure(result)}
+        done.append(result)
+        return {}
 
     async def _follow(self, context: Context, number: int, created: CreateTaskResult) -> Any:
         """Return the result of a task of the mounted server, which is cancelled if the handler is."""
+        # The id is recorded, so a handler that runs again follows the same task.
+        scope = inputs_of(context).scope
+        scope.is_resumable = True
+        if scope.task is not None:
+            scope.task.note_resumable()
+        # At once, because a client without the id of a task of ours would lose the call with this process.
+        await context.task.begin()
 
-        # Our call may become a task meanwhile, whose client polls and gets no progress.
+        # A client polls a task and gets no progress.
         async def report(progress: Progress) -> None:
             if context.task.id is not None:
                 context.task.set_status(progress.message or "")
@@ -205,14 +224,18 @@ class CallRelay:
         async def answer(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
             return await self._ask(context, number, questions)
 
+        def is_released() -> bool:
+            task = inputs_of(context).scope.task
+            return task is not None and task.is_released
+
         async def follow(client: Client) -> Any:
             task = client.task(created.task_id)
             if REVISIONS[client.revision].inputs is not Inputs.BACK_CHANNEL:
-                return await task._finish(created, report, answer)
+                return await task._finish(created, report, answer, leaves_it=is_released)
             async with open_hidden_nursery() as nursery:
                 call = Call(context, nursery)
                 with self._calls.entered(call):
-                    result = await task._finish(created, report)
+                    result = await task._finish(created, report, leaves_it=is_released)
                     await call.until_answered()
             return result
 

@@ -26,6 +26,9 @@ from mcptrio.host.list_collection import ListKind
 from mcptrio.host.managed_server import ManagedServer, SpokenRevision
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.options import MountOptions
+from mcptrio.recording.link import recorded_opener
+from mcptrio.recording.recorder import Recorder
+from mcptrio.recording.transcript import UPSTREAM
 
 __all__ = ["KINDS", "Upstream"]
 
@@ -41,6 +44,7 @@ class Upstream:
 
     Args:
         take: Reads one kind of list and offers its entries; called again when the list has changed.
+        recorder: Records the messages.
 
     Raises:
         ConfigError: The target is invalid.
@@ -54,9 +58,12 @@ class Upstream:
         *,
         handlers: Handlers,
         take: Callable[[ManagedServer, ListKind], Awaitable[None]],
+        recorder: Recorder | None = None,
     ) -> None:
         self._name = name
         self._ways, self.where, self._can_restart = openers(target)
+        if recorder is not None:
+            self._ways = [recorded_opener(way, recorder, f"{UPSTREAM}{name}") for way in self._ways]
         self._options = options
         self._hosting = HostOptions(timeouts=options.timeouts, ready_timeout=options.timeouts.connect, restart=True)
         self._handlers = handlers

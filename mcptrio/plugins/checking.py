@@ -12,7 +12,7 @@ from mcptrio.plugins.hooks import HOOKS, Hooks
 
 __all__ = ["check_kind", "check_plugin", "find_plugin", "forgotten", "hooks_in"]
 
-# Options of pluggy that change the order of hooks; a server calls one plugin at a time, so they have no meaning.
+# Options of pluggy that change the order of hooks. They have no effect, because a server calls one plugin at a time.
 _WITHOUT = ("wrapper", "hookwrapper", "tryfirst", "trylast")
 
 
@@ -39,13 +39,13 @@ def check_kind(plugin: object) -> None:
 def check_plugin(plugin: object) -> None:
     """
     Raises:
-        TypeError: It cannot be a plugin, or a hook is no plain function.
-        ValueError: A hook is misspelt.
+        TypeError: It cannot be a plugin, or a hook is not a plain function.
+        ValueError: A hook is misspelled.
     """
     check_kind(plugin)
     for name, hook, options in hooks_in(plugin):
         if hook not in HOOKS:
-            # pluggy ignores unknown hooks, so a misspelt one would silently do nothing.
+            # pluggy ignores unknown hooks, so a misspelled one would have no effect and cause no error.
             near = get_close_matches(hook, HOOKS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ValueError(f"expected one of the hooks {', '.join(HOOKS)}, got {hook!r}{hint}")

@@ -1,4 +1,4 @@
-"""The entries of plugins: added when a plugin is loaded, withdrawn when it leaves.
+"""Adds the entries of plugins when they are loaded, and withdraws them when plugins are disabled or fail.
 
 The server owns it.
 """
@@ -46,7 +46,7 @@ class Contributions:
         """Refuse tables without a plugin, for a server whose settings do not change later.
 
         Raises:
-            TypeError: The tables are no mapping.
+            TypeError: The tables are not a mapping.
             ConfigError: There is no plugin with the name of a table.
         """
         known = sorted(self._plugins.plugins)
@@ -73,7 +73,7 @@ class Contributions:
         """Add the entries of every plugin.
 
         Raises:
-            PluginError: One failed, and the server is strict.
+            PluginError: A plugin failed, and the server is strict.
         """
         for plugin in self._plugins.active():
             self.offer(plugin)
@@ -92,7 +92,7 @@ class Contributions:
             Whether that succeeded.
 
         Raises:
-            PluginError: It failed, and the server is strict.
+            PluginError: The plugin failed, and the server is strict.
         """
         plugin.is_kept_back = kept_back
         try:
@@ -120,7 +120,7 @@ class Contributions:
             return False
 
     def reconfigure(self, plugin: Plugin) -> bool:
-        """Pass the present settings to a running plugin. Returns whether it accepted them.
+        """Pass the current settings to a running plugin. Returns whether it accepted them.
 
         Raises:
             PluginError: It failed; the plugin is quarantined.
@@ -139,7 +139,7 @@ class Contributions:
         """Withdraw the plugin's entries and notify clients. Its redactions stay, since the texts are still secret.
 
         Args:
-            reserve: Keep its names for it.
+            reserve: Keep the plugin's names reserved.
         """
         self._catalog.withdraw(plugin, reserve=reserve)
         while plugin.undo:
@@ -158,7 +158,7 @@ class Contributions:
     def suspended(self, plugin: Plugin) -> Iterator[None]:
         """Withdraw the plugin's entries while the block restarts it.
 
-        Until the end of the block, the server refuses everything that the plugin's authorizers would judge, and
+        Until the end of the block, the server refuses all requests that the plugin's authorizers decide about, and
         reserves its names.
         """
         self.withdraw(plugin, reserve=True)

@@ -37,19 +37,19 @@ from mcptrio.plugins.setup import PluginSetup
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["BUILT_IN", "Instead", "PluginManager"]
+__all__ = ["BUILT_IN", "PluginManager", "ReplacePlugin"]
 
 _log = logging.getLogger("mcptrio.plugins")
 
 BUILT_IN = ("stdio", "http", "stream")
 """The transports of mcptrio itself."""
 
-Instead: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
-"""From the name of a plugin, and the path of a file: returns a function that makes the plugin's replacement, so that
-the plugin is not imported into this process; ``None`` to import it."""
+ReplacePlugin: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
+"""Given a plugin's name and file, return a function that makes its replacement, or ``None`` to import the plugin
+itself."""
 
 SLOW_IMPORT = 1.0
-"""Seconds above which the import of a plugin gets a warning, because every start waits for it."""
+"""Seconds after which the import of a plugin causes a warning, because every start waits for it."""
 
 
 class PluginManager:
@@ -61,7 +61,7 @@ class PluginManager:
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
-        self.instead: Instead | None = None
+        self.instead: ReplacePlugin | None = None
         """Called each time a plugin is loaded, so that a new answer applies to a restarted plugin."""
         self.plugins: dict[str, Plugin] = {}
 
@@ -70,7 +70,7 @@ class PluginManager:
         """Return a manager with these modules and objects.
 
         Raises:
-            TypeError: Not a list, or an item that cannot be a plugin.
+            TypeError: It is not a list, or an item cannot be a plugin.
             PluginError: Any failure, if strict.
         """
         if isinstance(plugins, str) or not isinstance(plugins, Iterable):
@@ -88,7 +88,7 @@ class PluginManager:
         If several distributions offer the same name, the first one by name of distribution gets it.
 
         Args:
-            only: Names to import; ``None``: all.
+            only: Names to import; ``None`` imports all.
             without: Names not to import.
 
         Raises:
@@ -120,7 +120,7 @@ class PluginManager:
         """Take a module or an object as a plugin.
 
         Raises:
-            TypeError: A function or a string, which cannot be a plugin.
+            TypeError: It is a function or a string, which cannot be a plugin.
             PluginError: Any failure, if strict.
         """
         check_kind(object)
@@ -131,7 +131,7 @@ class PluginManager:
 
     def look_again(self) -> None:
         """Add plugins that were installed in the meantime, as disabled."""
-        # Python caches the directories of distributions; without this a new one is not seen.
+        # Python caches the directories of distributions. Without this it would not find a new one.
         importlib.invalidate_caches()
         for name, points in offered().items():
             if name not in self.plugins:
@@ -148,7 +148,7 @@ class PluginManager:
             PluginError: It failed, and the manager is strict.
         """
         plugin.renew()
-        # A taken name stays taken for the life of the process.
+        # A taken name stays taken until the process ends.
         if plugin.refused is not None:
             self._tolerate(self.quarantine(plugin, plugin.refused))
         elif plugin.object is None or self._isolate(plugin):
@@ -298,7 +298,7 @@ class PluginManager:
         """Quarantine a plugin and log the reason. Returns the error, which a strict caller raises."""
         plugin.quarantine(failure, error)
         if not self.strict:
-            # A traceback only if it contains the author's frames; others say nothing that the message does not.
+            # A traceback only if it contains the author's frames. Other tracebacks add nothing to the message.
             logged = single(error) if error is not None and has_own_frames(error) else None
             _log.error("%s failed, and is left out: %s", plugin.label, failure, exc_info=logged)
         return plugin.problem
@@ -310,7 +310,7 @@ class PluginManager:
     # Private
 
     def _outcomes(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any]) -> Iterator[Done[Any] | Failure]:
-        """Call the implementations of one hook of one plugin, each when the caller asks for its result."""
+        """Call the implementations of one hook of one plugin, each when the caller requests its result."""
         given = {"config": plugin.config, **arguments}
         for implementation in _implementations(plugin, hook):
             wanted = [given[name] for name in implementation.argnames]
@@ -319,7 +319,7 @@ class PluginManager:
     @staticmethod
     def _held_here(plugin: Plugin, policy: PluginPolicy) -> PluginPolicy:
         """Return the part of a policy that this process applies; the process of an isolated plugin applies the rest."""
-        # That process knows the tools' own names and counts calls. Only this one can notice that it is too slow.
+        # The plugin's process knows the tools' own names and counts calls. Only this process can notice slow calls.
         return PluginPolicy(timeout=policy.timeout, prefix=policy.prefix or "") if plugin.isolated else policy
 
     def _isolate(self, plugin: Plugin) -> bool:

@@ -26,9 +26,9 @@ class ToolPolicy:
     """Which tools are offered: the table ``[tools]``, and ``[plugins.NAME.tools]`` for one plugin.
 
     Args:
-        read_only: Only those that are marked read-only.
+        read_only: Whether to offer only tools that are marked read-only.
         include: Globs (``git_*``) of names; ``None`` for all.
-        exclude: Globs of names; wins over ``include``.
+        exclude: Globs of names; takes precedence over ``include``.
     """
 
     read_only: bool = False
@@ -73,8 +73,8 @@ class PluginPolicy:
 
     Args:
         timeout: Seconds for one call.
-        concurrency: Calls at the same time; further ones wait.
-        rate: Calls a second on average, and calls at once; further ones are refused.
+        concurrency: Calls at the same time; further calls wait.
+        rate: Calls a second on average. As many calls, and at least one, may arrive at once; further calls are refused.
         task: Whether calls of its tools may become tasks; ``None`` leaves that to the author. A tool whose calls are
             always tasks stays so under ``optional``, and is not offered under ``never``.
         tools: The tools to offer; globs match names with or without their prefix.
@@ -101,7 +101,7 @@ class PluginPolicy:
 
 # Checked against the classes of plugins, so that no plugin defines a setting that it would never get.
 RESERVED: tuple[str, ...] = tuple(each.name for each in fields(PluginPolicy))
-"""Keys of a plugin's table that are the server's own."""
+"""Keys of a plugin's table that are settings of the server."""
 
 
 def _named(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:

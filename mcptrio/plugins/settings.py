@@ -22,7 +22,7 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
     """The tables of all plugins, with the reader that knows their file and lines.
 
     Args:
-        tables: By plugin name.
+        tables: The tables by plugin name.
     """
 
     tables: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
@@ -35,7 +35,7 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
             TypeError: The class cannot be used for settings.
         """
         if cls is None:
-            # Reserved keys are the operator's, and the plugin does not see them.
+            # Reserved keys are for the server, and the plugin does not get them.
             return {key: value for key, value in self.resolved_table(plugin).items() if key not in RESERVED}
         _check_class(cls)
         table = {key: value for key, value in self.tables.get(plugin, {}).items() if key not in RESERVED}

@@ -115,7 +115,7 @@ class PluginSetup(CatalogRegistrar):
 
         Args:
             function: Takes a :class:`RequestView` and ``proceed``.
-            order: The lowest is the outermost; if equal, the function that was added first.
+            order: The function with the lowest order is the outermost; among equal ones, the first that was added.
         """
         self._catalog.middleware.add(function, self._plugin, order)
         self._note("middleware", _name_of(function))
@@ -138,7 +138,7 @@ class PluginSetup(CatalogRegistrar):
         must check origins, users, sizes and times itself.
 
         Raises:
-            ValueError: It is no path, it is the root, or it is taken.
+            ValueError: The path is invalid, is the root, or is taken.
         """
         self._catalog.routes.add(path, app, self._plugin)
         self._note("routes", path)
@@ -156,7 +156,7 @@ class PluginSetup(CatalogRegistrar):
     def add_redaction(self, function: Redaction) -> None:
         """Add a function that removes secrets from log messages to clients.
 
-        It stays when the plugin is removed; those of its last eight registrations are kept.
+        The function stays when the plugin is removed. mcptrio keeps those of the plugin's last eight registrations.
 
         Args:
             function: Takes and returns a text. If it fails, the text is not sent.
@@ -164,7 +164,7 @@ class PluginSetup(CatalogRegistrar):
         self._redactions.add(self._plugin.name, function)
 
     def add_log_sink(self, function: LogSink) -> None:
-        """Receive every log message of every request, whatever log level its client has set.
+        """Add a function that receives the log messages of all requests, at every level.
 
         Args:
             function: Takes level, data (redacted) and logger. It runs in the Trio thread and must not block; its
@@ -205,7 +205,7 @@ class PluginSetup(CatalogRegistrar):
 
     @property
     def quotas(self) -> QuotaStore | None:
-        """Rates that hold over all replicas of the server; ``None`` if it shares no stores. Known once it is open."""
+        """The quotas that all replicas of the server share; ``None`` without shared stores. Known once it is open."""
         stores = self._catalog.state.stores
         return stores.quotas if stores is not None else None
 
@@ -308,7 +308,9 @@ def _name_tools_in(entry: object, name_of: NameOf) -> None:
     """Replace names in the descriptions of an entry that was just registered."""
     if isinstance(entry, ToolEntry):
         tool = entry.tool
-        if entry.mark.listed is None:  # not in tools of other servers, whose text is not the author's
+        if (
+            entry.mark.listed is None
+        ):  # Tools of other servers stay unchanged, because the author has not written their texts.
             entry.tool = evolve(
                 tool,
                 description=_described(tool.description, name_of),

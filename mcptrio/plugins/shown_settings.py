@@ -26,7 +26,7 @@ __all__ = ["HIDDEN", "ShownSetting", "shown_settings"]
 
 HIDDEN = "(not shown)"
 _MAX_QUOTED_CHARS = 500
-"""Characters of a value."""
+"""Maximum characters of a value."""
 _DEFAULT = "default"
 _SECRET_NAME = re.compile(r"pass(word|phrase|wd)?|secret|token|credential|api_?key|private_?key", re.IGNORECASE)
 
@@ -35,7 +35,7 @@ _SECRET_NAME = re.compile(r"pass(word|phrase|wd)?|secret|token|credential|api_?k
 class ShownSetting:
     """
     Args:
-        value: As text.
+        value: The value as text.
         origin: ``default``, the file and the line, or the variable of the environment.
     """
 

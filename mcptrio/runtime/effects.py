@@ -20,7 +20,7 @@ __all__ = ["Effects"]
 
 MAX_RESULTS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of all results. Beyond either bound the oldest result is dropped, but never the newest."""
+"""Bytes of all results. When a bound is exceeded, the oldest results are dropped, but never the newest."""
 
 
 def _no_time() -> float | None:
@@ -56,8 +56,8 @@ class Effects:
         An effect that fails or is cancelled leaves no result, so the next delivery runs it.
 
         Args:
-            call: Names the call over all its rounds.
-            effect: Its result is a JSON value.
+            call: Identifies the call over all its rounds.
+            effect: The function; its result is a JSON value.
             repeatable: Whether it may run again if the replica that ran it has ended.
             keep: Returns the seconds for which the shared store keeps the result, if the call outlives its request.
 
@@ -91,7 +91,7 @@ class Effects:
             is_done = False
             try:
                 value = await effect()
-                # As JSON, because the next round reads it from JSON too: both must be equal.
+                # Converted through JSON, as in the next round, so that both rounds get equal values.
                 result = orjson.dumps(value)
                 is_done = True
             finally:

@@ -41,7 +41,7 @@ class InputQuestion(Protocol):
 
     @property
     def key(self) -> str | None:
-        """The author's name for it within one request; ``None``: its content identifies it."""
+        """The author's name for it within one request. If it is ``None``, the content identifies the question."""
         ...
 
     @property
@@ -90,7 +90,7 @@ class InputChannel(Protocol):
     async def once(
         self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True, repeatable: bool = False
     ) -> Any:
-        """Return the result of a side effect that must not run twice, however often the handler is replayed.
+        """Return the result of a side effect that no replay of the handler must repeat.
 
         Args:
             effect: Returns a JSON value.
@@ -115,7 +115,7 @@ class Lifetime:
     async def within(self, work: Callable[[], Awaitable[T]]) -> T:
         """
         Raises:
-            trio.Cancelled: The handler has ended, and the task works for a thread of it.
+            trio.Cancelled: The handler has ended, and the task works for one of its threads.
             ConnectionClosed: The handler has ended.
         """
         scope = trio.CancelScope()
@@ -170,10 +170,10 @@ class BackChannel:
     async def _ask_client(self, questions: Sequence[InputQuestion]) -> list[Any]:
         scope = self.scope
         for question in questions:
-            # All of them before the first one is sent, so that no user answers in vain.
+            # All questions are checked before the first one is sent, so that no user answers for nothing.
             require(scope.request.peer, question.capability)
         answers: list[Any] = [None] * len(questions)
-        # The idle timeout stops while the user thinks.
+        # The idle timeout stops while the user answers.
         timeout = scope.wait_for_input()
         try:
             if len(questions) == 1:

@@ -35,9 +35,9 @@ class ServerSettings:
         keys: Keys that seal state which passes through clients; the same on every replica. By default, each process
             generates one.
         repair_arguments: Whether arguments of tools in a slightly wrong form are repaired, if only one repair fits.
-        run_tasks: Where tasks run: ``here``, or only in processes of ``mcptrio worker`` that share the store.
-        stores: What the server shares with other replicas, from :func:`mcptrio.stores.open_stores`; ``None`` for
-            a single process.
+        run_tasks: Where tasks run: ``here``, or ``workers``: only in processes of ``mcptrio worker`` on the same store.
+        stores: The stores that the server shares with other replicas, from :func:`mcptrio.stores.open_stores`;
+            ``None`` for a single process.
         experimental: Capabilities outside the specification that are advertised, by name, each with its settings.
         strict: Raise the error of a plugin that fails, instead of running without the plugin.
     """

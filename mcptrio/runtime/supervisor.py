@@ -6,7 +6,7 @@ seconds before they are cancelled.
 
     Supervisor ── Session (one peer) ── RequestScope (one request)
        ├───────── Runs: handlers, waiting between two requests for a client's answer
-       └───────── LongTasks: calls that go on after their request was answered
+       └───────── LongTasks: calls that continue after their request was answered
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import trio
 
 from mcptrio.abc import ASGIApp, MessageChannel, MessageSink, Principal, SessionRecord, SynchronousChannel
 from mcptrio.abc.status import Readiness
+from mcptrio.abc.tracing import notified
 from mcptrio.errors import InternalError, Overloaded
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.workers import Workers
@@ -33,8 +34,9 @@ from mcptrio.protocol.model.methods import Method
 from mcptrio.runtime.conversation import Conversation, peer_of
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
+from mcptrio.runtime.middleware import MiddlewareProvider
 from mcptrio.runtime.notifications import Listener, handle_notification
-from mcptrio.runtime.request import Handler, MiddlewareProvider, RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
@@ -255,8 +257,9 @@ class Supervisor:
                 await outlet.send(event.reply)
             elif isinstance(event, NotificationReceived):
                 # In the caller's task, so that a client with many notifications slows down only itself.
-                for listener in self.listeners.get(event.method.name, ()):
-                    await handle_notification(listener, session, event)
+                with notified(message):
+                    for listener in self.listeners.get(event.method.name, ()):
+                        await handle_notification(listener, session, event)
         finally:
             if not is_kept_open:
                 self.sessions.discard(session)

@@ -46,7 +46,7 @@ class HTTPOptions(HTTPLimits):
         allow_hosts: Names accepted in ``Host`` in addition to those of this machine; ``*`` accepts all.
         allow_origins: Origins of web pages that may send requests; ``*`` accepts all.
         forwarded: Proxies whose ``X-Forwarded-For`` or ``Forwarded`` headers are trusted for the client address and the
-            scheme: Addresses, networks like ``10.0.0.0/8``, ``unix`` for the peers of a Unix socket. They have to send
+            scheme: addresses, networks like ``10.0.0.0/8``, ``unix`` for the peers of a Unix socket. They have to send
             it with every request. The rightmost address that is not a trusted proxy counts.
         auth: Authenticates requests, for example an :class:`mcptrio.auth.ResourceServer`. By default all requests are
             accepted and anonymous.
@@ -132,7 +132,7 @@ def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.
         options.auth.use_stores(server.stores)
     stores = server.stores or memory_stores()
     return HTTPApp(
-        server.supervisor,
+        server.engine,
         sessions=stores.sessions,
         events=stores.events,
         bus=stores.bus,

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 import trio
 
 from mcptrio.abc import Principal, Stores
+from mcptrio.abc.tracing import Network, receiving
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
@@ -67,9 +68,11 @@ async def serve_process(
                     made.use_stores(await stack.enter_async_context(stores))
                 await stack.enter_async_context(made.open())
                 task_status.started([])
-                await made.supervisor.serve(
-                    channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
-                )
+                with receiving(Network("pipe")):
+                    if trusts_forwarded_caller:
+                        await made.supervisor.serve(channel, principal=principal, trusts_forwarded_caller=True)
+                    else:
+                        await made.engine.serve(channel, principal=principal)
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:

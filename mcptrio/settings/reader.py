@@ -11,7 +11,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
@@ -62,11 +62,13 @@ class SettingsReader:
         folder: The folder of relative paths.
         error: Makes the error about a key.
         environ: The environment; by default that of the process, at the time a table is read.
+        tables_with: Returns the tables that have a setting of this name, for the error about an unknown one.
     """
 
     folder: Path = attrs.field(factory=Path)
     error: Callable[[Key, str], ConfigError] = _error
     environ: Mapping[str, str] | None = None
+    tables_with: Callable[[str], Sequence[str]] = lambda name: ()
 
     def read(self, cls: type[_T], table: Mapping[str, Any], where: Key, *, variables: Key) -> _T:
         """Return an instance of a class; fields without a value get their defaults.
@@ -82,7 +84,7 @@ class SettingsReader:
         expected = _expected(cls)
         for key in table:
             if key not in hints:
-                raise self.error((*where, key), _unknown(key, hints))
+                raise self.error((*where, key), self._unknown(key, hints))
         environ = self._environ
         settings: dict[str, Any] = {}
         hidden: set[str] = set()
@@ -165,8 +167,15 @@ class SettingsReader:
             hints = _hints(cls)
             for key, part in table.items():
                 if key not in hints:
-                    raise self.error((*path, key), _unknown(key, hints))
+                    raise self.error((*path, key), self._unknown(key, hints))
                 self._check_keys(hints[key], part, (*path, key))
+
+    def _unknown(self, key: str, known: Mapping[str, Any]) -> str:
+        if tables := self.tables_with(key):
+            return f"there is no setting {key} here; it belongs in {' or '.join(f'[{table}]' for table in tables)}"
+        near = get_close_matches(key, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sorted(known))}"
+        return f"there is no setting {key}; {hint}"
 
     def _converted(
         self, value: Any, hint: Any, where: Key, expected: str | None = None, *, hidden: bool = False
@@ -227,13 +236,6 @@ def keys_of_class(cls: type[Any]) -> Iterator[Key]:
             yield (name,)
         else:
             yield from ((name, *key) for key in keys_of_class(inner))
-
-
-def _unknown(key: str, known: Mapping[str, Any]) -> str:
-    near = get_close_matches(key, known, 1)
-    return f"there is no setting {key}; " + (
-        f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-    )
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from attrs import evolve
 
 from mcptrio.abc import Principal
+from mcptrio.abc.tracing import trace_carrier
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.shares import SharedPlace
@@ -28,9 +29,11 @@ from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.settings import ServerSettings
 
-__all__ = ["load_call", "new_scope", "owner_of", "store_call", "supports_tasks"]
+__all__ = ["TRACE", "load_call", "new_scope", "owner_of", "store_call", "supports_tasks"]
 
 _FORWARDED = "mcptrio/caller"
+TRACE = "trace"
+"""The member of a stored call with the trace context of its request."""
 
 
 class _NoOutlet:
@@ -59,7 +62,10 @@ def supports_tasks(peer: Peer) -> bool:
 
 
 def owner_of(scope: RequestScope) -> str:
-    """Return the owner of the tasks of a request: its principal; empty without one, and then the id is the key."""
+    """Return the owner of the tasks of a request: its principal.
+
+    The owner is empty for an anonymous request. The id of its task is then the only protection.
+    """
     return scope.caller if scope.principal is not None else ""
 
 
@@ -67,6 +73,7 @@ def store_call(scope: RequestScope, params: CallToolParams) -> dict[str, Any]:
     """Return what :func:`load_call` needs, without the token and the claims of the principal."""
     peer = scope.request.peer
     return {
+        **({TRACE: trace} if (trace := trace_carrier()) else {}),
         "name": params.name,
         "arguments": params.arguments,
         "revision": peer.revision.version,
@@ -80,7 +87,7 @@ def load_call(stored: Mapping[str, Any], id: str) -> tuple[RequestReceived, Prin
     """Return the request of a stored call, its principal and its caller.
 
     Args:
-        id: Of the task.
+        id: The id of the task.
 
     Raises:
         KeyError: This version does not speak the revision of the call.
@@ -116,7 +123,7 @@ def new_scope(
     """
     session = Conversation(
         connection=Connection(serves=lambda capability: True, handshake=False),
-        # Progress need not be reported: a client polls when it likes.
+        # Progress need not be reported, because clients poll.
         settings=evolve(settings, timeouts=settings.timeouts.with_request(ttl)),
         name="task",
         principal=principal,

@@ -1,6 +1,6 @@
 """The data of a task in its record: the call, its questions and answers, and its end.
 
-The process that holds the task writes status, questions and end. Any process writes answers and the wish to cancel.
+The process that holds the task writes status, questions and end. Any process writes answers and requests to cancel.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class TaskDocument:
         request: What another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
         resumable: Whether another process may run the handler again from the start.
         has_begun: Whether a process may have begun to run the handler.
-        call: Names the call in the store of side effects.
-        ttl: Seconds from the creation to the end of the task's life.
+        call: Identifies the call in the store of side effects.
+        ttl: Seconds from the creation to the deadline of the task.
         poll_interval: Seconds between two polls of a client.
-        status: As the client sees it.
+        status: The status that the client sees.
         message: A text for users about the status.
         updated: Seconds since 1970 of the last change that a client can see.
         questions: Open requests to the client in wire form, by key.
@@ -115,7 +115,7 @@ class TaskDocument:
 
     @property
     def revision(self) -> Revision:
-        """That of the call, and of questions, answers and result."""
+        """The revision of the call, its questions, answers and result."""
         return REVISIONS.get(self.request.get("revision", ""), LATEST)
 
     def questions_in(self, revision: Revision) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class TaskDocument:
 
 def announcement(state: GetTaskResult, meta: dict[str, Any] | None = None) -> TaskParams:
     """Return the parameters of a notification about a task."""
-    # All members of the result but its _meta.
+    # All members of the result except its _meta.
     members: dict[str, Any] = asdict(cast("Any", state), recurse=False)
     return TaskParams(**{**members, "meta": meta})
 

@@ -1,4 +1,4 @@
-"""How a running call becomes a task: a tool with ``task="optional"``, for a client that has tasks.
+"""Makes a task of a running call of a tool with ``task="optional"``, for a client that supports tasks.
 
 Source: MCP extension io.modelcontextprotocol/tasks, "Task Creation": questions before the creation are answered in
 round trips of the call.
@@ -32,7 +32,7 @@ class AdoptionPlan:
     Args:
         deadlines: Ends the wait; a cancel scope would cost a tenth of a short call.
         after: Seconds after which the call becomes a task.
-        policy: Returns how it becomes one.
+        policy: Returns how the call becomes a task.
         convert: Returns the result of the call from that of the handler.
     """
 

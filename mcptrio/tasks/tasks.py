@@ -1,4 +1,4 @@
-"""All tasks of a server: created for calls, claimed from the store, found for their clients.
+"""All tasks of a server: creates them for calls, claims them from the store, and finds them for their clients.
 
 The catalogue makes it. Tools create tasks, the methods ``tasks/*`` find and change them, and the supervisor ends them.
 """
@@ -37,7 +37,7 @@ __all__ = ["TaskPolicy", "Tasks"]
 
 _log = logging.getLogger("mcptrio.tasks")
 
-# Seconds between two looks for queued tasks, if no message of the bus comes earlier.
+# Seconds between two searches for queued tasks, if no message of the bus arrives earlier.
 _POLL: Final = 5.0
 # Seconds between two deletions of expired tasks.
 _EXPIRE: Final = 60.0
@@ -55,7 +55,7 @@ class TaskPolicy:
         ttl: Seconds from the creation to the deadline of the task.
         poll_interval: Seconds that clients should wait between two polls.
         resumable: Whether another process may run the handler again from the start.
-        timeout: Seconds for the call itself; ``None``: the ttl.
+        timeout: Seconds for the call itself; ``None`` means the ttl.
         is_queued: Whether the number of running calls over all processes is bounded, so that each waits for its turn.
     """
 
@@ -88,7 +88,7 @@ class Tasks:
         self._settings = settings
         self._execute = execute
         self._concurrency = concurrency
-        # Not by id: a task that is lost and claimed again is in it twice for a moment.
+        # Not by id: a task that this process loses and claims again is in the set twice for a moment.
         self._running: set[RunningTask] = set()
         self.runs_here = settings.run_tasks == "here"
         """Whether this process runs tasks; otherwise it queues them for others."""
@@ -99,13 +99,13 @@ class Tasks:
         self._is_shared = False
         state.tasks = self
 
-    # Its life
+    # Lifecycle
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Claim queued tasks and delete expired ones, until cancelled."""
         stores = self._state.stores
         self._is_shared = stores is not None and stores.tasks is not None and stores.bus is not None
-        # Without a store the tasks end with the process.
+        # Without a shared store, tasks are kept in memory and end with the process.
         self._stores = stores if self._is_shared else memory_stores(bus=MemoryBus())
         unfollow = self.bus.follow(TASKS_TOPIC, lambda message: self.wake())
         task_status.started()
@@ -119,7 +119,7 @@ class Tasks:
                             expires = trio.current_time() + _EXPIRE
                             await self.store.expire()
                     except StoreFailed as error:
-                        _log.warning("queued tasks are not claimed: %s", error)
+                        _log.warning("cannot claim queued tasks: %s", error)
                 with trio.move_on_after(self._pause):
                     await self._woken.wait()
                 self._woken = trio.Event()
@@ -134,7 +134,8 @@ class Tasks:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
         self._is_stopping = True
         for task in list(self._running):
-            # In memory it would end with the process, so it has the same time as the others.
+            # Without a shared store the task would be lost with the process, so let it use the shutdown time like
+            # the others.
             if task.is_movable and self._is_shared:
                 task.release()
 
@@ -149,7 +150,7 @@ class Tasks:
 
     @property
     def status(self) -> tuple[RequestStatus, ...]:
-        # The first characters of the id are enough to find it, and no key.
+        # A prefix identifies the task but does not grant access: the whole id would.
         return tuple(evolve(task.scope.status, id=task.id[:6]) for task in self._running)
 
     @property
@@ -179,12 +180,12 @@ class Tasks:
             StoreFailed: The task could not be stored.
         """
         has_room = not policy.is_queued and self._has_room
-        params = scope.request.params if params is None else params
-        document = self._document(scope, params, policy, secrets.token_urlsafe(16), has_begun=has_room)
+        call: CallToolParams = scope.request.params if params is None else params
+        document = self._document(scope, call, policy, secrets.token_urlsafe(16), has_begun=has_room)
         state = TaskState.RUNNING if has_room else TaskState.QUEUED
-        record = await self._create(scope, params.name, document, state)
+        record = await self._create(scope, call.name, document, state)
         if has_room:
-            self._begin(record, document, self._scope_of(evolve(scope.request, params=params), scope, policy))
+            self._begin(record, document, self._scope_of(evolve(scope.request, params=call), scope, policy))
         return document.created(record)
 
     async def adopt(
@@ -201,7 +202,7 @@ class Tasks:
             convert: Returns the result of the call from that of the handler.
 
         Raises:
-            Overloaded, StoreFailed: As :meth:`submit`, or the server is stopping.
+            Overloaded, StoreFailed: See :meth:`submit`. Overloaded also if the server is stopping.
         """
         if self._is_stopping:
             raise Overloaded("the server is stopping")
@@ -211,6 +212,7 @@ class Tasks:
         run.keep = policy.ttl
         document = evolve(
             self._document(scope, scope.request.params, policy, call, has_begun=True),
+            resumable=policy.resumable or scope.is_resumable,
             answers=dict(run.journal.answers),
             effects=dict(run.journal.once),
         )
@@ -222,6 +224,9 @@ class Tasks:
         channel.scope = task_scope
         run.work.scope = task_scope
         task = self._add(record, document, task_scope)
+        if scope.is_resumable:
+            # Perhaps only since the record was made.
+            task.note_resumable()
         task.adopt(run)
 
         async def finish() -> CallToolResult:
@@ -237,11 +242,13 @@ class Tasks:
         """Return a task of the principal of a request.
 
         Raises:
-            InvalidParams: There is none, or it belongs to another principal.
+            InvalidParams: There is no such task, or it belongs to another principal.
         """
         record = await self.store.load(id)
         if record is None or record.owner != owner_of(scope):
-            raise InvalidParams(f"expected a task of yours that has not expired at `taskId`, got {id[:100]!r}")
+            raise InvalidParams(
+                f"taskId: no task with this id, or it has expired or belongs to another user: {id[:100]!r}"
+            )
         return record
 
     def follow(self, id: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
@@ -286,7 +293,7 @@ class Tasks:
                     changed,
                     status="cancelled",
                     message="the client has cancelled the task",
-                    # Not needed any more, so the record does not grow beyond its limit.
+                    # No longer needed, and the record must stay below its limit.
                     request={},
                     answers={},
                     effects={},
@@ -300,7 +307,7 @@ class Tasks:
 
     @property
     def _pause(self) -> float:
-        """Seconds until queued and expired tasks are looked for, if no message of the bus comes earlier."""
+        """Seconds until the next search for queued and expired tasks, if no message of the bus arrives earlier."""
         if not self._concurrency():
             return inf
         return _POLL if self._is_shared else _EXPIRE
@@ -323,7 +330,7 @@ class Tasks:
 
     async def _create(self, scope: RequestScope, tool: str, document: TaskDocument, state: TaskState) -> TaskRecord:
         record = TaskRecord(
-            # The id is all that protects a task without a principal.
+            # Only the id protects a task without a principal.
             # In hexadecimal, because a hyphen at the beginning would look like an option in a shell.
             id=secrets.token_hex(16),
             owner=owner_of(scope),
@@ -350,7 +357,7 @@ class Tasks:
                     await self.cancel(scope, id)
                     return
                 except InvalidParams:
-                    return  # it has expired
+                    return  # The task has expired.
                 except StoreFailed as error:
                     _log.warning("a task could not be cancelled yet: task=%s: %s", id[:6], error)
                     await trio.sleep(backoff.draw())
@@ -373,7 +380,7 @@ class Tasks:
         task = RunningTask(record, document, scope, self.store, self.bus)
         self._running.add(task)
         if self._is_stopping and task.is_movable and self._is_shared:
-            # It was created or claimed while the server began to stop.
+            # The task was created or claimed after stop() had released the others.
             task.release()
         return task
 
@@ -381,8 +388,8 @@ class Tasks:
         try:
             outcome = await run_guarded(task.run, work, self._state.deadlines)
             if isinstance(outcome, Failure):
-                # Nothing that is known; the store queues the task again when this process has ended.
-                _log.error("a task was left: task=%s", task.id[:6], exc_info=outcome.error)
+                # A bug. The store queues the task again when this process has ended.
+                _log.error("task failed unexpectedly: task=%s", task.id[:6], exc_info=outcome.error)
         finally:
             self._running.remove(task)
             self._all_ended.set()
@@ -401,7 +408,9 @@ class Tasks:
             document = TaskDocument.decode(record.data)
             request, principal, caller = load_call(document.request, record.id)
         except (ValueError, KeyError, InvalidParams) as error:
-            _log.error("a task of another version of mcptrio was left: task=%s: %s", record.id[:6], error)
+            _log.error(
+                "task not run, because another version of mcptrio has stored it: task=%s: %s", record.id[:6], error
+            )
             return
         left = record.expires - time.time() - _GRACE if record.expires is not None else document.ttl
         scope = new_scope(

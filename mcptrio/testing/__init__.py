@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcptrio.testing.leaks import adopt_orphans as adopt_orphans
     from mcptrio.testing.leaks import nothing_left as nothing_left
     from mcptrio.testing.recording import Recording as Recording
+    from mcptrio.testing.replay import replayed as replayed
     from mcptrio.testing.scripts import AnsweredQuestion as AnsweredQuestion
     from mcptrio.testing.scripts import FormAnswer as FormAnswer
     from mcptrio.testing.scripts import QuestionKind as QuestionKind
@@ -80,6 +81,7 @@ _HOMES = {
     "Recording": "mcptrio.testing.recording",
     "adopt_orphans": "mcptrio.testing.leaks",
     "nothing_left": "mcptrio.testing.leaks",
+    "replayed": "mcptrio.testing.replay",
 }
 """Every public name and the module that defines it."""
 

@@ -118,12 +118,14 @@ def mcp_case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture
 async def _mcp_served(
+    request: pytest.FixtureRequest,
     mcp_case: Case,
     mcp_plugins: Sequence[Any],
     mcp_config: Mapping[str, Mapping[str, Any]],
     mcp_server_options: Mapping[str, Any],
     _mcp_wire: Recording | None,
 ) -> AsyncIterator[Served]:
+    mcp_case = mcp_case.beside(request.path)
     parts = testing.ServerSpec(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
     try:
         async with testing.open_served(parts, mcp_case, recording=_mcp_wire) as served:
@@ -249,7 +251,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "mcp(revisions, transports, replay=False, autojump=False): where a test of an MCP server runs; revisions and "
-        'transports are lists; replay is True or "both"; autojump is for tests in memory.',
+        'transports are lists; replay is True, "both" or a recording "x.jsonl"; autojump is for tests in memory.',
     )
 
 

@@ -30,7 +30,7 @@ class LineFramer:
     Args:
         limits: Limits of one message.
         answers: How to report a line over the limit. False, on a server: as the peer's request, so that the error
-            response has its id. True, on a client: As an answer of the peer, so that the call it belongs to fails.
+            response has its id. True, on a client: as an answer of the peer, so that the call it belongs to fails.
     """
 
     def __init__(self, limits: MessageLimits = DEFAULT, *, answers: bool = False) -> None:

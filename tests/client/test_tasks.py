@@ -80,8 +80,10 @@ def serving(site: Site) -> Server:
 
 @asynccontextmanager
 async def played(**options: Any) -> AsyncIterator[tuple[Client, Script]]:
+    """Yield a client, and a server that does not report its tasks."""
     capable = {**EVERYTHING, "extensions": {"io.modelcontextprotocol/tasks": {}}}
     async with play(NEW, capabilities=capable, **options) as (client, script):
+        script.lacks = frozenset({"subscriptions/listen"})
         yield client, script
 
 
@@ -244,7 +246,7 @@ async def test_waiting_for_a_task_leaves_it_running(revision: str, autojump_cloc
 async def test_unknown_task_raises(revision: str, autojump_clock: MockClock) -> None:
     async with site(Site(), revision=revision) as client:
         for wait in (client.task("x").state, client.task("x").result, client.task("x").cancel):
-            with pytest.raises(InvalidParams, match="expected a task of yours"):
+            with pytest.raises(InvalidParams, match="no task with this id"):
                 await wait()
 
 
@@ -391,6 +393,8 @@ async def test_polls_again_over_http_after_failures_of_every_kind() -> None:
                 await wire.reply(answer(seen, **cacheable, tools=[TOOL]))
             case "tools/call":
                 await wire.reply(answer(seen, resultType="task", **state(pollIntervalMs=10)))
+            case "subscriptions/listen":
+                await wire.reply("busy", 503)
             case "tasks/get":
                 polls.append(seen.headers["mcp-name"])
                 status = next(failures, 200)

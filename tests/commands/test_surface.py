@@ -14,9 +14,9 @@ from tests.processes import serving
 
 __all__: list[str] = []
 
-MAX_COMMANDS = 39
-MAX_OPTIONS = 219
-MAX_SERVING = 15
+MAX_COMMANDS = 41
+MAX_OPTIONS = 234
+MAX_SERVING = 17
 
 GARDEN = """
 from mcptrio import tool

@@ -363,7 +363,7 @@ async def test_task_belongs_to_its_principal(serve: Serve) -> None:
         error = await eve.error(method, {"taskId": id, **more})
         assert (error["code"], error["message"]) == (
             -32602,
-            f"expected a task of yours that has not expired at `taskId`, got {id!r}",
+            f"taskId: no task with this id, or it has expired or belongs to another user: {id!r}",
         )
     site.go_on.set()
     assert (await ended(ada, id))["status"] == "completed"

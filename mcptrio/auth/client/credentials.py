@@ -54,7 +54,7 @@ class Granted:
         obtained_at: Seconds since 1970.
         is_from_grant: True if a grant issued them, False if they were refreshed.
         client: The registration to which they were granted; only it may use the refresh token (RFC 6749 section 6).
-            ``None`` for a client whose id does not change: Pre-registered, or with a metadata document.
+            ``None`` for a client whose id does not change: pre-registered, or with a metadata document.
         prover: The key to which they are bound, if any.
     """
 

@@ -70,7 +70,7 @@ class IntrospectedTokens:
         client: The credentials of this server at the issuer.
         fetch: Sends the requests.
         audience: Accepted audiences; a token has to name one of them. Leave it empty only if the issuer issues tokens
-            for this server alone, or answers only about those: Then every active token is accepted.
+            for this server alone, or answers only about those: then every active token is accepted.
         endpoint: The introspection endpoint; ``None`` takes it from the issuer's metadata.
         rules: How responses are read; algorithms and types have no effect here.
         bounds: Limits of requests and memory.

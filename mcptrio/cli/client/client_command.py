@@ -19,6 +19,7 @@ from mcptrio.cli.client.exit_codes import EXIT_CODES
 from mcptrio.cli.client.running import Action, run_action
 from mcptrio.cli.client.targets import FILES, TargetOptions
 from mcptrio.cli.help_pages import SECONDS, CLICommand, split_passed_on
+from mcptrio.cli.server.config_options import RECORD
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
 from mcptrio.protocol.revisions.registry import REVISIONS
@@ -45,16 +46,26 @@ class ClientCommand(CLICommand):
 
     arguments = (("TARGET", _SERVER),)
     sections = MappingProxyType(
-        {"Connection": ("plugins", "headers", "env", "revision", "timeout"), "General": ("as_json", "verbose")}
+        {
+            "Connection": ("plugins", "headers", "env", "revision", "timeout"),
+            "General": ("as_json", "verbose", "record"),
+        }
     )
     environment = tuple(VARIABLES.items())
 
-    def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
+    def __init__(
+        self, name: str | None, *, params: list[click.Parameter] | None = None, records: bool = False, **options: Any
+    ) -> None:
+        """
+        Args:
+            records: Whether the command has the option ``--record``.
+        """
         self.own_params = list(params or ())
         """The parameters without TARGET and the options for connecting."""
         options.setdefault("epilog", EXIT_CODES)
         target = click.Argument(["target"], metavar="TARGET")
-        super().__init__(name, params=[target, *self.own_params, *common_options()], **options)
+        more = [click.Option(["--record"], **RECORD)] if records else []
+        super().__init__(name, params=[target, *self.own_params, *common_options(), *more], **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remove the words after ``--``; then, and with ``--plugin``, TARGET is not expected."""
@@ -126,13 +137,14 @@ def common_options() -> list[click.Parameter]:
             ["--header", "headers"],
             multiple=True,
             metavar="NAME=VALUE",
-            help="Send this header to a URL. VALUE may be @FILE or $VARIABLE, to hide it from process lists.",
+            help="Send this header to a URL. VALUE may be @FILE or '$VARIABLE' (quoted, so that the shell does not"
+            " replace it), which keeps it out of process lists.",
         ),
         click.Option(
             ["--env"],
             multiple=True,
             metavar="NAME=VALUE",
-            help="Set this variable for a command. VALUE may be @FILE or $VARIABLE.",
+            help="Set this variable for a command. VALUE may be @FILE or '$VARIABLE' (quoted), as in --header.",
         ),
         click.Option(
             ["--revision"],
@@ -144,7 +156,8 @@ def common_options() -> list[click.Parameter]:
             ["--timeout"],
             type=SECONDS,
             metavar="SECONDS",
-            help="Seconds to wait: for a connection, and for an answer or a progress report.  [default: 30, 60]",
+            help="Seconds to wait for the connection (default 30), and for an answer or the next progress report"
+            " (default 60).",
         ),
         _json(),
         click.Option(

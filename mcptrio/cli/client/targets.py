@@ -55,6 +55,7 @@ class TargetOptions:
     timeout: float | None = None
     as_json: bool = False
     verbose: bool = False
+    record: Path | None = None
 
 
 @frozen(kw_only=True)

@@ -60,7 +60,7 @@ _MAX_SUBSCRIPTIONS = 32
 """Subscriptions of one shell."""
 
 
-@click.command("shell", cls=ClientCommand)
+@click.command("shell", cls=ClientCommand, records=True)
 @click.option("--no-history", is_flag=True, help="Keep no history of this session.")
 async def command(cmd: CommandContext, no_history: bool) -> int:
     """Use a server interactively, with completion.

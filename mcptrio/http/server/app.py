@@ -31,6 +31,7 @@ import trio
 from attrs import frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
+from mcptrio.abc.tracing import TRACING
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
 from mcptrio.ground.networks import network_of
 from mcptrio.ground.shares import Share, Shares
@@ -50,6 +51,7 @@ from mcptrio.http.server.owner_rates import OwnerRates
 from mcptrio.http.server.readiness import readiness_page
 from mcptrio.http.server.reauthorization import Stays
 from mcptrio.http.server.request_auth import refusal_of, request_head
+from mcptrio.http.server.request_tracing import serve_traced
 from mcptrio.http.server.rules import (
     STREAMABLE,
     AnswerMessage,
@@ -329,7 +331,8 @@ class HTTPApp:
             if isinstance(body, HTTPRefusal):
                 await exchange.refuse(body)
             else:
-                await path.serve(exchange, scope, body, principal)
+                serve = path.serve if TRACING.tracer is None else partial(serve_traced, path.serve)
+                await serve(exchange, scope, body, principal)
         except Overloaded as error:
             await exchange.overloaded(error)
         except ConnectionClosed:

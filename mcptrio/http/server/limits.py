@@ -30,7 +30,7 @@ class HTTPLimits:
         address_burst: Requests that may arrive at once.
         addresses: Remembered addresses. When full, the least recently seen one is evicted.
         session_rate: Handshake sessions that one client (as for ``streams``) may open a second, on average; further
-            ones get 429. 0: No limit.
+            ones get 429. 0: no limit.
         session_burst: Sessions that may be opened at once.
         parse_share: Share of the server's time, 0 to 1, for parsing the large messages (above 4 KiB) of one client (as
             for ``streams``), on average over 60 seconds. Further ones get 429; over WebSocket they wait. 0: no limit.
@@ -38,7 +38,7 @@ class HTTPLimits:
             that load balancers notice.
         keepalive_interval: Idle seconds after which a response becomes a stream, and a stream sends a comment.
         stream_delay: Seconds after which a call of a session becomes a resumable stream, if its revision has priming
-            events: Long enough for quick responses to stay plain JSON, short enough to survive a broken connection.
+            events: long enough for quick responses to stay plain JSON, short enough to survive a broken connection.
         retry_delay: Seconds that a client should wait before it resumes a stream.
         resume_timeout: Seconds for which a session's own stream collects messages while no client reads it.
         idle_timeout: Seconds after which this process releases its part of an unused session; the store keeps it.

@@ -19,7 +19,7 @@ from mcptrio.ground.token_bucket import TokenBucket
 __all__ = ["WINDOWS", "Account", "Allowance", "check_cost"]
 
 WINDOWS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
-"""Seconds of each."""
+"""The windows with their seconds."""
 
 
 @frozen(kw_only=True)
@@ -65,7 +65,7 @@ class Account:
             cost: The number of requests that it counts as.
 
         Raises:
-            RateLimited: The limit is exceeded; has the time of the next attempt.
+            RateLimited: The limit is exceeded. The error says when to retry.
         """
         check_cost(cost, self._allowance)
         now = trio.current_time()
@@ -98,5 +98,5 @@ class Account:
                 f"too many requests: more than {self._allowance.per_second:g} a second",
                 retry_after=self._bucket.wait(tokens),
             )
-        # Only now: a refused request must not count in any window.
+        # Counted last, because a refused request must not count in any window.
         self._used = used

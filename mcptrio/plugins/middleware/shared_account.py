@@ -58,7 +58,7 @@ class SharedAccount:
         self._quotas = quotas
         self._refused: _Refused | None = None
         self._local: tuple[int, Account] | None = None
-        """The number of replicas, and the part of the limits that this one has while the store fails."""
+        """The number of replicas, and this replica's share of the limits while the store fails."""
 
     async def spend(self, cost: int) -> None:
         """Count a request.
