@@ -20,7 +20,6 @@ from mcptrio import Client, MCPError, Server
 from mcptrio.client import Change, Handlers
 from mcptrio.testing import Case, Script, ServerSpec, open_served
 from mcptrio.types import BlobResourceContents, TextContent, TextResourceContents
-from tests.definition_tokens import definition_tokens
 
 READING = {
     "read_text_file": "Read Text File",
@@ -87,8 +86,9 @@ async def test_tools_are_those_of_the_reference(inside: Path) -> None:
     assert tools["read_multiple_files"].input_schema["properties"]["paths"]["minItems"] == 1
 
 
-async def test_definitions_stay_small() -> None:
-    assert await definition_tokens(mcptrio_fs) <= 1_500
+async def test_definitions_take_few_tokens(inside: Path, check_tokens: Any) -> None:
+    async with connected(folders=[str(inside)]) as client:
+        await check_tokens(client, 1438)
 
 
 async def test_tools_work_together(inside: Path) -> None:

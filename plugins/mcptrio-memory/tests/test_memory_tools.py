@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-import mcptrio_memory
 import pytest
-
-from tests.definition_tokens import definition_tokens
 
 HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
 
@@ -41,8 +37,9 @@ async def test_tools_of_the_reference_are_listed_with_titles_hints_and_schemas(o
         assert tool.annotations.open_world_hint is False
 
 
-async def test_definitions_stay_small(file: Path) -> None:
-    assert await definition_tokens(mcptrio_memory, file=str(file)) <= 1_300
+async def test_definitions_take_few_tokens(open_memory, check_tokens) -> None:
+    async with open_memory() as client:
+        await check_tokens(client, 1254)
 
 
 async def test_text_shows_each_result_in_lines(open_memory) -> None:

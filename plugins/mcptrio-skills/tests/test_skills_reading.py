@@ -7,14 +7,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import mcptrio_skills
 import pytest
 import trio
 from mcptrio_skills import Config, Skills
 
 from mcptrio import Client, Server, connect
 from mcptrio.types import TextContent
-from tests.definition_tokens import definition_tokens
 
 from .conftest import write_skill
 
@@ -95,5 +93,6 @@ async def test_long_texts_and_lists_are_read_in_pieces(tmp_path: Path) -> None:
         assert len(first.splitlines()) - 1 + len(rest.splitlines()) == 201
 
 
-async def test_definitions_stay_small(shelf: Path) -> None:
-    assert await definition_tokens(mcptrio_skills.Skills, folders=[str(shelf)]) <= 250
+async def test_definitions_take_few_tokens(shelf: Path, check_tokens: Any) -> None:
+    async with connected(shelf) as client:
+        await check_tokens(client, 208)
