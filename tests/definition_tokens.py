@@ -16,7 +16,7 @@ from mcptrio import Server, connect
 __all__ = ["definition_tokens"]
 
 
-async def definition_tokens(plugin: ModuleType, **config: Any) -> int:
+async def definition_tokens(plugin: ModuleType | type, **config: Any) -> int:
     """Return the tokens of all names, descriptions and input schemas: their bytes divided by four."""
     server = Server(plugins=[plugin], config={plugin.__name__: config})
     with trio.fail_after(60):

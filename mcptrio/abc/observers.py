@@ -1,4 +1,4 @@
-"""What has happened in a server, as values: requests and sessions that have ended, and requests that were refused.
+"""Events of a server, as values: requests and sessions that have ended, and requests that were refused.
 
 ``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. What is happening now is in the status of the
 server (:mod:`mcptrio.abc.status`).
@@ -34,8 +34,8 @@ class RequestEnded:
         principal: The subject of the authenticated client.
         seconds: From its arrival to its end.
         waited: The seconds of these in which its handler waited for answers of the client.
-        code: Of the error, for ``error`` and ``timeout``.
-        message: Of the error, or the reason of a cancellation.
+        code: The code of the error, for ``error`` and ``timeout``.
+        message: The message of the error, or the reason of a cancellation.
         trace: The id of its trace in hexadecimal; ``None`` if it is not traced.
     """
 
@@ -61,7 +61,7 @@ class SessionEnded:
     """A session that has ended. In 2026-07-28, requests over HTTP have no session.
 
     Args:
-        number: Of the session in this process.
+        number: The number of the session in this process.
         channel: Its transport.
         revision: ``None`` if the client never said it.
         seconds: For which it was open in this process.
@@ -78,7 +78,7 @@ class SessionEnded:
 
 
 class Observer(Protocol):
-    """Is told what has happened.
+    """Receives the events of a server.
 
     The methods are called in the task in which it happens, and so must not block. If one raises, the error is logged,
     and the observer is removed.

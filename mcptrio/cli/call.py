@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mcptrio.cli.client.arguments import check_arguments, read_arguments, read_file, read_json
-from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.client_command import RecordingCommand
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.contents import Contents, says_the_same
 from mcptrio.cli.client.exit_codes import ExitCode
@@ -31,7 +31,7 @@ _HELP = ("--help", "-h")
 _FORM = """a JSON object such as {"city": "Oslo"}"""
 
 
-class _CallCommand(ClientCommand):
+class _CallCommand(RecordingCommand):
     """Leaves options that it does not know, and ``--help`` behind a tool, to the tool."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -57,7 +57,7 @@ class _CallCommand(ClientCommand):
         return True
 
 
-@click.command("call", cls=_CallCommand, records=True)
+@click.command("call", cls=_CallCommand)
 @click.argument("tool")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE|--KEY VALUE]...")
 @click.option("--args", "base", metavar="JSON|@FILE|-", help="The arguments as a JSON object; KEY=VALUE adds to them.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -24,7 +24,7 @@ from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
 from mcptrio.protocol.revisions.registry import REVISIONS
 
-__all__ = ["ClientCommand", "common_options"]
+__all__ = ["ClientCommand", "RecordingCommand", "common_options"]
 
 _COMMAND = "mcptrio.cli.command"
 """The key in click's context of the words after ``--``."""
@@ -48,23 +48,19 @@ class ClientCommand(CLICommand):
     sections = MappingProxyType(
         {
             "Connection": ("plugins", "headers", "env", "revision", "timeout"),
-            "General": ("as_json", "verbose", "record"),
+            "General": ("as_json", "verbose"),
         }
     )
     environment = tuple(VARIABLES.items())
+    records: ClassVar[bool] = False
+    """Whether the command has the option ``--record``."""
 
-    def __init__(
-        self, name: str | None, *, params: list[click.Parameter] | None = None, records: bool = False, **options: Any
-    ) -> None:
-        """
-        Args:
-            records: Whether the command has the option ``--record``.
-        """
+    def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
         self.own_params = list(params or ())
         """The parameters without TARGET and the options for connecting."""
         options.setdefault("epilog", EXIT_CODES)
         target = click.Argument(["target"], metavar="TARGET")
-        more = [click.Option(["--record"], **RECORD)] if records else []
+        more = [click.Option(["--record"], **RECORD)] if self.records else []
         super().__init__(name, params=[target, *self.own_params, *common_options(), *more], **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -117,6 +113,13 @@ class ClientCommand(CLICommand):
         inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
         with inner.make_context(self.name, list(words)) as ctx:
             return dict(ctx.params)
+
+
+class RecordingCommand(ClientCommand):
+    """A client command with the option ``--record``."""
+
+    sections = MappingProxyType({**ClientCommand.sections, "General": (*ClientCommand.sections["General"], "record")})
+    records = True
 
 
 def _json() -> click.Option:
