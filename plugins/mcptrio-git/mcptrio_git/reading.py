@@ -121,7 +121,7 @@ class GitReading:
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        limit: Limit = 10,
+        max_count: Limit = 10,
         start_timestamp: Annotated[str, "Since: ISO 8601, or '2 weeks ago'."] = "",
         end_timestamp: Annotated[str, "Until."] = "",
         revision: Annotated[str, "Or a range 'a..b'."] = "HEAD",
@@ -131,7 +131,7 @@ class GitReading:
         cursor: Annotated[str, "Repeat the other arguments with it."] = "",
     ) -> Log:
         """List commits with their messages, newest first."""
-        count = min(limit, self.access.config.max_entries)
+        count = min(max_count, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             options = [
                 f"--{option}={check_plain(value, where)}"

@@ -69,7 +69,7 @@ async def test_tools_declare_descriptions_and_hints(repo: Repo, serve: Any, tmp_
         assert "exclusive" not in text, name
         assert '"null"' not in json.dumps(tool.input_schema), name
     assert tools["git_add"].input_schema["required"] == ["files"]
-    assert tools["git_log"].input_schema["properties"]["limit"]["default"] == 10
+    assert tools["git_log"].input_schema["properties"]["max_count"]["default"] == 10
     assert tools["git_diff"].input_schema["properties"]["context_lines"]["default"] == 3
     assert "ahead" in tools["git_status"].output_schema["properties"]
 

@@ -95,11 +95,11 @@ async def test_log_pages_are_not_shifted_by_new_commits(repo: Repo, call: Caller
     for number in range(5):
         repo.commit(f"Commit {number}")
     seen: list[str] = []
-    page = await call.ok("git_log", limit=3)
+    page = await call.ok("git_log", max_count=3)
     repo.commit("In between")
     seen += [commit["subject"] for commit in page["items"]]
     while page["next_cursor"]:
-        page = await call.ok("git_log", limit=3, cursor=page["next_cursor"])
+        page = await call.ok("git_log", max_count=3, cursor=page["next_cursor"])
         seen += [commit["subject"] for commit in page["items"]]
     assert seen == [*(f"Commit {number}" for number in range(4, -1, -1)), "Two", "One"]
     assert page["items"][-1]["parents"] == []
@@ -108,10 +108,10 @@ async def test_log_pages_are_not_shifted_by_new_commits(repo: Repo, call: Caller
 async def test_log_continues_after_a_message_over_the_size_limit(repo: Repo, call: Caller) -> None:
     file = repo.write("../message", "Large\n\n" + "x" * (9 * 2**20))
     repo.git("commit", "-q", "--allow-empty", "-F", str(file))
-    first = await call.ok("git_log", limit=2)
+    first = await call.ok("git_log", max_count=2)
     assert [commit["subject"] for commit in first["items"]] == ["Large"]
     assert first["items"][0]["body"].startswith("xxx")
-    second = await call.ok("git_log", limit=2, cursor=first["next_cursor"])
+    second = await call.ok("git_log", max_count=2, cursor=first["next_cursor"])
     assert [commit["subject"] for commit in second["items"]] == ["Two", "One"]
     assert second["next_cursor"] is None
 
@@ -154,7 +154,7 @@ async def test_log_can_be_filtered(repo: Repo, call: Caller) -> None:
         return [commit["subject"] for commit in (await call.ok("git_log", **arguments))["items"]]
 
     repo.git("tag", "v1")
-    two = (await call.ok("git_log", limit=1))["items"][0]
+    two = (await call.ok("git_log", max_count=1))["items"][0]
     assert (two["author"], two["email"], two["date"]) == ("Ann", "ann@example.com", "2026-01-02T03:04:05+01:00")
     assert (two["body"], two["refs"]) == ("Because.", ["HEAD -> main", "tag: v1"])
     assert await subjects(paths=["src"]) == ["Two"]
