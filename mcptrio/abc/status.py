@@ -77,6 +77,8 @@ class SessionStatus:
         revision: ``None`` before the client has said it.
         client: the name that the client gives itself.
         principal: the subject of the authenticated client.
+        capabilities: what the client has declared: ``elicitation``, ``roots``, ``sampling`` or an extension.
+        streams: open streams for messages that belong to no request.
         requests: in flight.
         questions: that the client has not answered yet.
     """
@@ -87,6 +89,8 @@ class SessionStatus:
     revision: str | None
     client: str | None
     principal: str | None
+    capabilities: tuple[str, ...]
+    streams: int
     requests: tuple[RequestStatus, ...]
     questions: tuple[QuestionStatus, ...]
 

@@ -20,7 +20,7 @@ from attrs import evolve
 
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.auth import identify_by, refuse_streams
-from mcptrio.cli.server.config_options import host_option, log_level_option, port_option
+from mcptrio.cli.server.config_options import console_option, host_option, log_level_option, port_option
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import (
     ChosenPlugins,
@@ -36,6 +36,8 @@ from mcptrio.errors import ConfigError
 from mcptrio.serve.config import ServeConfig
 
 if TYPE_CHECKING:
+    import trio
+
     from mcptrio.serve.worker import WorkerProcess
     from mcptrio.server import Server
 
@@ -55,7 +57,7 @@ class ServeCommand(CLICommand):
 
     sections = MappingProxyType(
         {
-            "Transport": ("transport", "listen", "host", "port", "store"),
+            "Transport": ("transport", "listen", "host", "port", "store", "console"),
             "Plugins": ("plugins", "no_plugins", "config", "profile", "strict"),
             "General": ("log_level",),
         }
@@ -93,6 +95,7 @@ class ServeCommand(CLICommand):
     metavar="URL",
     help="Keep sessions here: memory, sqlite:PATH, redis://HOST or postgresql://HOST/NAME.  [default: memory]",
 )
+@console_option
 @log_level_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
@@ -133,7 +136,12 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     read = chosen.read()
     log_to_stderr(options["log_level"] or read.log.level, read.log.format)
     make = partial(_make, read, chosen.wanted(read), options, worker)
-    settings = ServeSettings(make=make, chosen=chosen, read=read, options=options, addresses=addresses)
+    console = None
+    if (port := options.get("console")) is not None:
+        from mcptrio.cli.server.console import ServedConsole
+
+        console = ServedConsole(read, port, has_http=transport == "http")
+    settings = ServeSettings(make=make, chosen=chosen, read=read, options=options, addresses=addresses, console=console)
     if transport == "stdio":
         _over_stdio(settings)
     elif transport == "http":
@@ -201,17 +209,23 @@ def _over_stdio(settings: ServeSettings) -> None:
         made.append(settings.make())
         return made[0]
 
-    run(
-        lambda stop: serve_process(
+    def opened(_urls: list[str]) -> None:
+        # The lifespans have been entered by then.
+        report_opened(made[0])
+        settings.open_console(made[0], [])
+
+    async def serve(stop: trio.Event) -> None:
+        await serve_process(
             make,
             limits=settings.read.server.message,
             shutdown=stop,
             restore=False,
             identify=identify,
             trusts_forwarded_caller=trusts_forwarded_caller,
-            task_status=ReadyStatus(lambda _: report_opened(made[0])),  # the lifespans have been entered by then
+            task_status=ReadyStatus(opened),
         )
-    )
+
+    run(settings.with_console(serve))
 
 
 def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
@@ -220,6 +234,9 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         from mcptrio.cli.server.supervising import supervise, worker_count
 
         if (count := worker_count(settings)) > 1:
+            if settings.console is not None:
+                problem = f"expected one worker with --console, which shows one process, got {count}"
+                raise settings.read.error(("http", "workers"), problem)
             supervise(settings, count)
             return
     from mcptrio.cli.server.http import over_http
@@ -238,10 +255,11 @@ def _over_streams(settings: ServeSettings) -> None:
         raise click.UsageError("expected an address in --listen or in stream.listen of the configuration, got none")
     stream = evolve(table, limits=settings.read.server.message)
     server = settings.make()
-    run(
-        lambda stop: serve_stream(server, where, options=stream, shutdown=stop, task_status=settings.ready(server)),
-        renew=settings.renewal(server),
-    )
+
+    async def serve(stop: trio.Event) -> None:
+        await serve_stream(server, where, options=stream, shutdown=stop, task_status=settings.ready(server))
+
+    run(settings.with_console(serve), renew=settings.renewal(server))
 
 
 def _over(name: str, settings: ServeSettings) -> None:
@@ -254,7 +272,8 @@ def _over(name: str, settings: ServeSettings) -> None:
     if name not in offered:
         known = ", ".join((*BUILT_IN, *offered))
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
-    run(
-        lambda stop: serve_transport(server, offered[name], shutdown=stop, task_status=settings.ready(server)),
-        renew=settings.renewal(server),
-    )
+
+    async def serve(stop: trio.Event) -> None:
+        await serve_transport(server, offered[name], shutdown=stop, task_status=settings.ready(server))
+
+    run(settings.with_console(serve), renew=settings.renewal(server))

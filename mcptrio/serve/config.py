@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOG_LEVELS",
+    "ConsoleTable",
     "LogTable",
     "MessageTable",
     "ServeConfig",
@@ -54,6 +55,7 @@ _CLASSES: Final = MappingProxyType(
         "stream": ("mcptrio.serve.stream_options", "StreamTable"),
         "stores": ("mcptrio.serve.stores_table", "StoresTable"),
         "log": ("mcptrio.serve.config", "LogTable"),
+        "console": ("mcptrio.serve.config", "ConsoleTable"),
     }
 )
 # Tables that other modules read.
@@ -136,6 +138,19 @@ class LogTable:
     format: Literal["text", "json"] = "text"
 
 
+@frozen(kw_only=True)
+class ConsoleTable:
+    """The table ``[console]``.
+
+    Args:
+        read_only: True to show everything and change nothing.
+        scope: A scope of ``[auth]``. A user with an access token that has it may open the console too.
+    """
+
+    read_only: bool = False
+    scope: str | None = None
+
+
 class ServeConfig:
     """The settings in the file and the environment.
 
@@ -183,6 +198,11 @@ class ServeConfig:
     @cached_property
     def log(self) -> LogTable:
         table: LogTable = self._read("log")
+        return table
+
+    @cached_property
+    def console(self) -> ConsoleTable:
+        table: ConsoleTable = self._read("console")
         return table
 
     @property

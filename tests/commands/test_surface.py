@@ -15,7 +15,7 @@ from tests.processes import serving
 __all__: list[str] = []
 
 MAX_COMMANDS = 39
-MAX_OPTIONS = 219
+MAX_OPTIONS = 221
 MAX_SERVING = 15
 
 GARDEN = """

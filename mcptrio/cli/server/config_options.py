@@ -15,8 +15,10 @@ from mcptrio.serve.config import LOG_LEVELS, ServeConfig
 
 __all__ = [
     "CONFIG",
+    "ON_HTTP_PORT",
     "config_option",
     "configured",
+    "console_option",
     "host_option",
     "log_level_option",
     "port_option",
@@ -25,6 +27,8 @@ __all__ = [
 ]
 
 CONFIG = "mcptrio.toml"
+ON_HTTP_PORT = "http"
+"""The value of ``--console`` without a port."""
 _CONFIG_VARIABLE = "MCPTRIO_CONFIG"
 _PROFILE_VARIABLE = "MCPTRIO_PROFILE"
 
@@ -53,6 +57,24 @@ log_level_option = click.option(
     type=click.Choice(LOG_LEVELS),
     metavar="LEVEL",
     help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
+)
+
+
+def _port(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value == ON_HTTP_PORT:
+        return value
+    if not (value.isascii() and value.isdecimal() and int(value) <= 65535):
+        raise click.BadParameter(f"expected a port from 0 to 65535, got {value!r}")
+    return int(value)
+
+
+console_option = click.option(
+    "--console",
+    is_flag=False,
+    flag_value=ON_HTTP_PORT,
+    metavar="[PORT]",
+    callback=_port,
+    help="Serve a console for browsers: at /console of the HTTP port, or on a port of its own.",
 )
 
 

@@ -50,8 +50,10 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         # With several workers, the parent replaces them at SIGHUP.
         renew=settings.renewal(server) if worker is None else None,
     )
-    ready = settings.ready(server, process.ready.started if worker is not None else None)
-    serve = partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready)
+    ready = settings.ready(server, process.ready.started if worker is not None else None, http.auth)
+    serve = settings.with_console(
+        partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready)
+    )
     # The parent's bus reaches only its workers; other machines use the same engine.
     is_local = stores.urls["bus"].startswith(SQLITE_STORE)
     bus = worker.bus if worker is not None and is_local else None
