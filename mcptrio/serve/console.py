@@ -6,7 +6,7 @@ The distribution ``mcptrio-console`` has one. ``mcptrio serve --console`` finds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import entry_points
 from typing import Any, Final, Protocol
@@ -28,6 +28,10 @@ def _no_settings(_plugin: str) -> Sequence[ShownSetting]:
     return ()
 
 
+def _no_tokens(_plugin: str) -> Mapping[str, int]:
+    return {}
+
+
 def _no_request() -> tuple[int | None, str | None]:
     return None, None
 
@@ -47,6 +51,7 @@ class ConsoleOptions:
         guard: Verifies access tokens; without one, only links open the console.
         is_host_served: Returns whether a value of ``Host`` names this server.
         settings_of: Returns the settings of a plugin, without secrets.
+        tokens_of: Returns about how many tokens each tool of a plugin takes in a conversation.
         request_of: Returns the session and the plugin for whose request the calling code runs.
     """
 
@@ -56,6 +61,7 @@ class ConsoleOptions:
     guard: Guard | None = None
     is_host_served: Callable[[str | None], bool] = _any_host
     settings_of: Callable[[str], Iterable[ShownSetting]] = _no_settings
+    tokens_of: Callable[[str], Mapping[str, int]] = _no_tokens
     request_of: Callable[[], tuple[int | None, str | None]] = _no_request
 
 

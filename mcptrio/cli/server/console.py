@@ -22,6 +22,7 @@ from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.http.engine.server import serve_asgi
 from mcptrio.http.server.origins import HostPolicy
 from mcptrio.plugins.shown_settings import ShownSetting, shown_settings
+from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.runtime.current import CURRENT
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.console import CONSOLE_PATH, ConsoleApp, ConsoleOptions, find_console
@@ -66,6 +67,7 @@ class ServedConsole:
             guard=guard,
             is_host_served=hosts.allows,
             settings_of=partial(self._settings_of, server),
+            tokens_of=partial(tokens_by_tool, server.catalog),
             request_of=_current_request,
         )
         self._console = self._make(server, options)

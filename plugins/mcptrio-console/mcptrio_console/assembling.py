@@ -12,6 +12,7 @@ from .access import ConsoleAccess
 from .actions import Actions
 from .log_records import LogRecords
 from .samples import Samples
+from .tool_calls import ToolCaller
 from .views import Views
 from .watching import StatusWatch
 from .web import ConsolePage, make_app
@@ -24,10 +25,15 @@ def assemble(
 ) -> tuple[ASGIApp, Callable[[], Awaitable[None]]]:
     """Return the application, and a function to run while it is used."""
     watch = StatusWatch(server, samples)
-    views = Views(watch, samples)
+    views = Views(server, options, watch, samples, records)
     pages = [
         ConsolePage("now", "Now", views.now),
         ConsolePage("tree", "Requests", views.tree),
         ConsolePage("sessions", "Sessions", views.sessions),
+        ConsolePage("plugins", "Plugins", views.plugins, is_live=False),
+        ConsolePage("tools", "Tools", views.tools),
+        ConsolePage("tasks", "Tasks", views.tasks),
+        ConsolePage("log", "Log", views.log),
+        ConsolePage("replicas", "Replicas", views.replicas),
     ]
-    return make_app(server.status.name, pages, access, Actions(server), watch, options), watch.run
+    return make_app(server.status.name, pages, access, Actions(server), ToolCaller(server), watch, options), watch.run

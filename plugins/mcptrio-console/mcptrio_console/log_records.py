@@ -55,6 +55,13 @@ class LogRecords(logging.Handler):
         self._number = 0
 
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._keep(record)
+        except Exception:
+            # As the handlers of the standard library do it: a record that cannot be formatted must not end its caller.
+            self.handleError(record)
+
+    def _keep(self, record: logging.LogRecord) -> None:
         session, plugin = self._source()
         trace = None
         if record.exc_info and record.exc_info[1] is not None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from traceback import format_exception
 from typing import Any, Final
 
 from attrs import frozen
 
-from mcptrio.serving import RequestStatus, SessionStatus
+from mcptrio import Server
+from mcptrio.serving import ConsoleOptions, PluginStatus, RequestStatus, SessionStatus
 
 from .charts import HEIGHT, WIDTH, make_charts
 from .diagnosis import find_problems, is_slow
-from .samples import Samples
+from .log_records import LEVELS, LogRecords
+from .samples import LabelFigures, Samples
 from .watching import StatusWatch
 from .words import as_json, state_of
 
@@ -19,6 +23,10 @@ __all__ = ["Paged", "Views"]
 
 _ROWS: Final = 50
 """Rows of a page."""
+_MAX_TASKS: Final = 200
+_MAX_LOG_ROWS: Final = 200
+_MAX_FAULTS: Final = 5
+_MAX_TRACE_CHARS: Final = 8000
 
 
 @frozen
@@ -62,15 +70,34 @@ class Row:
         return as_json(self.request.id)
 
 
+@frozen
+class ToolRow:
+    """A tool: offered now, or called since the console was opened."""
+
+    name: str
+    is_offered: bool
+    owner: str | None
+    figures: LabelFigures | None
+
+    @property
+    def plugin(self) -> str | None:
+        return self.owner or (None if self.figures is None else self.figures.plugin)
+
+
 class Views:
     """
     Args:
         watch: has the status.
     """
 
-    def __init__(self, watch: StatusWatch, samples: Samples) -> None:
+    def __init__(
+        self, server: Server, options: ConsoleOptions, watch: StatusWatch, samples: Samples, records: LogRecords
+    ) -> None:
+        self._server = server
+        self._options = options
         self._watch = watch
         self._samples = samples
+        self._records = records
 
     def now(self, _query: Mapping[str, str]) -> dict[str, Any]:
         status = self._watch.status
@@ -109,6 +136,66 @@ class Views:
         # Those with most requests first, then the oldest.
         found.sort(key=lambda each: (-len(each.requests), -each.age))
         return {"status": status, "paged": Paged.of(found, query), "q": text}
+
+    def plugins(self, _query: Mapping[str, str]) -> dict[str, Any]:
+        status = self._watch.status
+        return {"plugins": [self._plugin(each) for each in status.plugins]}
+
+    def tools(self, query: Mapping[str, str]) -> dict[str, Any]:
+        status = self._watch.status
+        owners = {name: plugin.name for plugin in status.plugins for name in plugin.offers.get("tools", ())}
+        figures = {label: each for (method, label), each in self._samples.labels.items() if method == "tools/call"}
+        text = query.get("q", "")[:100]
+        names = [name for name in sorted({*owners, *figures}) if text.casefold() in name.casefold()]
+        rows = [ToolRow(name, name in owners, owners.get(name), figures.get(name)) for name in names]
+        # Those with most calls first, then by name.
+        rows.sort(key=lambda row: -(row.figures.calls if row.figures is not None else 0))
+        others = [(label, each) for (method, label), each in self._samples.labels.items() if method != "tools/call"]
+        others.sort(key=lambda row: -row[1].calls)
+        return {"paged": Paged.of(rows, query), "q": text, "others": others[:_ROWS]}
+
+    def tasks(self, _query: Mapping[str, str]) -> dict[str, Any]:
+        return {"tasks": sorted(self._watch.status.tasks, key=lambda each: -each.age)[:_MAX_TASKS]}
+
+    def log(self, query: Mapping[str, str]) -> dict[str, Any]:
+        level = query.get("level", "info")
+        wanted = {name: query.get(name, "")[:100] for name in ("plugin", "session", "q")}
+        entries = self._records.newest(
+            level=level if level in LEVELS else "info",
+            plugin=wanted["plugin"],
+            session=wanted["session"],
+            text=wanted["q"],
+        )
+        plugins = [plugin.name for plugin in self._watch.status.plugins]
+        return {
+            **wanted,
+            "entries": list(islice(entries, _MAX_LOG_ROWS)),
+            "level": level,
+            "levels": LEVELS,
+            "names": plugins,
+            "follows": query.get("follow") != "0",
+        }
+
+    def replicas(self, _query: Mapping[str, str]) -> dict[str, Any]:
+        return {"stores": self._watch.status.stores}
+
+    def _plugin(self, plugin: PluginStatus) -> dict[str, Any]:
+        figures = [each for each in self._samples.labels.values() if each.plugin == plugin.name]
+        tokens = self._options.tokens_of(plugin.name)
+        newest = islice(self._records.faults(plugin.name), _MAX_FAULTS)
+        faults = [(f"{entry.time} {entry.text}", entry.trace) for entry in newest]
+        found = self._server.plugins.plugins.get(plugin.name)
+        if found is not None and found.error is not None:
+            faults.insert(0, (plugin.failure or "", "".join(format_exception(found.error))[-_MAX_TRACE_CHARS:]))
+        return {
+            "status": plugin,
+            "settings": list(self._options.settings_of(plugin.name)),
+            "tokens": tokens,
+            "total": sum(tokens.values()),
+            "calls": sum(each.calls for each in figures),
+            "failures": sum(each.failures for each in figures),
+            "faults": faults,
+        }
 
 
 def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[tuple[Any, list[Row]]]:

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import orjson
 from attrs import frozen
 from jinja2 import Environment, PackageLoader
 from quart import Response, request
@@ -27,16 +28,20 @@ from mcptrio.abc import RequestHead
 from mcptrio.serving import ConsoleOptions
 
 from .access import ConsoleAccess, Visitor
-from .actions import Actions
+from .actions import Actions, audit
 from .live import LiveBody
+from .tool_calls import ToolCaller
+from .tool_forms import PREFIX, arguments_of, fields_of
 from .watching import MAX_VIEWERS, StatusWatch
 from .words import cut, duration, milliseconds
 
 __all__ = ["PATH", "ConsolePage", "make_app"]
 
 PATH: Final = "/console"
+_PACKAGE: Final = "mcptrio_console"
 _MAX_BODY_BYTES: Final = 256 * 1024
 _REQUEST_TIMEOUT: Final = 20.0
+_MAX_SCHEMA_CHARS: Final = 32 * 1024
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self';"
     " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -44,7 +49,7 @@ _POLICY: Final = (
 _SAFE_SITES: Final = ("same-origin", "none")
 """Of ``Sec-Fetch-Site``: our own pages, and addresses that the user has typed."""
 _STATIC: Final = {
-    name: (kind, files(__package__).joinpath("static", name).read_bytes())
+    name: (kind, files(_PACKAGE).joinpath("static", name).read_bytes())
     for name, kind in (("console.css", "text/css"), ("console.js", "text/javascript"))
 }
 _VERSION: Final = sha256(b"".join(content for _, content in _STATIC.values())).hexdigest()[:12]
@@ -76,16 +81,18 @@ class ConsoleWeb:
         pages: list[ConsolePage],
         access: ConsoleAccess,
         actions: Actions,
+        tools: ToolCaller,
         watch: StatusWatch,
         options: ConsoleOptions,
     ) -> None:
         self._pages = {page.name: page for page in pages}
         self._access = access
         self._actions = actions
+        self._tools = tools
         self._watch = watch
         self._options = options
         self._templates = Environment(
-            loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True
+            loader=PackageLoader(_PACKAGE), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
         self._templates.filters.update(duration=duration, milliseconds=milliseconds, cut=cut)
         self._templates.globals.update(
@@ -121,6 +128,11 @@ class ConsoleWeb:
         notes = list(visitor.notes)
         visitor.notes.clear()
         return self._html(f"{name}.html", page, visitor, notes=notes)
+
+    async def tool(self) -> Response:
+        """Show the form of a tool."""
+        visitor = self._visitor()
+        return self._refuse(None) if visitor is None else await self._tool(request.args.get("name", ""), visitor, {})
 
     async def live(self, name: str) -> Response:
         visitor, page = self._visitor(), self._pages.get(name)
@@ -175,6 +187,8 @@ class ConsoleWeb:
             return response
         if self._options.read_only:
             return self._problem(403, "The console is read-only.")
+        if name == "call":
+            return await self._tool(form.get("tool", ""), visitor, form.to_dict())
         done = await self._actions.run(name, form.to_dict(), visitor)
         if done is None:
             return self._problem(404, "There is no such action.")
@@ -217,6 +231,28 @@ class ConsoleWeb:
 
     # Private
 
+    async def _tool(self, name: str, visitor: Visitor, form: Mapping[str, str]) -> Response:
+        """Show a tool, and its result if a form was sent."""
+        tool = await self._tools.find(name)
+        if tool is None:
+            return self._problem(404, "There is no such tool, or anonymous clients may not see it.")
+        fields = fields_of(tool.input_schema, form)
+        outcome, problem = None, ""
+        if form:
+            try:
+                arguments = arguments_of(fields)
+            except ValueError as error:
+                problem = str(error)
+            else:
+                audit(visitor, "call", cut(name))
+                outcome = await self._tools.call(name, arguments)
+                self._watch.renew()
+        schema = orjson.dumps(tool.input_schema, option=orjson.OPT_INDENT_2).decode()
+        values = {"tool": tool, "fields": fields, "prefix": PREFIX, "outcome": outcome, "problem": problem}
+        values["schema"] = cut(schema, _MAX_SCHEMA_CHARS)
+        html = self._templates.get_template("tool.html").render(**values, page=self._pages["tools"], visitor=visitor)
+        return Response(html, content_type="text/html; charset=utf-8")
+
     def _visitor(self) -> Visitor | None:
         return self._access.visitor_of(self._cookie())
 
@@ -256,6 +292,7 @@ def make_app(
     pages: list[ConsolePage],
     access: ConsoleAccess,
     actions: Actions,
+    tools: ToolCaller,
     watch: StatusWatch,
     options: ConsoleOptions,
 ) -> QuartTrio:
@@ -272,7 +309,7 @@ def make_app(
         RESPONSE_TIMEOUT=_REQUEST_TIMEOUT,
         PROPAGATE_EXCEPTIONS=False,
     )
-    web = ConsoleWeb(name, pages, access, actions, watch, options)
+    web = ConsoleWeb(name, pages, access, actions, tools, watch, options)
 
     def route(path: str, handler: Any, method: str = "GET", **given: str) -> None:
         name = f"{method} {path}"
@@ -287,6 +324,7 @@ def make_app(
     app.add_url_rule("/", "root", to_first, methods=["GET"], provide_automatic_options=False)
     route("", to_first)
     route("/", web.first)
+    route("/tool", web.tool)
     route("/<name>", web.page)
     route("/live/<name>", web.live)
     route("/sign_in", web.sign_in, "POST")

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import types
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
-import pytest
 import trio
 from attrs import define, field
 from mcptrio_console import make_console
 
-from mcptrio import Context, Server, tool
+from mcptrio import Context, PluginSetup, Server, hookimpl, tool
 from mcptrio.serving import ConsoleOptions, serve_asgi
+from mcptrio.types import ImageContent, TextContent
 
-Opened = Callable[..., Any]
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC"
+"""A red picture of ten pixels."""
 
 
 @define(eq=False)
@@ -35,6 +37,19 @@ class Garden:
         self.begun.set()
         await self.go.wait()
         return bed
+
+    @tool
+    async def draw(
+        self, size: Literal["small", "large"], note: str = "", colours: list[str] | None = None, beds: int = 1
+    ) -> list[ImageContent | TextContent]:
+        """Draw the garden.
+
+        Args:
+            size: of the picture.
+            note: a text below it.
+        """
+        logging.getLogger("garden").warning("drawing %s", note)
+        return [ImageContent(data=PIXEL, mime_type="image/png"), TextContent(text=f"{size} {note} {colours} {beds}")]
 
     @tool
     async def break_it(self) -> None:
@@ -90,10 +105,12 @@ class Site:
 
 
 @asynccontextmanager
-async def opened(garden: Garden | None = None, **options: Any) -> AsyncIterator[Site]:
+async def opened(
+    garden: Garden | None = None, *, plugins: Sequence[object] = (), name: str = "shop", **options: Any
+) -> AsyncIterator[Site]:
     garden = garden or Garden()
     links: list[str] = []
-    server = Server("shop", plugins=[_module(garden)])
+    server = Server(name, plugins=[_module(garden), *plugins])
     console = make_console(server, ConsoleOptions(announce=links.append, **options))
     async with server.open(), trio.open_nursery() as nursery:
         [url] = await nursery.start(partial(serve_asgi, console, bind="127.0.0.1:0"))
@@ -104,10 +121,17 @@ async def opened(garden: Garden | None = None, **options: Any) -> AsyncIterator[
 
 def _module(garden: Garden) -> types.ModuleType:
     module = types.ModuleType("garden")
-    vars(module).update(water=garden.water, break_it=garden.break_it)
+    vars(module).update(water=garden.water, break_it=garden.break_it, draw=garden.draw)
     return module
 
 
-@pytest.fixture
-def console_site() -> Callable[..., Any]:
-    return opened
+def failing_plugin(name: str, error: str) -> types.ModuleType:
+    """A plugin whose setup fails."""
+    module = types.ModuleType(name)
+
+    @hookimpl
+    def setup(server: PluginSetup) -> None:
+        raise RuntimeError(error)
+
+    vars(module)["setup"] = setup
+    return module
