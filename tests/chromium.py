@@ -150,8 +150,8 @@ class Browser:
             await self.call("Emulation.setDeviceMetricsOverride", **size)
 
     async def screenshot(self) -> bytes:
-        """Return a PNG of the window."""
-        return base64.b64decode((await self.call("Page.captureScreenshot", format="png"))["data"])
+        """Return a picture of the window, as WebP."""
+        return base64.b64decode((await self.call("Page.captureScreenshot", format="webp", quality=70))["data"])
 
     async def evaluate(self, script: str) -> Any:
         """Return the value of a script of the test, on pages that allow scripts."""

@@ -46,7 +46,7 @@ class Actions:
         return done
 
     async def _cancel(self, form: Mapping[str, str]) -> str:
-        number, id = _number(form.get("session")), _id(form.get("id", ""))
+        number, id = _number(form.get("session")), _id(form.get("request", ""))
         if number is None or id is None:
             return "There is no such request."
         if self._server.cancel_request(number, id, "an operator has cancelled it"):

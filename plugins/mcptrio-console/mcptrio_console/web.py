@@ -217,8 +217,8 @@ class ConsoleWeb:
         headers["Content-Security-Policy"] = _POLICY
         headers["X-Content-Type-Options"] = "nosniff"
         headers["X-Frame-Options"] = "DENY"
-        # The link has a token in its query.
-        headers["Referrer-Policy"] = "no-referrer"
+        # The link has a token in its query. With "no-referrer", browsers would hide the origin of our own forms too.
+        headers["Referrer-Policy"] = "same-origin"
         headers["Cross-Origin-Opener-Policy"] = "same-origin"
         headers["Cross-Origin-Resource-Policy"] = "same-origin"
         return response

@@ -115,7 +115,7 @@ async def test_every_response_has_a_strict_policy() -> None:
             assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'self';")
             assert "frame-ancestors 'none'" in policy
             assert answer.headers["x-content-type-options"] == "nosniff"
-            assert answer.headers["referrer-policy"] == "no-referrer"
+            assert answer.headers["referrer-policy"] == "same-origin"
 
 
 async def test_read_only_console_shows_everything_and_changes_nothing() -> None:

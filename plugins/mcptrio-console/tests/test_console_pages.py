@@ -101,7 +101,7 @@ async def test_request_in_flight_is_shown_and_cancelled(caplog: pytest.LogCaptur
         assert "runs in garden" in page
         assert '<progress max="100.0" value="30.0"' in page or '<progress max="100" value="30"' in page
         [session] = [each for each in site.server.status.sessions if each.requests]
-        fields = {"session": str(session.number), "id": json.dumps(session.requests[0].id), "back": "tree"}
+        fields = {"session": str(session.number), "request": json.dumps(session.requests[0].id), "back": "tree"}
 
         said = await site.note("cancel", **fields)
 
@@ -130,9 +130,9 @@ async def test_session_is_ended() -> None:
     [
         ("end", {"session": "x"}, "The session had already ended."),
         ("end", {"session": "9" * 50}, "The session had already ended."),
-        ("cancel", {"session": "1", "id": "{}"}, "There is no such request."),
-        ("cancel", {"session": "1", "id": "not json"}, "There is no such request."),
-        ("cancel", {"session": "1", "id": '"<script>"'}, "Request &lt;script&gt; of session 1 had already ended."),
+        ("cancel", {"session": "1", "request": "{}"}, "There is no such request."),
+        ("cancel", {"session": "1", "request": "not json"}, "There is no such request."),
+        ("cancel", {"session": "1", "request": '"<script>"'}, "Request &lt;script&gt; of session 1 had already ended."),
         ("restart", {"plugin": "<x>"}, "It failed: "),
     ],
 )

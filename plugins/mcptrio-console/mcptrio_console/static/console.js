@@ -4,18 +4,30 @@
 
 const live = document.getElementById("live");
 
+// Not `node.id`: that of a form is its field of this name.
+function idOf(node) {
+  return node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("id") : null;
+}
+
 // Change `from` into `to` in place, so that the focus, open details and the scroll position stay.
 function morph(from, to) {
   const kept = new Map();
-  for (const child of from.children) if (child.id) kept.set(child.id, child);
+  for (const child of from.children) if (idOf(child)) kept.set(idOf(child), child);
+  const ids = new Set([...to.children].map(idOf));
   let place = from.firstChild;
   for (const wanted of [...to.childNodes]) {
-    const same = wanted.id ? kept.get(wanted.id) : null;
+    const same = idOf(wanted) ? kept.get(idOf(wanted)) : null;
     if (same) {
+      // An element that is moved loses the focus, so what stands before it is removed instead.
+      while (place && place !== same && !(idOf(place) && ids.has(idOf(place)))) {
+        const next = place.nextSibling;
+        place.remove();
+        place = next;
+      }
       if (same !== place) from.insertBefore(same, place);
       update(same, wanted);
       place = same.nextSibling;
-    } else if (place && !place.id && !wanted.id && place.nodeName === wanted.nodeName) {
+    } else if (place && !idOf(place) && !idOf(wanted) && place.nodeName === wanted.nodeName) {
       update(place, wanted);
       place = place.nextSibling;
     } else {
