@@ -1,7 +1,7 @@
 """What one operation costs the engine of a store: ``python benchmarks/store_capacity.py URL``.
 
 Processor time is that of the engine's processes, which must be on this machine, with nothing else to do. Bytes are
-memory of Redis, and disk of PostgreSQL. docs/replicas.md has formulas with these figures.
+memory of Redis, and disk of PostgreSQL. docs/replicas-in-production.md has formulas with these figures.
 """
 
 from __future__ import annotations

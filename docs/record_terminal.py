@@ -59,13 +59,17 @@ STYLE = """
   @media (prefers-reduced-motion: reduce) { .frames { animation: none; transform: translateX(%dpx) } }"""
 
 STEPS: Sequence[tuple[str, str]] = (
+    ("mcptrio list --plugin garden.py\r", "plan"),
     ("mcptrio call --plugin garden.py water beds=4\r", "watered 4 beds"),
     ("mcptrio call --plugin garden.py sow bed=north\r", "plant"),
     ("peas\r", "rows"),
     ("3\r", "Send?"),
     ("send\r", "3 rows of peas"),
 )
-"""Keys, and the text that appears afterwards."""
+"""Keys, and the text that appears afterwards.
+
+The picture begins at the end of the first step, not with a blank screen.
+"""
 
 
 @frozen
@@ -119,12 +123,14 @@ def record(folder: Path) -> list[Frame]:
 
     try:
         settle("$")
-        for keys, text in STEPS:
+        for number, (keys, text) in enumerate(STEPS):
             for key in keys:
                 # The whole line must be a frame of its own before its output follows.
                 wait(4 * FRAME_SECONDS if key == "\r" else KEY_SECONDS)
                 os.write(terminal, key.encode())
             settle(text)
+            if number == 0:
+                del frames[:-1]
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mcptrio.capabilities.decorators import prompt as prompt
     from mcptrio.capabilities.decorators import resource as resource
     from mcptrio.capabilities.decorators import tool as tool
-    from mcptrio.capabilities.logging import redact as redact
     from mcptrio.capabilities.middleware import RequestView as RequestView
     from mcptrio.capabilities.questions import Elicit as Elicit
     from mcptrio.capabilities.questions import ElicitURL as ElicitURL
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from mcptrio.errors import RequestTimeout as RequestTimeout
     from mcptrio.errors import ResourceNotFound as ResourceNotFound
     from mcptrio.errors import ToolError as ToolError
+    from mcptrio.ground.redaction import redact as redact
     from mcptrio.ground.secret import Secret as Secret
     from mcptrio.host.host import Host as Host
     from mcptrio.mounting.mount import Mount as Mount
@@ -69,7 +69,7 @@ _HOMES = {
     "method": "mcptrio.capabilities.decorators",
     "notification": "mcptrio.capabilities.decorators",
     "prompt": "mcptrio.capabilities.decorators",
-    "redact": "mcptrio.capabilities.logging",
+    "redact": "mcptrio.ground.redaction",
     "resource": "mcptrio.capabilities.decorators",
     "run": "mcptrio.cli.run",
     "tool": "mcptrio.capabilities.decorators",

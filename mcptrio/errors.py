@@ -258,7 +258,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class ConnectionClosed(MCPTrioError):
-    """The channel or stream is closed; nothing more can be received or sent."""
+    """The channel or stream is closed, so nothing can be received or sent."""
 
 
 class RequestFailed(MCPTrioError):
@@ -297,7 +297,7 @@ class SessionLost(RequestFailed):
 
 # Also a TimeoutError, which callers that do not know mcptrio catch.
 class RequestTimeout(MCPTrioError, TimeoutError):
-    """No answer in time; the client has asked the server to cancel the request.
+    """No answer arrived in time. The client has asked the server to cancel the request.
 
     Args:
         seconds: How long the client waited.
@@ -362,7 +362,7 @@ class AuthorizationError(MCPTrioError):
 
 
 class ConsentNeeded(AuthorizationError):
-    """The user must be asked before credentials for the request exist. The server has not served the request.
+    """The request needs credentials that only the user can provide. The server has not served the request.
 
     Raised from the request, so that none of its deadlines runs while the user decides. The client calls ``ask`` and
     sends the request again; code that uses a link without a client must do the same.

@@ -1,19 +1,20 @@
 """The server: assembles plugins, catalog and supervisor.
 
-The command line, embedding programs and tests create a Server. It runs inside ``async with server.open()`` and then
-serves any number of channels and HTTP endpoints.
+The command line, embedding programs and tests create a Server. Inside ``async with server.open()`` it serves any
+number of channels and HTTP endpoints.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, nullcontext
+from pathlib import Path
 from typing import Any, final
 
 import trio
 
-from mcptrio.abc import MessageChannel, Principal, Stores
+from mcptrio.abc import Engine, MessageChannel, Principal, Stores
 from mcptrio.abc.observers import Observer
 from mcptrio.abc.status import PluginState, Readiness, ServerStatus, StoreStatus
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
@@ -29,6 +30,8 @@ from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.model.icons import Icon
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import LATEST
+from mcptrio.recording.engine import RecordingEngine
+from mcptrio.recording.recorder import Recorder
 from mcptrio.runtime.request_state import KeyRing
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
@@ -38,7 +41,10 @@ from mcptrio.runtime.watchdog import watch_loop
 __all__ = ["RunningServer", "Server"]
 
 MAX_STORE_FAILURE_SECONDS = 5.0
-"""Seconds for which the stores may fail before ``/readyz`` says so: a load balancer should not react to a short one."""
+"""Seconds for which the stores may fail before ``/readyz`` reports it.
+
+A short failure should not make a load balancer remove the server.
+"""
 
 
 class Server(CatalogRegistrar):
@@ -56,6 +62,7 @@ class Server(CatalogRegistrar):
         config: Settings of plugins, by plugin name.
         tools: Which tools of plugins to offer; all by default.
         settings: Limits, timeouts, keys and switches.
+        record: Record all messages in this file, without secrets.
     """
 
     def __init__(
@@ -72,6 +79,7 @@ class Server(CatalogRegistrar):
         config: Mapping[str, Mapping[str, Any]] | None = None,
         tools: ToolPolicy | None = None,
         settings: ServerSettings | None = None,
+        record: Path | str | None = None,
     ) -> None:
         self.settings = settings = ServerSettings() if settings is None else settings
         tools = ToolPolicy() if tools is None else tools
@@ -93,6 +101,12 @@ class Server(CatalogRegistrar):
         self.is_open = False
         """True while the server accepts sessions: after all lifespans were entered, before the first one is left."""
         self.supervisor = self._make_supervisor(state)
+        self.engine: Engine = self.supervisor
+        """What transports call."""
+        if record is not None:
+            recorder = Recorder(record, name=name, side="server", redactions=catalog.logging.redactions)
+            catalog.recorder = recorder
+            self.engine = RecordingEngine(self.supervisor, recorder)
         if not isinstance(plugins, PluginManager):
             plugins = PluginManager.of(plugins, strict=settings.strict)
         self.plugins = plugins
@@ -120,16 +134,19 @@ class Server(CatalogRegistrar):
 
         Raises:
             RuntimeError: The server was opened before, or the caller is not a Trio task.
+            ConfigError: The file of the recording cannot be written.
         """
         require_trio("Server.open", side="server")
         if self.supervisor.draining:
-            raise RuntimeError("a server is opened once: make another one")
+            raise RuntimeError("a Server can be opened only once; create another one")
         handler = ClientLogHandler(self.catalog.logging, self.supervisor)
+        recorder = self.catalog.recorder
         with raised_alone(), ExitStack() as stack:
             logging.getLogger().addHandler(handler)
             stack.callback(logging.getLogger().removeHandler, handler)
             # Plugin tasks get the outer nursery, so that they outlive the requests that may use them.
             async with (
+                recorder.running() if recorder is not None else nullcontext(),
                 watch_loop(self.settings.timeouts.blocked, self.plugins.owner_of_file),
                 trio.open_nursery() as plugins,
             ):
@@ -158,7 +175,7 @@ class Server(CatalogRegistrar):
 
     @property
     def stores(self) -> Stores | None:
-        """The stores that it shares with other replicas; ``None`` if there are none."""
+        """The stores that the server shares with other replicas; ``None`` if there are none."""
         return self.catalog.state.stores
 
     def use_stores(self, stores: Stores) -> None:
@@ -168,7 +185,7 @@ class Server(CatalogRegistrar):
             RuntimeError: The server is open.
         """
         if self.is_open:
-            raise RuntimeError("a server takes its stores before it is opened")
+            raise RuntimeError("call use_stores() before open()")
         self.catalog.state.stores = stores
 
     # Catalog and plugins
@@ -239,8 +256,8 @@ class Server(CatalogRegistrar):
         """Apply new plugin settings while the server is open.
 
         Plugins that ``wanted`` rejects are disabled. Accepted ones that do not run, including newly installed ones, are
-        started. A plugin whose settings have changed applies them in its ``reconfigure`` hook or is restarted. Other
-        plugins are not interrupted.
+        started. A plugin whose settings have changed receives them if it has registered ``on_new_settings``; otherwise
+        it is restarted. Other plugins are not interrupted.
 
         Args:
             config: Settings of plugins, by plugin name.
@@ -321,7 +338,7 @@ class RunningServer:
                 report it.
             RuntimeError: The block of ``open()`` has ended.
         """
-        await self.server.supervisor.serve(channel, principal=principal)
+        await self.server.engine.serve(channel, principal=principal)
 
 
 def _tables(config: Mapping[str, Mapping[str, Any]]) -> PluginTables:

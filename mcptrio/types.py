@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from mcptrio.protocol.model.lifecycle import RootsCapability as RootsCapability
     from mcptrio.protocol.model.lifecycle import SamplingCapability as SamplingCapability
     from mcptrio.protocol.model.lifecycle import ServerCapabilities as ServerCapabilities
+    from mcptrio.protocol.model.lifecycle import TasksCapability as TasksCapability
     from mcptrio.protocol.model.lifecycle import ToolsCapability as ToolsCapability
     from mcptrio.protocol.model.logging import LoggingLevel as LoggingLevel
     from mcptrio.protocol.model.logging import LoggingMessageParams as LoggingMessageParams
@@ -152,6 +153,7 @@ _HOMES = {
     "SubscriptionFilter": "mcptrio.protocol.model.subscriptions",
     "TaskControl": "mcptrio.capabilities.task_control",
     "TaskStatus": "mcptrio.protocol.model.tasks",
+    "TasksCapability": "mcptrio.protocol.model.lifecycle",
     "TextContent": "mcptrio.protocol.model.content",
     "TextResourceContents": "mcptrio.protocol.model.resource_contents",
     "Tool": "mcptrio.protocol.model.tools",

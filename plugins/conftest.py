@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+import orjson
+import pytest
 from hypothesis import HealthCheck, settings
 
+from mcptrio import Client
 from tests.leaks import adopt_orphans, nothing_left
 
-__all__ = ["nothing_left"]
+__all__ = ["CheckTokens", "nothing_left"]
+
+CheckTokens: TypeAlias = Callable[[Client, int], Awaitable[None]]
 
 adopt_orphans()
 
 # An example that a busy machine takes long for is no failure.
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+@pytest.fixture
+def check_tokens() -> CheckTokens:
+    """Compare the tokens of a plugin's tools with what they are known to take: a tenth more is refused.
+
+    The tokens of names, descriptions and input schemas are their bytes divided by four.
+    """
+
+    async def check(client: Client, known: int) -> None:
+        size = 0
+        async for tool in client.tools():
+            size += len(f"{tool.name}{tool.description or ''}".encode()) + len(orjson.dumps(tool.input_schema))
+        assert known * 0.9 <= size / 4 <= known * 1.1, f"the tools take {size // 4} tokens; {known} are known"
+
+    return check

@@ -87,6 +87,8 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     ("args", "said"),
     [
         ((), "expected --stdio, --http, --listen or --transport"),
+        (("--http", ":8123"), "unexpected argument :8123: pass --port 8123\n"),
+        (("--http", "8123"), "unexpected argument 8123: pass --port 8123\n"),
         (("--http", "--port", "99999"), "--port"),
         (("--http", "--port", "x"), "--port"),
         (("--stdio", "--prot", "1"), "--prot"),
@@ -383,6 +385,14 @@ def test_json_log_starts_with_the_first_line_of_stderr(tmp_path: Path, installed
     assert entries[0]["message"].startswith("broken (cli-broken 1.0) failed, and is left out: import failed")
     assert (entries[0]["exception"]["type"], entries[0]["exception"]["message"]) == ("RuntimeError", "no such luck")
     assert re.fullmatch(r"serving http://127\.0\.0\.1:\d+/mcp", entries[1]["message"])
+
+
+def test_start_names_the_plugins_and_what_they_offer(folder: Path) -> None:
+    (folder / "own.py").write_text(one_tool("water"))
+    ended = run("serve", "--stdio", "--plugin=own.py", cwd=folder)
+
+    assert ended.returncode == 0
+    assert "mcptrio.serve: plugins: own (1 tool)\n" in ended.stderr
 
 
 def test_log_level_option_is_applied(folder: Path) -> None:

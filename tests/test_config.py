@@ -123,6 +123,18 @@ def test_empty_file_sets_nothing(tmp_path: Path) -> None:
             "mcptrio.toml:1: htpp: there is no such table; did you mean http?",
         ),
         (
+            "[server]\nport = 5",
+            "mcptrio.toml:2: server.port: there is no setting port here; it belongs in [http]",
+        ),
+        (
+            "[server.limits]\nidle = 5",
+            "mcptrio.toml:2: server.limits.idle: there is no setting idle here; it belongs in [server.timeouts]",
+        ),
+        (
+            "[log]\nx = 5",
+            "mcptrio.toml:2: log.x: there is no setting x; expected one of format, level",
+        ),
+        (
             "x = 1",
             "mcptrio.toml:1: x: there is no such table; expected one of server, tools, http, ",
         ),

@@ -27,7 +27,7 @@ CALL, QUEUE = (block.text for block in BLOCKS if block.language == "console")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    [plugin] = [block.text for block in BLOCKS if block.language == "python"]
+    plugin = next(block.text for block in BLOCKS if block.language == "python")
     (tmp_path / "survey.py").write_text(plugin)
     return tmp_path
 
@@ -90,7 +90,7 @@ def test_call_survives_a_killed_server_and_repeats_nothing_that_is_stored(folder
 
 
 def test_worker_runs_what_a_server_queues(folder: Path) -> None:
-    [configuration] = [block.text for block in BLOCKS if block.language == "toml"]
+    configuration, _ = [block.text for block in BLOCKS if block.language == "toml"]
     (folder / "mcptrio.toml").write_text(configuration)
     with started(SERVE, folder) as server, started(WORK, folder) as worker:
         worker.until("waiting for tasks")

@@ -26,12 +26,12 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("protocol",),
     ("abc", "outbox", "settings", "schema"),
     ("runtime", "transports", "stores", "auth"),
-    ("http", "auth.server", "auth.client", "tasks"),
+    ("http", "auth.server", "auth.client", "tasks", "recording"),
     ("http.engine", "http.server", "http.client"),
     ("http.hypercorn",),
     ("capabilities",),
     ("plugins",),
-    ("server", "client"),
+    ("server", "client", "telemetry"),
     ("connecting", "serve", "plugins.middleware"),
     ("host",),
     ("mounting", "cli.terminal"),
@@ -45,7 +45,10 @@ floor are strangers. ``http.engine`` is a room inside of ``http``, whose own mod
 TIED = ("mcptrio.http.engine.exchange", "mcptrio.http.engine.websocket")
 """Modules that know the type of what makes them."""
 
-FRONTS = ("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema", "mcptrio.stores")
+FRONTS = (
+    *("mcptrio.auth", "mcptrio.client", "mcptrio.host", "mcptrio.schema", "mcptrio.stores"),
+    "mcptrio.telemetry",
+)
 """Lists of public names, imported when they are used: they say where each is, from any room below."""
 
 LAZY: frozenset[tuple[str, str]] = frozenset(
@@ -56,6 +59,20 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.plugins.discovery", "importlib.metadata"),
         # Most servers keep their sessions in memory.
         ("mcptrio.stores.opening", "mcptrio.stores.sqlite"),
+        # An extra, for servers and clients with telemetry.
+        ("mcptrio.telemetry.instrumenting", "mcptrio.telemetry.tracer"),
+        ("mcptrio.telemetry.otlp", "opentelemetry"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.exporter.otlp.proto.http.metric_exporter"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.metrics"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.metrics.export"),
+        ("mcptrio.telemetry.instrumenting", "mcptrio.telemetry.otel_metrics"),
+        ("mcptrio.serve.served_metrics", "mcptrio.http.engine.server"),
+        ("mcptrio.serve.served_metrics", "mcptrio.telemetry.otel_metrics"),
+        ("mcptrio.serve.served_metrics", "mcptrio.telemetry.prometheus"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.exporter.otlp.proto.http.trace_exporter"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.resources"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.trace"),
+        ("mcptrio.telemetry.otlp", "opentelemetry.sdk.trace.export"),
         # Where clients show TLS certificates, and those say who they are.
         ("mcptrio.auth.server.certificates", "cryptography"),
         # An HTTP server to which no client opens a WebSocket.

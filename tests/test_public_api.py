@@ -24,6 +24,7 @@ import mcptrio.net
 import mcptrio.schema
 import mcptrio.serving
 import mcptrio.stores
+import mcptrio.telemetry
 import mcptrio.types
 from tests.test_public_signatures import definition, names, tree
 
@@ -41,6 +42,7 @@ PACKAGES = (
     mcptrio.net,
     mcptrio.schema,
     mcptrio.stores,
+    mcptrio.telemetry,
 )
 MODULES = ("mcptrio.abc", "mcptrio.auth.jose", "mcptrio.auth.urls", "mcptrio.errors", "mcptrio.testing")
 """Modules that are public as a whole."""
@@ -48,7 +50,7 @@ NAMES = [f"{package.__name__}.{name}" for package in PACKAGES for name in packag
 
 HEAVY = {
     *("cryptography", "joserfc", "keyring"),
-    *("h11", "httpx2", "hypercorn", "jsonschema_rs", "pydantic", "quart", "quart_trio"),
+    *("h11", "httpx2", "hypercorn", "jsonschema_rs", "opentelemetry", "pydantic", "quart", "quart_trio"),
     *("trio_websocket", "wsproto"),
 }
 """What ``import mcptrio`` must not load: HTTP stacks, validators, ciphers, what plugins may bring."""

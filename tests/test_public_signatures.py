@@ -27,7 +27,7 @@ __all__: list[str] = []
 NAMESPACES = (
     *("mcptrio", "mcptrio.types", "mcptrio.serving", "mcptrio.client", "mcptrio.host", "mcptrio.auth"),
     *("mcptrio.auth.jose", "mcptrio.auth.urls", "mcptrio.abc", "mcptrio.errors", "mcptrio.net", "mcptrio.schema"),
-    "mcptrio.stores",
+    *("mcptrio.stores", "mcptrio.telemetry"),
     *("mcptrio.testing", "mcptrio.plugins.middleware"),
 )
 """The modules that programs import from."""

@@ -111,7 +111,7 @@ async def test_workers_run_the_tasks_that_a_server_queues(folder: Path) -> None:
                 assert results == [str(second.process.pid)]
                 assert (await client.call_tool("quick")).text == str(second.process.pid)
         done = run("store", "tasks", "sqlite:state.sqlite", cwd=folder)
-        assert done.stdout.strip() == "no task waits or runs"
+        assert done.stdout.strip() == "no tasks are queued or running"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ FILES = Probes(
     (
         "The reference runs on Windows; ours needs Linux or macOS.",
         "The reference reads a file of any size at once, up to Node's limit; ours returns parts of at most "
-        "`max_read_bytes`.",
+        "36,000 bytes.",
         "Neither searches file contents, deletes files or copies them.",
     ),
     [],
@@ -119,7 +119,7 @@ async def tree(trial: Trial) -> str:
             (below / f"file-{number}.txt").touch()
     tool = "fs_directory_tree" if trial.is_ours else "directory_tree"
     got = await measured_call(serve(trial, folder), tool, {"path": str(folder)}, cwd=folder, env={})
-    says = ", and states that it is incomplete" if b"runcated" in got.answer or b"more" in got.answer else ""
+    says = ", and states that it is incomplete" if b"not expanded" in got.answer or b"more" in got.answer else ""
     return f"an answer of {got.size / 1e6:,.2f} MB in {got.milliseconds:,.0f} ms{says}"
 
 
@@ -132,7 +132,7 @@ async def edits(trial: Trial) -> str:
     async with trial.talk(serve(trial, folder)) as talk:
 
         async def edit(number: int) -> None:
-            change = [{"oldText": f"line {number}.", "newText": f"edited {number}."}]
+            change = [_edit(trial, f"line {number}.", f"edited {number}.")]
             answers.append(await talk.call("edit_file", path=str(path), edits=change))
 
         async with trio.open_nursery() as nursery:
@@ -148,7 +148,7 @@ async def line_ends(trial: Trial) -> str:
     path = folder / "windows.txt"
     path.write_bytes(b"one\r\ntwo\r\nthree\r\n")
     async with trial.talk(serve(trial, folder)) as talk:
-        await talk.call("edit_file", path=str(path), edits=[{"oldText": "two", "newText": "2"}])
+        await talk.call("edit_file", path=str(path), edits=[_edit(trial, "two", "2")])
     return f"`{path.read_bytes()!r}`"
 
 
@@ -158,7 +158,7 @@ async def ambiguous(trial: Trial) -> str:
     path = folder / "twice.txt"
     path.write_text("same\nother\nsame\n")
     async with trial.talk(serve(trial, folder)) as talk:
-        answer = await talk.call("edit_file", path=str(path), edits=[{"oldText": "same", "newText": "changed"}])
+        answer = await talk.call("edit_file", path=str(path), edits=[_edit(trial, "same", "changed")])
     if answer.is_error:
         return str(answer)
     warns = "more than once" in answer.text or "2 " in answer.text
@@ -199,6 +199,10 @@ def _folder_and_secret(trial: Trial) -> tuple[Path, Path]:
     secret = trial.make_folder("elsewhere") / "secret.txt"
     secret.write_text(_SECRET)
     return trial.make_folder("files"), secret
+
+
+def _edit(trial: Trial, old: str, new: str) -> dict[str, str]:
+    return {"old_text": old, "new_text": new} if trial.is_ours else {"oldText": old, "newText": new}
 
 
 def _gave(answer: Answer) -> str:

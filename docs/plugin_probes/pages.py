@@ -142,7 +142,7 @@ async def pieces(trial: Trial) -> str:
     with _site() as site:
         async with trial.talk(command(trial)) as talk:
             for start in range(0, 20_000, 5_000):
-                await talk.call("fetch", url=site.url("/long"), start_index=start)
+                await talk.call("fetch", url=site.url("/long"), **{"offset" if trial.is_ours else "start_index": start})
         return f"{site.asked.count('/long')} for the page, {site.asked.count('/robots.txt')} for robots.txt"
 
 

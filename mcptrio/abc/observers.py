@@ -1,4 +1,4 @@
-"""What has happened in a server, as values: requests and sessions that have ended, and requests that were refused.
+"""Events of a server, as values: requests and sessions that have ended, and requests that were refused.
 
 ``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. What is happening now is in the status of the
 server (:mod:`mcptrio.abc.status`).
@@ -26,16 +26,17 @@ class RequestEnded:
     """A request that has ended.
 
     Args:
-        session: number of the session in this process.
-        channel: the session's transport, such as ``stdio`` or ``http``.
-        label: the tool, prompt, resource or template that has run; the method, if nothing has.
-        plugin: that has handled the request; ``None`` for the server itself.
-        client: the name that the client gives itself.
-        principal: the subject of the authenticated client.
-        seconds: from its arrival to its end.
-        waited: the seconds of these in which its handler waited for answers of the client.
-        code: of the error, for ``error`` and ``timeout``.
-        message: of the error, or the reason of a cancellation.
+        session: Number of the session in this process.
+        channel: The session's transport, such as ``stdio`` or ``http``.
+        label: The tool, prompt, resource or template that has run; the method, if nothing has.
+        plugin: That has handled the request; ``None`` for the server itself.
+        client: The name that the client gives itself.
+        principal: The subject of the authenticated client.
+        seconds: From its arrival to its end.
+        waited: The seconds of these in which its handler waited for answers of the client.
+        code: The code of the error, for ``error`` and ``timeout``.
+        message: The message of the error, or the reason of a cancellation.
+        trace: The id of its trace in hexadecimal; ``None`` if it is not traced.
     """
 
     session: int
@@ -52,6 +53,7 @@ class RequestEnded:
     outcome: Outcome
     code: int | None
     message: str | None
+    trace: str | None = None
 
 
 @frozen(kw_only=True, slots=True)
@@ -59,10 +61,10 @@ class SessionEnded:
     """A session that has ended. In 2026-07-28, requests over HTTP have no session.
 
     Args:
-        number: of the session in this process.
-        channel: its transport.
+        number: The number of the session in this process.
+        channel: Its transport.
         revision: ``None`` if the client never said it.
-        seconds: for which it was open in this process.
+        seconds: For which it was open in this process.
         reason: ``None`` if the client has closed it in order.
     """
 
@@ -76,7 +78,7 @@ class SessionEnded:
 
 
 class Observer(Protocol):
-    """Is told what has happened.
+    """Receives the events of a server.
 
     The methods are called in the task in which it happens, and so must not block. If one raises, the error is logged,
     and the observer is removed.

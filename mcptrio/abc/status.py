@@ -36,13 +36,13 @@ class RequestStatus:
     """A request that is in flight.
 
     Args:
-        label: the tool, prompt or resource that is asked for.
-        plugin: the name of the plugin that handles the request; ``None`` for the server itself.
-        age: seconds since its start.
-        deadline: seconds until its deadline; ``None`` without one.
-        progress, total: the last report.
-        waiting_for_input: whether its handler waits for an answer of the client.
-        cancelled: the reason, once it is cancelled.
+        label: The tool, prompt or resource that is asked for.
+        plugin: The name of the plugin that handles the request; ``None`` for the server itself.
+        age: Seconds since its start.
+        deadline: Seconds until its deadline; ``None`` without one.
+        progress, total: The last report.
+        waiting_for_input: Whether its handler waits for an answer of the client.
+        cancelled: The reason, once it is cancelled.
     """
 
     id: str | int
@@ -72,15 +72,15 @@ class SessionStatus:
     """A session with a client.
 
     Args:
-        number: names the session in this process.
-        name: its transport, such as ``stdio`` or ``http``; names it in the log.
+        number: Names the session in this process.
+        name: Its transport, such as ``stdio`` or ``http``; names it in the log.
         revision: ``None`` before the client has said it.
-        client: the name that the client gives itself.
-        principal: the subject of the authenticated client.
-        capabilities: what the client has declared: ``elicitation``, ``roots``, ``sampling`` or an extension.
-        streams: open streams for messages that belong to no request.
-        requests: in flight.
-        questions: that the client has not answered yet.
+        client: The name that the client gives itself.
+        principal: The subject of the authenticated client.
+        capabilities: The capabilities that the client has declared, and the identifiers of extensions.
+        streams: Open streams for messages that belong to no request.
+        requests: In flight.
+        questions: That the client has not answered yet.
     """
 
     number: int
@@ -100,7 +100,7 @@ class ParkedStatus:
     """A handler that waits for a client's answer between two requests.
 
     Args:
-        label: the tool, prompt or resource that was asked for.
+        label: The tool, prompt or resource that was asked for.
     """
 
     label: str
@@ -112,8 +112,8 @@ class ThreadStatus:
     """The threads of sync functions.
 
     Args:
-        busy: running threads, including abandoned ones.
-        limit: threads that one plugin may have.
+        busy: Running threads, including abandoned ones.
+        limit: Threads that one plugin may have.
     """
 
     busy: int
@@ -125,11 +125,11 @@ class PluginStatus:
     """A plugin.
 
     Args:
-        isolated: whether the plugin runs in a process of its own.
-        failure: the reason of a quarantine.
-        import_seconds: the duration of its import; ``None`` if it was not imported.
-        withheld: the tools that are not offered, each with the reason.
-        offers: kinds (``tools``, ``resources``, …) to names.
+        isolated: Whether the plugin runs in a process of its own.
+        failure: The reason of a quarantine.
+        import_seconds: The duration of its import; ``None`` if it was not imported.
+        withheld: The tools that are not offered, each with the reason.
+        offers: Kinds (``tools``, ``resources``, …) to names.
     """
 
     name: str
@@ -149,11 +149,11 @@ class ReplicaStatus:
     """A process that uses shared stores.
 
     Args:
-        id: as in the log.
-        host: the name of its machine; empty if it is not known. ``/readyz`` leaves it out.
-        process: its process id; 0 if it is not known. ``/readyz`` leaves it out.
-        age: seconds since it has opened the stores; ``None`` if that is not known.
-        heartbeat: seconds since it has last renewed its lease, if all replicas have the same ``stores.lease``; ``None``
+        id: As in the log.
+        host: The name of its machine; empty if it is not known. ``/readyz`` leaves it out.
+        process: Its process id; 0 if it is not known. ``/readyz`` leaves it out.
+        age: Seconds since it has opened the stores; ``None`` if that is not known.
+        heartbeat: Seconds since it has last renewed its lease, if all replicas have the same ``stores.lease``; ``None``
             in SQLite, where the system knows which processes run.
     """
 
@@ -170,11 +170,11 @@ class StoreStatus:
 
     Args:
         kind: ``memory``, ``sqlite``, or the name of the engine.
-        is_reachable: whether the last command worked.
-        failing_since: seconds for which it has failed; ``None`` while it works.
-        waiting: commands in the queue.
-        replicas: the number of processes that use the stores, this one included.
-        live: at most 100 of these processes, the oldest first.
+        is_reachable: Whether the last command worked.
+        failing_since: Seconds for which it has failed; ``None`` while it works.
+        waiting: Commands in the queue.
+        replicas: The number of processes that use the stores, this one included.
+        live: At most 100 of these processes, the oldest first.
     """
 
     kind: str
@@ -190,13 +190,13 @@ class ServerStatus:
     """The status of a server.
 
     Args:
-        ready: whether the server is open, is not stopping, and no plugin is in quarantine.
-        draining: whether it is stopping.
-        in_flight: the number of requests.
-        working: the number of calls of plugins' functions whose code has not ended, even if their request has.
-        parked: handlers that wait for a client's answer between two requests.
-        tasks: calls that go on after their request was answered with a task.
-        stores: the state of the stores; ``None`` if there are none outside the process.
+        ready: Whether the server is open, is not stopping, and no plugin is in quarantine.
+        draining: Whether it is stopping.
+        in_flight: The number of requests.
+        working: The number of calls of plugins' functions whose code has not ended, even if their request has.
+        parked: Handlers that wait for a client's answer between two requests.
+        tasks: Calls that go on after their request was answered with a task.
+        stores: The state of the stores; ``None`` if there are none outside the process.
     """
 
     name: str
@@ -218,8 +218,8 @@ class Readiness:
     """The answer of ``/readyz``.
 
     Args:
-        plugins: the states by the names of the plugins.
-        stores: the state of the stores; ``None`` if there are none outside the process.
+        plugins: The states by the names of the plugins.
+        stores: The state of the stores; ``None`` if there are none outside the process.
     """
 
     ready: bool

@@ -77,7 +77,7 @@ class SessionStore(Protocol):
             load it and apply the change again. A new record (generation 0) replaces nothing.
 
         Raises:
-            Overloaded: the session is new, and the store is full of unexpired ones.
+            Overloaded: The session is new, and the store is full of unexpired ones.
         """
         ...
 
@@ -123,9 +123,9 @@ class EventStore(Protocol):
         """Store one or several events in order. Readers find them when this returns.
 
         Args:
-            data: the data of each event; at least one.
-            last: whether the stream is complete.
-            will: the fallback event, which becomes the last event of the stream if its writer ends before it has
+            data: The data of each event; at least one.
+            last: Whether the stream is complete.
+            will: The fallback event, which becomes the last event of the stream if its writer ends before it has
                 written one (MQTT's "will message"). ``None`` keeps the previous one; the first one is an event without
                 data.
 
@@ -188,7 +188,7 @@ class Bus(Protocol):
         """Send a message to the followers of a topic, those of this process included. Does not block or raise.
 
         Args:
-            topic: at most 1,024 bytes in UTF-8.
+            topic: At most 1,024 bytes in UTF-8.
         """
         ...
 
@@ -196,7 +196,7 @@ class Bus(Protocol):
         """Call ``receive`` with each message that is published from now on.
 
         Args:
-            receive: must not block or raise. ``None`` says that messages may have been lost.
+            receive: Must not block or raise. ``None`` says that messages may have been lost.
 
         Returns:
             A function that ends this.
@@ -234,8 +234,8 @@ class EffectStore(Protocol):
         A claim is held until :meth:`finish` or :meth:`release`, or until the process ends.
 
         Args:
-            call: names the call over all its deliveries.
-            key: names the effect within the call.
+            call: Names the call over all its deliveries.
+            key: Names the effect within the call.
         """
         ...
 
@@ -281,8 +281,8 @@ class Stores:
     """The stores of one server, opened together.
 
     Args:
-        is_shared: whether other processes may use them, so that sealing keys must be shared too.
-        status: returns the present state; does not block.
+        is_shared: Whether other processes may use them, so that sealing keys must be shared too.
+        status: Returns the present state; does not block.
     """
 
     sessions: SessionStore

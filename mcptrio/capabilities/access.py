@@ -1,7 +1,8 @@
-"""Access decisions: the entries that a principal finds in lists and may use, and the scopes that it lacks.
+"""Access decisions: the entries that a principal (the authenticated user or client) may list and use, and the scopes
+that it lacks.
 
-The capabilities use this, and HTTP before it responds. If only scopes are missing, the client learns which. If a
-plugin's authorizer refuses, the entry does not exist for this principal.
+The capabilities use this, and so does HTTP before it responds. If only scopes are missing, the response names them.
+If a plugin's authorizer refuses, the entry does not exist for this principal.
 
 Source: MCP 2026-07-28, basic/authorization, "Scope Challenge Handling".
 """
@@ -39,12 +40,12 @@ class Access:
     @property
     def judges(self) -> bool:
         """Whether any entry is restricted."""
-        # Most servers restrict nothing; then their lists come from the cache, and no entry is asked about.
+        # Most servers restrict nothing. Their lists then come from the cache, and no entry is checked.
         return bool(self.authorizers.functions) or any(registry.is_scoped for registry in self._registries)
 
     def may_list(self, component: Component, principal: Principal | None) -> bool:
         """Return whether the principal finds the entry in a list."""
-        # The process of an isolated plugin lists everything to its parent, which decides for the real caller.
+        # The process of an isolated plugin lists everything for its parent, which decides for the real caller.
         if principal is PARENT:
             return True
         return (self.authorizers.list_all or has_scopes(component, principal)) and self.authorizers.allow(
@@ -52,7 +53,7 @@ class Access:
         )
 
     def visible(self, principal: Principal | None) -> Callable[[Any], bool] | None:
-        """Return a function that tells whether the principal finds an entry in a list; ``None`` if all do."""
+        """Return a function that tells whether the principal may list an entry, or ``None`` if it may list all."""
         return (lambda entry: self.may_list(entry.component, principal)) if self.judges else None
 
     def may_use(self, component: Component, principal: Principal | None) -> bool:
@@ -61,7 +62,7 @@ class Access:
         return has_scopes(component, principal) and self.authorizers.allow(component, principal)
 
     def may_watch(self, uri: str, principal: Principal | None) -> bool:
-        """Return whether the principal may get changes of a resource. A URI without an entry is not restricted."""
+        """Return whether the principal may follow changes of a resource. A URI without an entry is not restricted."""
         entry = self._by_method["resources/subscribe"][1](uri) if self.judges else None
         return entry is None or self.may_use(entry.component, principal)
 
@@ -69,7 +70,7 @@ class Access:
         """Like :meth:`may_use`, for a request that uses the entry now.
 
         Raises:
-            InsufficientScope: only scopes are missing.
+            InsufficientScope: Only scopes are missing.
         """
         # First: a principal that may not know of the entry must not learn its scopes either.
         if not self.authorizers.allow(component, principal):
@@ -83,8 +84,8 @@ class Access:
         return True
 
     def missing_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
-        """Return all scopes that its requests need, if the principal lacks any of them; otherwise nothing."""
-        # An anonymous request on a server with authorization has been refused by then.
+        """Return all scopes that the requests need if the principal lacks any of them; otherwise an empty result."""
+        # A server with authorization has already refused anonymous requests.
         if principal is None or not self.judges:
             return frozenset()
         messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
@@ -97,7 +98,7 @@ class Access:
             # An entry that is hidden from the principal must not appear in a challenge.
             and self.authorizers.allow(component, principal)
         ]
-        # All scopes and not only the missing ones: a token that is requested with the missing ones alone would lose the
+        # All scopes, not only the missing ones: a token that is requested with the missing ones alone would lose the
         # others.
         return frozenset[str]().union(*lacking)
 

@@ -28,11 +28,11 @@ class Component:
     """An entry of the server.
 
     Args:
-        kind: tool, prompt, resource or template.
-        name: the name of the tool or prompt; the URI or the URI template.
-        plugin: the plugin that offers it; ``None`` for the server's own.
-        scopes: the scopes that its author requires.
-        meta: its ``_meta``, which may contain data for an authorizer.
+        kind: Tool, prompt, resource or template.
+        name: The name of the tool or prompt; the URI or the URI template.
+        plugin: The plugin that offers it; ``None`` for the server's own.
+        scopes: The scopes that its author requires.
+        meta: Its ``_meta``, which may contain data for an authorizer.
     """
 
     kind: Literal["tool", "resource", "prompt"]
@@ -43,20 +43,20 @@ class Component:
 
 
 Authorizer: TypeAlias = Callable[[Component, Principal | None], bool]
-"""Returns whether a principal may use an entry. It must be fast: it is called for every entry of every list."""
+"""Returns whether a principal may use an entry. It must be fast, because it is called for every entry of every list."""
 
 
 class Authorizers:
     """The authorizers of a server. An entry is allowed if all of them allow it.
 
     Args:
-        list_all: whether lists also contain entries for which a principal only lacks scopes.
+        list_all: Whether lists also contain entries for which a principal only lacks scopes.
     """
 
     def __init__(self, *, list_all: bool = False) -> None:
         self.list_all = list_all
         self.functions: list[tuple[Authorizer, Owner]] = []
-        """Each with its owner, in the order in which they were added."""
+        """The authorizers with their owners, in the order in which they were added."""
 
     def add(self, function: Authorizer, owner: Owner) -> None:
         if not callable(function):
@@ -68,14 +68,14 @@ class Authorizers:
         self.functions = [each for each in self.functions if each[1] is not owner]
 
     def distrust(self, owner: Owner) -> None:
-        """Refuse the entries that a failed plugin would decide about, until it runs again or is disabled."""
+        """Refuse access where a failed plugin would decide, until it runs again or is disabled."""
         others = [each for each in self.functions if each[1] is not owner]
         if len(others) < len(self.functions):
             # A plugin that only had an authorizer would otherwise open its entries by crashing.
             self.functions = [*others, (_refuse, owner)]
 
     def trust(self, owner: Owner) -> None:
-        """Ask the plugin's own authorizers again, because it runs again."""
+        """Use the plugin's authorizers again, because it runs again."""
         self.functions = [each for each in self.functions if each != (_refuse, owner)]
 
     def allow(self, component: Component, principal: Principal | None) -> bool:

@@ -1,6 +1,6 @@
 """The operator's limits on the calls of one plugin: number, rate and time.
 
-Made for each plugin with such limits; asked by every call of one of its functions.
+Each plugin with such limits has one, and each call of the plugin's functions checks it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ class CallLimits:
     """The operator's limits on the calls of one plugin.
 
     Args:
-        owner: the plugin's name, for messages.
-        timeout: seconds for one call, from when it begins.
-        concurrency: calls at the same time; more wait. A call counts until its code has ended.
-        rate: calls per second; as many, and at least one, may arrive at once.
+        owner: The plugin's name, for messages.
+        timeout: Seconds for one call, from its start.
+        concurrency: Calls at the same time; further calls wait. A call counts until its code has ended.
+        rate: Calls per second; as many, and at least one, may arrive at once.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class CallLimits:
         self.limiter = FairLimiter(concurrency) if concurrency is not None else None
         self._rate = rate
         self._bucket: TokenBucket | None = None
-        """Made at the first call: it counts from there."""
+        """Made at the first call, when it starts to count."""
 
     def check_rate(self) -> None:
         """Count a call.
 
         Raises:
-            RateLimited: more calls a second than allowed; says when to try again.
+            RateLimited: There are more calls a second than allowed. The error says when to retry.
         """
         if self._rate is None:
             return

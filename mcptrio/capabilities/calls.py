@@ -40,8 +40,8 @@ class FunctionCaller:
     """Calls the functions of plugins.
 
     Args:
-        state: counts the calls, and runs functions that are not ``async`` in its threads.
-        logging: receives the log messages of the functions.
+        state: Counts the calls, and runs functions that are not ``async`` in its threads.
+        logging: Receives the log messages of the functions.
     """
 
     def __init__(self, state: RuntimeState, logging: Logging) -> None:
@@ -59,16 +59,16 @@ class FunctionCaller:
         timeout: float | None,
         limiter: FairLimiter | None = None,
     ) -> Any:
-        """Return the function's result, or the InputRequiredResult that has to come first.
+        """Return the function's result, or an InputRequiredResult if the client must answer first.
 
         Args:
-            timeout: seconds, from the start of the call; by default the operator's setting.
-            limiter: the limiter of the tool itself, in addition to those of its plugin.
+            timeout: Seconds, from the start of the call; by default the operator's setting.
+            limiter: The limiter of the tool itself, in addition to those of its plugin.
 
         Raises:
-            RateLimited: Too many calls of the plugin a second.
+            RateLimited: There are too many calls of the plugin a second.
         """
-        # For the supervisor's snapshot and for logs: it names the call from here on.
+        # From here on, the status and the log use this name for the call.
         scope.label = label
         scope.owner = owner.plugin
         with self._state.works.new(label, owner.plugin, scope) as work:
@@ -80,17 +80,17 @@ class FunctionCaller:
             for each in (
                 limiter,
                 limits.limiter if limits is not None else None,
-                # Sync functions need a thread too; it is the last place to be taken, because threads are the scarcest.
+                # Sync functions need a thread too. It is acquired last, because threads are the scarcest resource.
                 self._state.threads.of_calls(owner.plugin) if function.in_thread else None,
             ):
                 if each is not None:
                     await work.hold(each)
-            # The deadline starts here, because time in the queue is not the function's.
+            # The deadline starts here, because the function does not count its time in the queue.
             scope.begin(timeout)
             # A call that was cancelled or timed out while it waited must not begin.
             await trio.lowlevel.checkpoint_if_cancelled()
             # Most functions have no context. They need no channel, which saves about a tenth of a short call.
-            # A call that may become a task needs one too.
+            # A call that may become a task needs a channel too.
             if function.context is None and scope.plan is None:
                 if function.direct is not None:
                     return await function.direct(**values)

@@ -32,11 +32,13 @@ from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.capabilities.resources import Resources
 from mcptrio.capabilities.routes import Routes
 from mcptrio.capabilities.subscriptions import Subscriptions
+from mcptrio.capabilities.task_results import TaskResults
 from mcptrio.capabilities.tasks import TaskMethods
 from mcptrio.capabilities.tools import ToolEntry, Tools
 from mcptrio.protocol.jsonrpc import require_json
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.tasks import TASKS_EXTENSION
+from mcptrio.recording.recorder import Recorder
 from mcptrio.runtime.request import Handler
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
@@ -47,10 +49,13 @@ __all__ = ["Catalog", "CatalogRegistrar", "catalog_of"]
 class Catalog:
     """
     Args:
-        info: the name, version and description of the server.
-        state: the state that all requests share.
-        instructions: advice for the model on how to use the server.
+        info: The name, version and description of the server.
+        state: The state that all requests share.
+        instructions: Advice for the model on how to use the server.
     """
+
+    recorder: Recorder | None = None
+    """Records the messages of the server, and of the servers that it mounts."""
 
     def __init__(
         self, info: Implementation, settings: ServerSettings, state: RuntimeState, instructions: str | None
@@ -78,11 +83,11 @@ class Catalog:
         self.tools = Tools(tools, access, calls, settings, state, self._add_tasks)
         self.prompts = Prompts(prompts, access, calls, settings)
         self.completions = Completions(completions, prompts, resources, access, calls)
-        # A function, because the advertised capabilities change with the entries.
+        # Passed as a function, because the advertised capabilities change with the entries.
         tasks = TaskMethods(self.tools.tasks)
         self.subscriptions = Subscriptions(state, access, tasks, lambda: self.lifecycle.capabilities)
         for kind, registry in self.registries.items():
-            # Clients are not notified of completions: they have no list.
+            # Clients are not notified of completions, because completions are not listed.
             if kind != "completions":
                 # The protocol has one notification for both resources and templates.
                 changed = "resources" if kind == "templates" else kind
@@ -100,9 +105,10 @@ class Catalog:
             self.logging,
             self.subscriptions,
             tasks,
+            TaskResults(self.tools.tasks),
         ):
             self.handlers.update(capability.handlers)
-        # Last, because it checks names against the handlers above.
+        # Created last, because it checks names against the handlers above.
         self.methods = Methods(self.handlers, calls, state)
         self._register: Mapping[type[Mark], Callable[[Any, Any, Owner], str]] = {
             ToolMark: self.tools.register,
@@ -132,18 +138,18 @@ class Catalog:
             self.registries[kind].announce()
 
     def publish(self, owner: Owner) -> None:
-        """Show all entries of an owner that were held back. Clients get notifications."""
-        # Before the registries: their observers may list at once.
+        """Publish the entries of an owner that were held back, and notify clients."""
+        # Before the registries, because their observers may list immediately.
         owner.is_kept_back = False
         for registry in self.registries.values():
             registry.publish(owner)
         self.authorizers.trust(owner)
 
     def withdraw(self, owner: Owner, *, reserve: bool = False) -> None:
-        """Remove everything that an owner has added, except its authorizers. Clients get notifications.
+        """Remove everything that an owner has added, except its authorizers, and notify clients.
 
         Args:
-            reserve: keep its names for it until :meth:`release`.
+            reserve: Keep the owner's names reserved until :meth:`release`.
         """
         for registry in self.registries.values():
             registry.withdraw(owner, reserve=reserve)
@@ -193,7 +199,7 @@ class CatalogRegistrar(Registrar):
 
     @property
     def threads(self) -> trio.CapacityLimiter:
-        # It implements what Trio needs of a limiter, but does not inherit from Trio's class.
+        # It has the methods of a limiter that Trio needs, but does not inherit from Trio's class.
         return cast(trio.CapacityLimiter, self._catalog.state.threads.of_helpers(None))
 
     def _offer(self, function: Any, mark: Mark) -> str:

@@ -33,7 +33,7 @@ from mcptrio.schema.validation_messages import suggest
 __all__ = ["CompletionEntry", "Completions"]
 
 RATE = 50.0
-"""Completions per second of one session; a person types ten."""
+"""Completions per second of one session. A person types about ten characters a second."""
 # Twice the rate: a client asks for several arguments of a form at once.
 BURST = 100.0
 # Candidates are compared with every character of it.
@@ -74,8 +74,8 @@ class Completions:
         """Add a completion.
 
         Raises:
-            TypeError: the function takes something else than ``value``, ``arguments`` and a Context.
-            Duplicate: the argument has a completion.
+            TypeError: The function has other parameters than ``value``, ``arguments`` and a Context.
+            Duplicate: The argument already has a completion.
         """
         offered: Function | Sequence[str]
         if callable(candidates):
@@ -98,7 +98,7 @@ class Completions:
         typed = params.argument.value
         if len(typed) > MAX_VALUE_CHARS:
             raise InvalidParams(f"expected at most {MAX_VALUE_CHARS} characters at `argument.value`, got {len(typed)}")
-        # A session that types for several users, such as a gateway, shares one bucket; more is refused, not queued.
+        # A session of several users, such as a gateway, shares one bucket. Requests beyond it are refused, not queued.
         if not self._bucket(scope).take():
             raise RateLimited(f"too many completions: more than {RATE:g} a second")
         of, ref = (
@@ -124,7 +124,7 @@ class Completions:
         if scope.session.connection.peer is not None:
             return scope.session.buckets.setdefault("completion", TokenBucket(RATE, BURST))
         caller = scope.caller
-        # Popped and set again, so that the order is that of last use.
+        # Removed and added again, so that the dict is in the order of last use.
         bucket = self._buckets.pop(caller, None) or TokenBucket(RATE, BURST)
         self._buckets[caller] = bucket
         if len(self._buckets) > MAX_CALLERS:
@@ -173,12 +173,12 @@ class Completions:
 def _choices_in(facts: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:
     """Yield the values that a schema lists, as text, also for an optional argument."""
     if "$ref" in facts:
-        # Without the definitions: one level of reference is what the schema builder makes, and a cycle must end.
+        # Without the definitions, because the schema builder makes one level of reference, and a cycle must end.
         yield from _choices_in(definitions.get(facts["$ref"].rpartition("/")[2], {}), {})
     elif facts.get("type") == "boolean":
         yield from ("true", "false")
     listed = [*facts.get("enum", ()), *([facts["const"]] if "const" in facts else ())]
-    # `None` is the absence of an optional argument and nothing that a user types.
+    # `None` means that an optional argument is absent. A user never types it.
     yield from (str(choice) for choice in listed if choice is not None)
     for each in facts.get("anyOf", ()):
         yield from _choices_in(each, definitions)

@@ -39,7 +39,7 @@ from mcptrio.runtime.inputs import InputChannel, declares, require
 from mcptrio.runtime.request import RequestScope
 
 if TYPE_CHECKING:
-    # Type checkers have this module built in, so it is no dependency. The default makes a bare Context a Context[Any].
+    # Type checkers know this module without an installation. The default makes a bare Context a Context[Any].
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     StateT = TypeVarWithDefault("StateT", default=Any)
@@ -62,8 +62,8 @@ class Context(Generic[StateT]):
     A plugin with a lifespan annotates ``ctx: Context[State]``, where ``State`` is the type that the lifespan yields.
 
     Attributes:
-        server: adds entries to the server for the handler's plugin.
-        state: the object that the plugin's lifespan yielded; ``None`` without a lifespan.
+        server: Adds entries to the server for the handler's plugin.
+        state: The object that the plugin's lifespan yielded; ``None`` without a lifespan.
     """
 
     def __init__(self, inputs: InputChannel, logging: Logging, owner: Owner, loop: EventLoop) -> None:
@@ -99,7 +99,7 @@ class Context(Generic[StateT]):
         """A string that identifies the caller: the same for one principal in all sessions; for an anonymous request,
         the same for one session or connection; and ``mcptrio.ANONYMOUS`` if callers cannot be distinguished.
 
-        Use it for limits and to separate data. It is not a credential: decide about permissions by ``principal``.
+        Use it for limits and to separate data. It is not a credential: use ``principal`` to decide about permissions.
         """
         return self._scope.caller
 
@@ -120,7 +120,7 @@ class Context(Generic[StateT]):
         """Return the name under which clients see a tool of the same plugin, for texts that mention it.
 
         ``search`` of an installed plugin ``notes`` is ``notes_search``, unless the operator configures another prefix.
-        It is not checked that the tool exists.
+        The tool need not exist.
         """
         return self.server.tool_name(name)
 
@@ -142,7 +142,7 @@ class Context(Generic[StateT]):
         """The task that the call is or may become, for a tool with ``task="optional"`` or ``"required"``."""
         return TaskControl(self._inputs)
 
-    # How long
+    # Deadlines
 
     @property
     def deadline(self) -> float:
@@ -151,7 +151,7 @@ class Context(Generic[StateT]):
 
     @property
     def cancel_reason(self) -> str | None:
-        """The reason of the cancellation, if known; for an ``except trio.Cancelled`` that raises again."""
+        """The reason of the cancellation, if known. Read it in an ``except trio.Cancelled`` block that raises again."""
         failure = self._scope.error
         return self._scope.reason or (failure.message if failure is not None else None)
 
@@ -160,18 +160,18 @@ class Context(Generic[StateT]):
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress and restart the idle timeout. A checkpoint.
 
-        A report that does not increase is not sent. Of more than 20 reports a second, the newest are sent.
+        A report that does not increase is not sent. Of more than 20 reports a second, only the newest are sent.
 
         Args:
-            progress: the progress so far.
-            total: the progress at the end, if known.
-            message: a text for the user.
+            progress: The progress so far.
+            total: The progress at the end, if known.
+            message: A text for the user.
 
         Raises:
             ValueError: A value is not a finite number.
         """
         self._scope.report(progress, total, message)
-        # A handler that reports in a loop must be cancellable there.
+        # A checkpoint, so that a handler that reports in a loop can be cancelled.
         await trio.lowlevel.checkpoint()
 
     def track(self, items: Iterable[T] | AsyncIterator[T], total: float | None = None) -> AsyncIterator[T]:
@@ -213,11 +213,11 @@ class Context(Generic[StateT]):
         """Ask the user. If the user refuses, the tool ends.
 
         Args:
-            message: the question and its reason.
-            schema: a class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic), ``str``, ``int``,
+            message: The question and its reason.
+            schema: A class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic), ``str``, ``int``,
                 ``float``, ``bool``, a ``Literal``, an ``Enum``, a list of choices, a dict from choice to title, or a
                 JSON Schema.
-            key: identifies the question in 2026-07-28; by default its content does.
+            key: Identifies the question in 2026-07-28; by default its content does.
 
         Returns:
             The answer: an instance of the class, a scalar, the choice, or a dict for a JSON Schema.
@@ -250,10 +250,10 @@ class Context(Generic[StateT]):
             returns it; ``None`` for a page that the user agreed to open.
 
         Raises:
-            ToolError: the user refused a form or a page.
-            MissingClientCapability: the client cannot answer one of them; none is asked then.
-            MCPError: the client answered one with an error.
-            trio.TooSlowError: no answer within ``timeouts.input``.
+            ToolError: The user refused a form or a page.
+            MissingClientCapability: The client cannot answer one of them. Then none is asked.
+            MCPError: The client answered one with an error.
+            trio.TooSlowError: No answer within ``timeouts.input``.
         """
         answers = await self._inputs.ask(questions)
         # The answers are read by their questions: a form becomes an instance, a refusal an error.
@@ -286,9 +286,9 @@ class Context(Generic[StateT]):
         ``accept`` means that the user agreed to open the URL, not that the interaction is complete.
 
         Args:
-            message: the reason.
-            url: contains no secret and is not a credential; https, except in development.
-            id: identifies the interaction for :meth:`elicitation_complete`.
+            message: The reason.
+            url: Contains no secret and is not a credential; https, except in development.
+            id: Identifies the interaction for :meth:`elicitation_complete`.
 
         Raises:
             MissingClientCapability: The client does not support URLs.
@@ -301,7 +301,7 @@ class Context(Generic[StateT]):
     def url_required(self, message: str, url: str, *, id: str | None = None) -> URLElicitationRequired:
         """Return the error that asks the client to open a URL and repeat the request: ``raise ctx.url_required(...)``.
 
-        2025-11-25 has an error code for it (-32042), 2026-07-28 a round trip; older clients only get the message.
+        Clients of 2025-11-25 get the error -32042, and those of 2026-07-28 a question. Older ones only get the message.
         """
         elicitation = {
             "mode": "url",
@@ -314,7 +314,7 @@ class Context(Generic[StateT]):
     def elicitation_complete(self, id: str) -> None:
         """Notify the client that the user has finished on a page (2025-11-25; other revisions send nothing)."""
         params = ElicitationCompleteParams(elicitation_id=id)
-        # The route that receives the browser may run in another thread.
+        # The route that the browser opens may run in another thread.
         self._loop.hand_over(partial(self._scope.notify, "notifications/elicitation/complete", params))
 
     async def sample(
@@ -335,13 +335,13 @@ class Context(Generic[StateT]):
         """Request a completion from the client's model.
 
         Args:
-            messages: a text (one user message), or the conversation.
-            max_tokens: the maximum number of tokens in the answer.
-            include_context: left out for a client of 2025-11-25 or later that does not declare ``sampling.context``.
+            messages: A text (one user message), or the conversation.
+            max_tokens: The maximum number of tokens in the answer.
+            include_context: Left out for a client of 2025-11-25 or later that does not declare ``sampling.context``.
 
         Raises:
-            MissingClientCapability: the client does not support sampling (with tools).
-            MCPError: the client or its user refused.
+            MissingClientCapability: The client does not support sampling (with tools).
+            MCPError: The client or its user refused.
         """
         question = Sample(
             messages,
@@ -363,7 +363,7 @@ class Context(Generic[StateT]):
         """Return the folders that the client offers to the server.
 
         Raises:
-            MissingClientCapability: the client has no roots.
+            MissingClientCapability: The client has no roots.
         """
         answer: tuple[Root, ...] = (await self._inputs.ask([ListRoots(key)]))[0]
         return answer
@@ -381,34 +381,34 @@ class Context(Generic[StateT]):
     @overload
     async def once(self, effect: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def once(self, effect: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run a side effect that must not run twice: in 2026-07-28 a handler that asks may be run again.
+        """Run a side effect that a replay of the handler must not repeat.
 
-        In 2026-07-28 it runs once per call, also if the client sends a retry twice to the same process. If
-        the call is cancelled, it has 5 seconds to end. If it fails or is cancelled, the next retry runs it again.
+        In 2026-07-28 it runs once per call, even if the client sends a retry twice, and with shared stores on all
+        replicas. A cancelled effect has 5 seconds to end. The next retry runs it again if it has failed or not ended.
 
         Args:
-            effect: a function, async or not, which does not ask the client and does not block. Its result must be a
+            effect: A function, async or not, which does not ask the client and does not block. Its result must be a
                 JSON value, because the client carries it: a list and not a tuple, a dict with string keys.
-            args: arguments of ``effect``.
-            key: identifies the effect; by default its name and arguments, which must then be JSON values.
-            repeatable: True if it may run again, as far as its result is not stored, after its process has ended.
-            kwargs: keyword arguments of ``effect``, except ``key`` and ``repeatable``.
+            args: Arguments of ``effect``.
+            key: Identifies the effect; by default its name and arguments, which must then be JSON values.
+            repeatable: True if the effect may run again when its process has ended before the result was stored.
+            kwargs: Keyword arguments of ``effect``, except ``key`` and ``repeatable``.
 
         Raises:
-            TypeError: the result, or an argument without a ``key``, is no JSON value.
+            TypeError: The result, or an argument without a ``key``, is not a JSON value.
         """
-        # Taken out here and not declared: the overloads pass the effect's own signature through.
+        # Not declared as parameters, because the overloads pass the effect's own signature through.
         key, repeatable = kwargs.pop("key", None), kwargs.pop("repeatable", False)
         return await self._inputs.once(*named_effect(effect, args, kwargs, key), repeatable=repeatable)
 
-    # Tell
+    # Notify
 
     def notify_resource_updated(self, uri: str, *, caller: str | None = None) -> None:
         """Notify the subscribers of a resource, in every revision, that it has changed.
 
         Args:
-            uri: the resource.
-            caller: ``ctx.caller``, if only this caller's view has changed: others are not notified. ``None``: all.
+            uri: The resource.
+            caller: ``ctx.caller`` if only this caller's view has changed; ``None`` notifies all subscribers.
         """
         self.server.notify_resource_updated(uri, caller=caller)
 
@@ -428,7 +428,7 @@ class Context(Generic[StateT]):
             ConnectionClosed: The client is disconnected, or this request has ended.
         """
         scope = self._scope
-        # A request that has ended has no stream left on which the question could arrive.
+        # A request that has ended has no stream for the question.
         scope.check_open()
         return await scope.session.outgoing.request(
             method, dict(params or {}), peer=scope.request.peer, outlet=scope.outlet, timeout=timeout
@@ -438,7 +438,7 @@ class Context(Generic[StateT]):
         """End the HTTP response early; the rest is delivered when the client resumes the stream (2025-11-25).
 
         Returns:
-            Whether there was such a stream; elsewhere nothing happens.
+            Whether there was such a stream. If not, nothing happens.
 
         Source: MCP 2025-11-25, basic/transports, "Sending Messages to the Server", 6.
         """

@@ -52,12 +52,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", "ToolMark", "ResourceMark", "PromptMark")
 
 _MARKS = "__mcptrio_marks__"
-# RFC 6749 section 3.3: scope-token. The bound on the length is ours.
+# RFC 6749 section 3.3: scope-token. mcptrio adds the limit of the length.
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
 def _scopes(scopes: Iterable[str]) -> frozenset[str]:
-    # The letters of a string would be taken for scopes.
+    # Each letter of a string would become a scope.
     if isinstance(scopes, str):
         raise TypeError(f"scopes: expected several texts, got {scopes!r}")
     made = frozenset(scopes)
@@ -116,6 +116,8 @@ class ToolMark(_EntryMark):
     ttl: float | None = field(default=None, validator=optional(_FINITE_SECONDS))
     poll_interval: float = field(default=2.0, validator=_FINITE_SECONDS)
     resumable: bool = False
+    fallback_tools: bool = False
+    text: Callable[[Any], str] | None = None
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     listed: Tool | None = None
@@ -184,6 +186,8 @@ class ToolOptions(_EntryOptions, total=False):
     ttl: float | None
     poll_interval: float
     resumable: bool
+    fallback_tools: bool
+    text: Callable[[Any], str] | None
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
     listed: Tool | None
@@ -214,26 +218,30 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
     """Mark a function as a tool, which a model can call.
 
     Args:
-        name: 1 to 128 of ``A-Za-z0-9_.-``; by default the function's name.
-        title: for users.
-        description: for the model; by default the docstring without its parameters.
-        read_only, destructive, idempotent, open_world: hints; ``None`` sends none.
-        timeout: seconds from the start of the call, with or without progress; ``math.inf`` for no limit.
-        concurrency: calls that may run at the same time; further calls wait. A call counts until its code has ended.
-        task: whether a call may outlive its request as a task, for clients of 2026-07-28 that support tasks.
-            ``optional``: it becomes a task if it has not ended after ``timeouts.task_after``. ``required``: always, and
-            other clients get an error.
-        ttl: seconds for which a task may run and is kept; by default ``timeouts.request``.
-        poll_interval: seconds that clients should wait before they ask for the state of a task again.
-        resumable: whether the function may run again from the start, in another process, if its process ends. Answers
+        name: 1 to 128 characters of ``A-Za-z0-9_.-``; by default the function's name.
+        title: The name that users see.
+        description: The text for the model; by default the docstring without its parameters.
+        read_only, destructive, idempotent, open_world: Hints; ``None`` sends none.
+        timeout: Seconds from the start of the call, with or without progress; ``math.inf`` for no limit.
+        concurrency: Calls that may run at the same time; further calls wait. A call counts until its code has ended.
+        task: Whether a call may outlive its request as a task, for clients that support tasks. ``optional``: it becomes
+            a task if it has not ended after ``timeouts.task_after``, or if a client of 2025-11-25 asks for one.
+            ``required``: always, and other clients get an error.
+        ttl: Seconds for which a task may run and is kept; by default ``timeouts.request``.
+        poll_interval: Seconds that clients should wait between two polls of a task.
+        resumable: Whether the function may run again from the start, in another process, if its process ends. Answers
             of the user and results of ``ctx.once`` are kept.
-        scopes: scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,
+        text: Makes the text for the model from the value that the function returns; by default its JSON. The structured
+            content is for programs.
+        fallback_tools: With ``task="required"``, clients without tasks see two tools instead: ``start_NAME`` starts a
+            task, and ``NAME_status`` shows or cancels it.
+        scopes: Scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,
             and over HTTP the response to a call names them. They do not apply to servers without authorization.
-        input_schema: replaces the schema of the signature; the function then takes one ``dict`` or keyword arguments.
-        output_schema: replaces the schema of the return annotation.
-        icons: for users.
-        meta: the tool's ``_meta``.
-        listed: the tool as another server lists it: offered unchanged except for the name. The function takes
+        input_schema: Replaces the schema of the signature; the function then takes one ``dict`` or keyword arguments.
+        output_schema: Replaces the schema of the return annotation.
+        icons: Icons that users see.
+        meta: The tool's ``_meta``.
+        listed: The tool as another server lists it: offered unchanged except for the name. The function takes
             ``arguments``, a dict that is not validated, and its result is not validated.
 
     Raises:
@@ -251,15 +259,15 @@ def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F
 
     Args:
         uri: ``scheme:…``; ``{variables}`` become the function's arguments.
-        name: by default the function's name.
-        mime_type: the type of the contents; by default ``text/plain`` for text and ``application/octet-stream`` for
+        name: By default the function's name.
+        mime_type: The type of the contents; by default ``text/plain`` for text and ``application/octet-stream`` for
             bytes.
-        size: in bytes, if known in advance.
-        timeout: seconds for one read.
-        scopes: scopes required to read it and to subscribe to it, as for a tool.
-        ttl_ms: milliseconds for which a client may cache the contents (2026-07-28).
+        size: The size in bytes, if known in advance.
+        timeout: Seconds for one read.
+        scopes: Scopes required to read it and to subscribe to it, as for a tool.
+        ttl_ms: Milliseconds for which a client may cache the contents (2026-07-28).
         cache_scope: ``public`` only if the contents are the same for all users.
-        listed: the resource or template as another server lists it, with the same URI. The function takes ``uri``.
+        listed: The resource or template as another server lists it, with the same URI. The function takes ``uri``.
 
     Raises:
         TypeError: There is no such option, or it has another type.
@@ -282,9 +290,9 @@ def prompt(function: F | None = None, /, **options: Unpack[PromptOptions]) -> F 
     its text form (``3``, ``true``, ``[1, 2]``).
 
     Args:
-        timeout: seconds for one call.
-        scopes: scopes required to get it, as for a tool.
-        listed: the prompt as another server lists it, except for the name. The function takes ``arguments``, a dict of
+        timeout: Seconds for one call.
+        scopes: Scopes required to get it, as for a tool.
+        listed: The prompt as another server lists it, except for the name. The function takes ``arguments``, a dict of
             strings.
 
     Raises:
@@ -305,8 +313,8 @@ def completion(of: Literal["prompt", "resource"], name: str, argument: str, /) -
 
     Args:
         of: ``prompt`` or ``resource``.
-        name: the prompt's name, or the URI template.
-        argument: the prompt's argument, or the template's variable.
+        name: The prompt's name, or the URI template.
+        argument: The prompt's argument, or the template's variable.
 
     Raises:
         ValueError: ``of`` is neither ``prompt`` nor ``resource``.
@@ -322,7 +330,7 @@ def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
     The function takes a Context and the params (a dict in wire form), either or both, and returns a dict.
 
     Args:
-        capability: an extension's identifier; the method exists only while the extension is advertised.
+        capability: An extension's identifier; the method exists only while the extension is advertised.
     """
     return _put(MethodMark(name=name, notification=False, capability=capability))
 
@@ -333,7 +341,7 @@ def notification(name: str, /) -> Callable[[F], F]:
 
 
 def make_mark(kind: type[M], options: Mapping[str, Any], marked: M | None = None) -> M:
-    """Return a mark with these options. If the function is ``marked`` already, they replace those of its mark.
+    """Return a mark with these options. If the function is ``marked`` already, they replace the options of its mark.
 
     Raises:
         TypeError: There is no such option, or it has another type.
@@ -370,7 +378,7 @@ def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
             static = getattr_static(plugin, name, None)
             # A classmethod or staticmethod carries the mark on its inner function.
             inner = getattr(static, "__func__", static)
-            # Any object may answer to any attribute name, so the type of the answer is checked too.
+            # An object may have a value for any attribute name, so the type of the value is checked too.
             marks = getattr_static(inner, _MARKS, ()) if inner is not None else ()
             if isinstance(marks, tuple) and marks:
                 function = getattr(plugin, name)
@@ -382,7 +390,7 @@ def _put(mark: Mark) -> Callable[[F], F]:
     def put(function: F) -> F:
         if not callable(function):
             raise TypeError(f"expected a function below the decorator, got {type(function).__name__}")
-        # The innermost decorator first, in the order in which a reader sees them from below.
+        # The innermost decorator comes first.
         setattr(function, _MARKS, (mark, *getattr(function, _MARKS, ())))
         return function
 
@@ -390,5 +398,5 @@ def _put(mark: Mark) -> Callable[[F], F]:
 
 
 def completion_key(of: str, name: str, argument: str) -> str:
-    """The name of a completion in its registry."""
+    """Return the name of a completion in its registry."""
     return f"{of} {name} {argument}"

@@ -23,15 +23,15 @@ from mcptrio.schema.signatures import Arguments, bound_keywords
 __all__ = ["Function"]
 
 MAX_ITEMS = 10_000
-"""Items of a generator. More are an error, because the result is one message."""
+"""The maximum number of items of a generator. More are an error, because the result is one message."""
 
 
 class Function:
     """One function.
 
     Attributes:
-        arguments: its parameters without the context.
-        context: the name of the parameter for the Context, if any.
+        arguments: Its parameters without the context.
+        context: The name of the parameter for the Context, if any.
 
     Raises:
         TypeError: The signature cannot be called by name.
@@ -60,7 +60,7 @@ class Function:
         """Call the function with converted keyword arguments.
 
         Args:
-            work: counts the thread of the call, which may continue after a cancellation.
+            work: Counts the thread of the call, which may continue after a cancellation.
         """
         if self.context is not None:
             values[self.context] = context
@@ -71,7 +71,7 @@ class Function:
         call = functools.partial(_call, self.function, values)
         # It has the methods that Trio's documentation asks of a limiter.
         limiter = cast(trio.CapacityLimiter, work)
-        # Abandoned when cancelled: the client has its answer, and the work holds the thread's place until it has ended.
+        # Abandoned when cancelled: the client has its answer, and the thread keeps its place until it has ended.
         (result,) = await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
         # A sync wrapper may hide an async function; only its result shows that.
         if inspect.isawaitable(result):
@@ -129,7 +129,7 @@ def _context_parameter(function: Callable[..., Any]) -> str | None:
     try:
         hints = typing.get_type_hints(inspect.unwrap(_innermost(function)))
     except NameError:
-        # A name that is only there for type checkers; the raw annotations still tell.
+        # Some names exist only for type checkers. The raw annotations still show whether there is a Context.
         hints = dict(getattr(_innermost(function), "__annotations__", {}))
     for name, hint in hints.items():
         if name == "return":
@@ -140,7 +140,7 @@ def _context_parameter(function: Callable[..., Any]) -> str | None:
 
 
 def _is_context(hint: Any) -> bool:
-    """Whether an annotation says Context, with or without the type of its state."""
+    """Return whether an annotation is Context, with or without the type of its state."""
     if isinstance(hint, str):
         return re.fullmatch(r"(mcptrio\.)?Context(\[.*\])?( \| None)?", hint) is not None
     return hint is Context or typing.get_origin(hint) is Context

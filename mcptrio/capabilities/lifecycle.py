@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Any, Final
 
 from mcptrio.capabilities.registry import Registry
 from mcptrio.protocol.model.base import EmptyResult
+from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.lifecycle import (
     DiscoverParams,
     DiscoverResult,
@@ -23,8 +24,10 @@ from mcptrio.protocol.model.lifecycle import (
     PromptsCapability,
     ResourcesCapability,
     ServerCapabilities,
+    TasksCapability,
     ToolsCapability,
 )
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION
 from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
 from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.request import Handler, RequestScope
@@ -32,13 +35,15 @@ from mcptrio.runtime.settings import ServerSettings
 
 __all__ = ["Lifecycle"]
 
+_TASKS: Final = TasksCapability(list={}, cancel={}, requests={"tools": {"call": {}}})
+
 
 class Lifecycle:
     """
     Args:
-        info: the name, version and description of the server.
-        registries: by kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``.
-        instructions: advice for the model on how to use the server.
+        info: The name, version and description of the server.
+        registries: By kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``.
+        instructions: Advice for the model on how to use the server.
     """
 
     def __init__(
@@ -55,11 +60,11 @@ class Lifecycle:
         self._instructions: list[Callable[[], str | None]] = [lambda: instructions]
         self.extensions: dict[str, dict[str, Any]] = {}
         self._capabilities: ServerCapabilities | None = None
-        # Every request asks, so the answers are kept until something changes.
+        # Every request needs the answers, so they are cached until something changes.
         self.serves = cache(self._is_served)
         """Whether a capability is advertised: ``tools``, ``resources.subscribe``, or an extension's identifier."""
         for registry in registries.values():
-            # Threads register as well, and only the event loop may change what requests read.
+            # Threads register entries too, and only the event loop may change what requests read.
             registry.on_change(partial(loop.hand_over, self._renew))
         self.handlers: dict[str, Handler] = {
             "initialize": self._initialize,
@@ -81,7 +86,7 @@ class Lifecycle:
     def capabilities(self) -> ServerCapabilities:
         """The advertised capabilities: those with entries, now or earlier."""
         if self._capabilities is None:
-            # A version above 0: entries exist or existed. A client that saw the list must not lose the capability.
+            # Above version 0, entries exist or existed. A client that saw the list must not lose the capability.
             served = {kind for kind, registry in self._registries.items() if registry.version}
             experimental = self._settings.experimental
             self._capabilities = ServerCapabilities(
@@ -96,6 +101,7 @@ class Lifecycle:
                 # registered.
                 completions={} if served & {"completions", "prompts", "templates"} else None,
                 logging={},
+                tasks=_TASKS if TASKS_EXTENSION in self.extensions else None,
                 experimental={name: dict(each) for name, each in experimental.items()} or None,
                 extensions=dict(self.extensions) or None,
             )
@@ -105,7 +111,7 @@ class Lifecycle:
         """Advertise an extension.
 
         Raises:
-            ValueError: the identifier has no prefix. Source: MCP 2026-07-28, basic/versioning, "Extensions".
+            ValueError: The identifier has no prefix. Source: MCP 2026-07-28, basic/versioning, "Extensions".
         """
         prefix, slash, name = identifier.partition("/")
         if not slash or not prefix or not name:
@@ -134,9 +140,13 @@ class Lifecycle:
         return True
 
     async def _initialize(self, scope: RequestScope, params: InitializeParams) -> InitializeResult:
+        capabilities = self.capabilities
+        if scope.principal is None and capabilities.tasks is not None:
+            # Without an identity a client cannot list its tasks alone.
+            capabilities = evolve(capabilities, tasks=evolve(capabilities.tasks, list=None))
         return InitializeResult(
             protocol_version=scope.request.peer.revision.version,
-            capabilities=self.capabilities,
+            capabilities=capabilities,
             server_info=self.info,
             instructions=self.instructions,
         )

@@ -9,12 +9,12 @@ Source: MCP 2025-11-25 and 2026-07-28, server/utilities/logging; RFC 5424 sectio
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
 from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
+from mcptrio.ground.redaction import REDACTED, is_secret_name, redact
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.base import EmptyResult
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel, LoggingMessageParams, SetLevelParams
@@ -35,29 +35,12 @@ _PYTHON: tuple[tuple[int, LoggingLevel], ...] = (
 _LOWEST: LoggingLevel = "debug"
 _UNCHECKED = "[redaction failed]"
 MAX_TEXT_CHARS = 16 * 1024
-"""Characters of one text; a longer text is cut, with a note."""
+"""The maximum characters of one text. A longer text is cut, with a note."""
 
 Redaction: TypeAlias = Callable[[str], str]
 """Removes secrets from a text."""
 LogSink: TypeAlias = Callable[[str, Any, str | None], None]
 """Receives each log message of each request: level, redacted data, logger."""
-
-_SECRETS = (
-    # RFC 6750 and RFC 9449: an Authorization header, wherever its text ended up.
-    re.compile(r"(?i)\b(bearer|basic|dpop)\s+[A-Za-z0-9._~+/=-]{8,}"),
-    re.compile(
-        r"(?i)\b(pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|authorization|client[_-]?secret)"
-        r"(\"?\s*[:=]\s*\"?)[^\s\",;&]{3,}"
-    ),
-    # Also a key that was cut off before its end line.
-    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
-    # The token formats of GitHub, OpenAI, AWS and Slack, which have no name next to them.
-    re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,})"),
-    # Not \b: after a hyphen each place would be tried to the end of the text.
-    re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
-    # User and password in a URL.
-    re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
-)
 
 
 class Logging:
@@ -74,7 +57,7 @@ class Logging:
         """Send a log message to the client of a request, if it wants this level. Does not block.
 
         Raises:
-            ValueError: no such level.
+            ValueError: There is no such level.
         """
         if level not in _SEVERITY:
             raise ValueError(f"expected one of {', '.join(LEVELS)}, got {level!r}")
@@ -108,35 +91,23 @@ class Logging:
             data = data[: 2 * MAX_TEXT_CHARS]
             for redaction in self.redactions:
                 outcome = run_guarded_sync(redaction, data)
-                # What could not be checked is not sent.
+                # Do not send a text that could not be checked.
                 data = outcome.value if isinstance(outcome, Done) and isinstance(outcome.value, str) else _UNCHECKED
             return data if length <= MAX_TEXT_CHARS else f"{data[:MAX_TEXT_CHARS]}… ({length - MAX_TEXT_CHARS} more)"
         if isinstance(data, dict):
             return {str(key): self.redact_member(str(key), value) for key, value in data.items()}
         if isinstance(data, list | tuple):
             return [self.redact(item) for item in data]
-        # Before str(): numbers and null stay what they are.
+        # Before str(), so that numbers and null stay unchanged.
         if data is None or isinstance(data, bool | int | float):
             return data
         return self.redact(str(data))
 
     def redact_member(self, key: str, value: Any) -> Any:
         # A number is a count of tokens, not a token.
-        if not isinstance(value, bool | int | float | None) and _SECRET_NAME.search(key):
-            return "[redacted]"
+        if not isinstance(value, bool | int | float | None) and is_secret_name(key):
+            return REDACTED
         return self.redact(value)
-
-
-_SECRET_NAME = re.compile(r"(?i)pass(word|wd|phrase)|secret|token|api[_-]?key|authorization|cookie|credential")
-
-
-def redact(text: str) -> str:
-    """Replace what looks like a secret: bearer tokens, passwords, keys, JSON Web Tokens, credentials in URLs."""
-    text = _SECRETS[0].sub(lambda match: f"{match[1]} [redacted]", text)
-    text = _SECRETS[1].sub(lambda match: f"{match[1]}{match[2]}[redacted]", text)
-    for pattern in _SECRETS[2:]:
-        text = pattern.sub("[redacted]", text)
-    return text
 
 
 class ClientLogHandler(logging.Handler):
@@ -174,7 +145,7 @@ class ClientLogHandler(logging.Handler):
         self._supervisor.loop.hand_over(partial(self._send, scope, level, outcome.value, record.name))
 
     def _send(self, scope: RequestScope, level: LoggingLevel, text: str, logger: str) -> None:
-        """Runs in the Trio thread. Log records of a redaction or a sink are not sent, which would never end."""
+        """Send a message from the Trio thread. Log records of a redaction or a sink are not sent, to prevent a loop."""
         if self._sending:
             return
         self._sending = True

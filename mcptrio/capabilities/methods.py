@@ -32,7 +32,7 @@ _SPECIFIED = frozenset(row.name for row in METHODS)
 class Methods:
     """
     Args:
-        handlers: the handlers of all methods; those of plugins are added.
+        handlers: The handlers of all methods; those of plugins are added.
     """
 
     def __init__(self, handlers: dict[str, Handler], calls: FunctionCaller, state: RuntimeState) -> None:
@@ -50,9 +50,9 @@ class Methods:
     def register(self, function: Callable[..., Any], mark: MethodMark, owner: Owner) -> str:
         """
         Raises:
-            ValueError: the name is the specification's.
-            Duplicate: the name is taken.
-            TypeError: the function takes something else than a Context and the params.
+            ValueError: The name belongs to the specification.
+            Duplicate: The name is taken.
+            TypeError: The function has other parameters than a Context and the params.
         """
         # The params are passed on in wire form, so the signature is not compiled.
         called = Function(function, raw=True)
@@ -71,7 +71,7 @@ class Methods:
         self._owners[mark.name] = owner
 
         async def handle(scope: RequestScope, params: dict[str, Any]) -> Any:
-            # As if it did not exist: the plugin's lifespan has not yielded.
+            # The method does not exist for clients until the plugin's lifespan has yielded.
             if owner.is_kept_back:
                 raise MethodNotFound(f"no such method: {mark.name}")
             values = dict.fromkeys(free, params)
@@ -99,7 +99,7 @@ class Methods:
         async def handle_notification(session: Conversation, params: Any) -> None:
             if owner.is_kept_back:
                 return
-            # A notification has no request whose cancellation would end its handler; the plugin's end does.
+            # A notification has no request whose cancellation would end its handler. The end of the plugin ends it.
             ending = Cancelling()
             with self._state.works.new(mark.name, owner.plugin, ending) as work, ending.cancel_scope:
                 if function.in_thread:

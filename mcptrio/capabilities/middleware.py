@@ -34,16 +34,16 @@ class RequestView:
     """A request, for middleware.
 
     Args:
-        id: the request's id in its session.
-        method: such as ``tools/call``.
-        name: the tool, prompt or URI; ``None`` for other methods.
-        arguments: the arguments of a tool or prompt, not validated yet.
-        plugin: the plugin of the tool; ``None`` for the server's own and for other methods.
-        principal: the authenticated user.
-        caller: the same string for one principal, or else for one session; see :attr:`mcptrio.Context.caller`.
-        session_id: the id of the handshake session, if there is one. Not a credential.
-        client_info: name and version that the client claims. Do not trust it.
-        meta: the request's ``_meta``.
+        id: The request's id in its session.
+        method: The method, such as ``tools/call``.
+        name: The tool, prompt or URI; ``None`` for other methods.
+        arguments: The arguments of a tool or prompt, not validated yet.
+        plugin: The plugin of the tool; ``None`` for the server's own and for other methods.
+        principal: The authenticated user.
+        caller: The same string for one principal, or else for one session; see :attr:`mcptrio.Context.caller`.
+        session_id: The id of the handshake session, if there is one. Not a credential.
+        client_info: Name and version that the client claims. Do not trust it.
+        meta: The request's ``_meta``.
     """
 
     id: RequestId
@@ -59,7 +59,7 @@ class RequestView:
 
 
 Middleware: TypeAlias = "Callable[[RequestView, Callable[[], Awaitable[Any]]], Awaitable[Any]]"
-"""Returns the result of the request: that of ``proceed()`` or another. It may refuse with an MCPError."""
+"""Returns the result of the request: that of ``proceed()`` or another. To refuse the request, it raises an MCPError."""
 
 
 @define(eq=False, slots=True)
@@ -72,8 +72,8 @@ class _Link:
 class MiddlewareChain:
     """
     Args:
-        owner_of: returns the plugin of a tool.
-        works: counts the requests inside the middleware of each plugin.
+        owner_of: Returns the plugin of a tool.
+        works: Counts the requests inside the middleware of each plugin.
     """
 
     def __init__(self, owner_of: Callable[[str], str | None], works: Works) -> None:
@@ -87,7 +87,8 @@ class MiddlewareChain:
         """Add a middleware.
 
         Args:
-            order: lower ones wrap higher ones; of equal ones, the first one added wraps the next.
+            order: Middleware with a lower order wraps middleware with a higher one. If they are equal, the first one
+                added wraps the next.
         """
         if not callable(function):
             raise TypeError(f"middleware: expected an async function, got {type(function).__name__}")
@@ -148,7 +149,7 @@ class _Step:
     async def __call__(self) -> Any:
         outcome = await run_guarded(self._work)
         if isinstance(outcome, Failure):
-            # Its own MCPError is a refusal, and an exception that only passed through is not its fault.
+            # An MCPError of its own is a refusal. An exception that only passed through is not its failure.
             if outcome.error is self._passing or isinstance(outcome.error, MCPError):
                 raise outcome.error
             raise self._broken(outcome.error)
@@ -162,7 +163,7 @@ class _Step:
 
     async def _proceed(self) -> Any:
         if self._called:
-            # A second run would repeat every side effect.
+            # A second call of the handler would repeat every side effect.
             raise RuntimeError("proceed: a request is handled once")
         self._called = True
         outcome = await run_guarded(self._inner)

@@ -17,10 +17,10 @@ def named_effect(
     """Return the key of an effect, and a function that runs it.
 
     Args:
-        key: by default the name of the effect and its arguments.
+        key: By default the name of the effect and its arguments.
 
     Raises:
-        TypeError: an argument without a ``key`` is not a JSON value. The function raises it if the result is not one.
+        TypeError: An argument without a ``key`` is not a JSON value. The function raises it if the result is not one.
     """
     name = f"{getattr(effect, '__module__', '')}:{getattr(effect, '__qualname__', type(effect).__name__)}"
     if key is None:

@@ -21,11 +21,11 @@ class Owner:
     """The plugin to which registered entries belong, or the server itself.
 
     Args:
-        name: the plugin's name; empty for the server itself.
-        limits: the operator's limits on the owner's calls.
-        yielded: the value that the plugin's lifespan yielded.
-        is_kept_back: the plugin's lifespan has not yielded yet, so clients see nothing of it.
-        has_left: the plugin was withdrawn, so nothing more is accepted from it.
+        name: The plugin's name; empty for the server itself.
+        limits: The operator's limits on the owner's calls.
+        yielded: The value that the plugin's lifespan yielded.
+        is_kept_back: The plugin's lifespan has not yielded yet, so clients see nothing of it.
+        has_left: The plugin was withdrawn, so nothing more is accepted from it.
     """
 
     name: str = ""

@@ -26,8 +26,8 @@ _MAX_CACHED_PAGES = 64
 class Pages(Generic[E]):
     """
     Args:
-        member: the member of the wire result that contains the list.
-        result: makes a result from the entries of a page and the cursor of the next.
+        member: The member of the wire result that contains the list.
+        result: Makes a result from the entries of a page and the cursor of the next.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Pages(Generic[E]):
         """Return the result for a page, in wire form. The caller may change it, except for the list in it.
 
         Args:
-            visible: returns whether this caller may see an entry; the page is then not cached.
+            visible: Returns whether this caller may see an entry; the page is then not cached.
 
         Raises:
             InvalidParams: The cursor is not one of this list.

@@ -1,6 +1,6 @@
 """Prompts: ``prompts/list`` and ``prompts/get``.
 
-A plugin over the hooks like any other.
+Plugins and programs fill the registry.
 
 Source: MCP 2026-07-28, server/prompts.
 """
@@ -80,8 +80,8 @@ class Prompts:
         """Add a prompt. Returns its name.
 
         Raises:
-            TypeError, ValueError: the mark or the signature is wrong.
-            Duplicate: the name is taken.
+            TypeError, ValueError: The mark or the signature is wrong.
+            Duplicate: The name is taken.
         """
         entry = _entry(function, mark, owner)
         self.registry.add(entry)

@@ -51,7 +51,7 @@ class Question(Protocol[T_co]):
         """Return the value that the handler gets, given what ``read`` returned.
 
         Raises:
-            ToolError: the user refused to answer.
+            ToolError: The user refused to answer.
         """
         ...
 
@@ -62,7 +62,7 @@ class Elicited(Generic[T]):
 
     Attributes:
         action: ``accept``, ``decline`` (an explicit no) or ``cancel`` (no answer).
-        content: the answer, as the type that was asked for; ``None`` unless accepted.
+        content: The answer, as the type that was asked for; ``None`` unless accepted.
     """
 
     action: Literal["accept", "decline", "cancel"]
@@ -78,9 +78,9 @@ class Elicit(Generic[T]):
     """Ask the user to fill in a form.
 
     Args:
-        message: the question and its reason.
-        schema: a class with flat fields, a scalar type, choices, or a JSON Schema; see ``ctx.ask``.
-        key: identifies the question in 2026-07-28; by default its content does.
+        message: The question and its reason.
+        schema: A class with flat fields, a scalar type, choices, or a JSON Schema; see ``ctx.ask``.
+        key: Identifies the question in 2026-07-28; by default its content does.
     """
 
     message: str
@@ -114,7 +114,7 @@ class Elicit(Generic[T]):
     def result_type(self) -> type[Result]:
         return ElicitResult
 
-    # Any and not T: mypy would infer T from both sides of `Question`, and Any from a protocol's parameter.
+    # Any instead of T: mypy would infer T from both sides of `Question`, and Any from a protocol's parameter.
     def read(self, result: ElicitResult) -> Elicited[Any]:
         if result.action != "accept":
             return Elicited(result.action)
@@ -131,9 +131,9 @@ class ElicitURL:
     """Ask the user to open a URL, for data that must not pass through the client.
 
     Args:
-        message: the reason.
-        url: see ``ctx.elicit_url``.
-        id: identifies the interaction for ``ctx.elicitation_complete``; 2025-11-25 sends it.
+        message: The reason.
+        url: See ``ctx.elicit_url``.
+        id: Identifies the interaction for ``ctx.elicitation_complete``; 2025-11-25 sends it.
     """
 
     message: str
@@ -163,8 +163,8 @@ class Sample:
     """Request a completion from the client's model.
 
     Args:
-        messages: a text (one user message), or the conversation.
-        max_tokens: the maximum number of tokens in the answer.
+        messages: A text (one user message), or the conversation.
+        max_tokens: The maximum number of tokens in the answer.
     """
 
     messages: str | Sequence[SamplingMessage]

@@ -29,7 +29,7 @@ def rank(candidates: Iterable[str], typed: str) -> Completion:
     candidates were not considered.
 
     Args:
-        candidates: only the first 10 000 are considered; repetitions count once.
+        candidates: Only the first 10 000 are considered; repetitions count once.
     """
     source = iter(candidates)
     # A dict and not a set, because it keeps the order.
@@ -45,7 +45,7 @@ def rank(candidates: Iterable[str], typed: str) -> Completion:
 
 
 def _closeness(candidate: str, typed: str, folded: str) -> int:
-    """Return the kind of match; lower is better."""
+    """Return the kind of match. A lower one is better."""
     if not typed:
         return 0
     if candidate == typed:
@@ -59,14 +59,14 @@ def _closeness(candidate: str, typed: str, folded: str) -> int:
     position = lowered.find(folded)
     if position >= 0:
         return 3 if _begins_a_word(text, lowered, folded, position) else 4
-    # An iterator: each `in` continues behind the character that the last one found.
+    # With an iterator, each `in` continues behind the character that the last one found.
     remaining = iter(lowered)
     return 5 if all(character in remaining for character in folded) else _NO_MATCH
 
 
 def _begins_a_word(text: str, lowered: str, folded: str, position: int) -> bool:
     """Return whether the text occurs after a character that is no letter or digit, or at a capital of camelCase."""
-    same_length = len(text) == len(lowered)  # folding may change it: the German sharp s
+    same_length = len(text) == len(lowered)  # Folding may change the length, as of the German sharp s.
     while position >= 0:
         if not lowered[position - 1].isalnum() or (
             same_length and text[position].isupper() and text[position - 1].islower()

@@ -42,8 +42,8 @@ class Registrar(ABC):
             The name that clients see.
 
         Raises:
-            TypeError, ValueError: the function or an option does not fit.
-            ValueError: the name is taken.
+            TypeError, ValueError: The function or an option does not fit.
+            ValueError: The name is taken.
         """
         return self._offer(function, mark_of(function, ToolMark, options))
 
@@ -55,14 +55,14 @@ class Registrar(ABC):
         """Add a resource, or a resource template if ``uri`` is one. The options are those of ``@resource``.
 
         Args:
-            uri: not needed for a function that ``@resource`` has marked.
+            uri: The URI, unless ``@resource`` has set it already.
 
         Returns:
             The URI.
 
         Raises:
-            TypeError, ValueError: the function or an option does not fit.
-            ValueError: the URI is taken.
+            TypeError, ValueError: The function or an option does not fit.
+            ValueError: The URI is taken.
         """
         # An empty URI must not replace the one of the decorator.
         named = {"uri": uri, **options} if uri else dict(options)
@@ -79,8 +79,8 @@ class Registrar(ABC):
             Its name.
 
         Raises:
-            TypeError, ValueError: the function or an option does not fit.
-            ValueError: the name is taken.
+            TypeError, ValueError: The function or an option does not fit.
+            ValueError: The name is taken.
         """
         return self._offer(function, mark_of(function, PromptMark, options))
 
@@ -98,14 +98,14 @@ class Registrar(ABC):
         """Add the completion of an argument.
 
         Args:
-            candidates: a function as ``@completion`` marks it, or the list of all values.
+            candidates: A function as ``@completion`` marks it, or the list of all values.
             of: ``prompt`` or ``resource``.
-            name: the prompt's name, or the URI template.
-            argument: the prompt's argument, or the template's variable.
+            name: The prompt's name, or the URI template.
+            argument: The prompt's argument, or the template's variable.
 
         Raises:
-            TypeError, ValueError: the function or ``of`` does not fit.
-            ValueError: the argument has a completion.
+            TypeError, ValueError: The function or ``of`` does not fit.
+            ValueError: The argument already has a completion.
         """
         return self._offer(candidates, CompletionMark(of=of, name=name, argument=argument))
 
@@ -124,12 +124,12 @@ class Registrar(ABC):
         """Handle a request or a notification outside the specification: see ``@method`` and ``@notification``.
 
         Args:
-            notification: the function handles a notification, which may be one of the specification.
-            capability: an extension's identifier; the method exists only while that extension is advertised.
+            notification: The function handles a notification, which may be one of the specification.
+            capability: An extension's identifier; the method exists only while that extension is advertised.
 
         Raises:
-            ValueError: the name belongs to the specification.
-            ValueError: the name is taken.
+            ValueError: The name belongs to the specification.
+            ValueError: The name is taken.
         """
         return self._offer(function, MethodMark(name=name, notification=notification, capability=capability))
 
@@ -138,7 +138,7 @@ class Registrar(ABC):
         """Add to the instructions that clients get when they connect.
 
         Args:
-            text: returns the text each time a client asks; ``None`` for nothing.
+            text: Returns the text each time a client asks; ``None`` for nothing.
 
         Returns:
             A function that removes it again.
@@ -153,7 +153,7 @@ class Registrar(ABC):
         """Notify the subscribers of a resource, in every revision, that it has changed.
 
         Args:
-            caller: notify only this caller (``ctx.caller``); ``None``: all subscribers.
+            caller: Notify only this caller (``ctx.caller``); ``None``: all subscribers.
         """
 
     @abstractmethod
@@ -163,7 +163,7 @@ class Registrar(ABC):
         A checkpoint. Does not wait for any peer: one that does not read loses notifications once its queue is full.
 
         Raises:
-            LocalProtocolError: a parameter has no exact JSON form.
+            LocalProtocolError: A parameter has no exact JSON form.
         """
 
     @abstractmethod

@@ -62,8 +62,8 @@ class Registry(Generic[E]):
     """The entries of one kind.
 
     Args:
-        kind: the kind in messages, such as ``tool``.
-        loop: the event loop in which waiting tasks learn of free names.
+        kind: The kind in messages, such as ``tool``.
+        loop: The event loop in which waiting tasks learn of free names.
     """
 
     def __init__(self, kind: str, loop: EventLoop) -> None:
@@ -72,7 +72,7 @@ class Registry(Generic[E]):
         self._observers: list[Callable[[], None]] = []
         self._lock = threading.Lock()
         self.entries: dict[str, E] = {}
-        """Entries by name, also hidden ones, in the order of their positions unless one was added again."""
+        """Entries by name, including hidden ones, in the order of their positions unless one was added again."""
         self._is_in_order = True
         self._places: dict[str, int] = {}
         """The position of each name, including removed ones."""
@@ -101,7 +101,7 @@ class Registry(Generic[E]):
         return None if entry is None or entry.owner.is_kept_back else entry
 
     def find(self, name: str) -> E | None:
-        """Like :meth:`get`, also for a plugin whose entries are held back."""
+        """Return an entry as :meth:`get` does, even if its plugin's entries are held back."""
         return self.entries.get(name)
 
     def is_taken(self, name: str, owner: Owner) -> bool:
@@ -115,8 +115,8 @@ class Registry(Generic[E]):
     def add(self, entry: E) -> None:
         """
         Raises:
-            Duplicate: the name is taken.
-            ValueError: its plugin was withdrawn.
+            Duplicate: The name is taken.
+            ValueError: The plugin of the entry was withdrawn.
         """
         with self._lock:
             if entry.owner.has_left:
@@ -185,7 +185,7 @@ class Registry(Generic[E]):
         """Remove all entries of a plugin, and refuse new ones from it.
 
         Args:
-            reserve: keep its names for it until :meth:`release`.
+            reserve: Keep the plugin's names reserved until :meth:`release`.
         """
         with self._lock:
             names = [name for name, entry in self.entries.items() if entry.owner is owner]
@@ -216,20 +216,20 @@ class Registry(Generic[E]):
         """Return one page of the list, and the cursor of the next page.
 
         Args:
-            visible: returns whether this caller may see an entry; by default all.
+            visible: Returns whether this caller may see an entry; by default all.
 
         A cursor holds the last name shown and its place, so it means the same on every replica and after a change of
         the list.
 
         Raises:
-            InvalidParams: the cursor is not one of this list.
+            InvalidParams: The cursor is not one of this list.
 
         Source: MCP 2026-07-28, server/utilities/pagination.
         """
         shown = -1
         if cursor is not None:
             place, name = _read_cursor(self._kind, cursor)
-            # The name counts first: the place may have come from a replica that counts differently.
+            # The name takes precedence: the place may be from a replica that counts differently.
             shown = self._places.get(name, place)
         following = [(place, entry) for place, entry in self._placed() if place > shown]
         # Outside the lock, because it calls authorizers of plugins.
@@ -250,7 +250,7 @@ class Registry(Generic[E]):
             return [(self._places[name], entry) for name, entry in self.entries.items() if not entry.owner.is_kept_back]
 
     def _forget_places(self) -> None:
-        """Drop positions of removed names when there are too many; a plugin may invent new names for ever."""
+        """Drop positions of removed names when there are too many; a plugin may use new names without end."""
         if len(self._places) > 2 * len(self.entries) + SPARE_PLACES:
             self._places = {name: place for name, place in self._places.items() if name in self.entries}
 
@@ -282,9 +282,9 @@ def _read_cursor(kind: str, cursor: str) -> tuple[int, str]:
     """Return the position and name in a cursor.
 
     Raises:
-        InvalidParams: it is not one of a list of this kind.
+        InvalidParams: It is not one of a list of this kind.
     """
-    # One message for all faults: a cursor is opaque, and its parts are none of the client's business.
+    # One message for all errors: a cursor is opaque to clients.
     error = InvalidParams("expected a cursor given by this list at `cursor`")
     if len(cursor) > _MAX_CURSOR_CHARS:
         raise error

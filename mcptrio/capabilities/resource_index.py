@@ -1,7 +1,7 @@
 """The resources and templates of a server, found by URI.
 
-A fixed URI wins over a template, and a more specific template over a less specific one. A variable never contains a
-path with ``..``.
+A fixed URI takes precedence over a template, and a more specific template over a less specific one. A variable never
+contains a path with ``..``.
 
 Source: RFC 6570.
 """
@@ -63,8 +63,8 @@ class ResourceIndex:
         """Add a resource or a template. Returns its URI.
 
         Raises:
-            TypeError, ValueError: the mark, the template or the signature is wrong.
-            Duplicate: the URI is taken.
+            TypeError, ValueError: The mark, the template or the signature is wrong.
+            Duplicate: The URI is taken.
         """
         entry = _entry(function, mark, owner)
         (self.resources if entry.template is None else self.templates).add(entry)
@@ -81,13 +81,13 @@ class ResourceIndex:
         """Return the entry for a URI, and the arguments of its function.
 
         Raises:
-            InvalidParams: the URI is too long.
-            ResourceNotFound: no entry fits.
+            InvalidParams: The URI is too long.
+            ResourceNotFound: No entry matches.
         """
         if len(uri) > MAX_URI_CHARS:
             raise InvalidParams(f"expected a URI of at most {MAX_URI_CHARS} characters, got {len(uri)}")
         entry = self.resources.get(uri)
-        # A mounted resource takes the URI itself; an own one without variables takes nothing.
+        # The function of a mounted resource takes the URI. That of another resource without variables takes nothing.
         if entry is not None:
             return entry, {"uri": uri} if entry.function.arguments is None else {}
         matches = [

@@ -1,6 +1,6 @@
 """Resources: their lists, and ``resources/read``. Subscriptions are in :mod:`mcptrio.capabilities.subscriptions`.
 
-A plugin over the hooks like any other.
+Plugins and programs fill the index.
 Source: MCP 2026-07-28, server/resources.
 """
 

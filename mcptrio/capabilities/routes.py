@@ -34,7 +34,7 @@ class _Route:
 class Routes:
     """
     Args:
-        works: counts the requests to the applications.
+        works: Counts the requests to the applications.
     """
 
     def __init__(self, works: Works) -> None:

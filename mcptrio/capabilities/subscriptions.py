@@ -65,8 +65,8 @@ class _Listen:
 class Subscriptions:
     """
     Args:
-        tasks: sends the changes of tasks.
-        advertised: returns the advertised capabilities.
+        tasks: Sends the changes of tasks.
+        advertised: Returns the advertised capabilities.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Subscriptions:
         self._listens: set[_Listen] = set()
         self._watched_changed = trio.Event()
         self._nursery: trio.Nursery | None = None
-        """Open while the server is."""
+        """Open while the server is open."""
         self._changed: set[str] = set()
         """Lists that have changed in this turn of the event loop."""
         self.handlers: dict[str, Handler] = {
@@ -97,7 +97,7 @@ class Subscriptions:
             "subscriptions/listen": self._listen,
         }
 
-    # Telling
+    # Notify
 
     def changed(self, what: str) -> None:
         """Report a changed list: ``tools``, ``prompts`` or ``resources``."""
@@ -111,7 +111,7 @@ class Subscriptions:
             self._state.loop.hand_over(partial(self._publish, change))
 
     def _tell_soon(self, what: str) -> None:
-        if self._nursery is None:  # the server may have closed since a thread handed this over
+        if self._nursery is None:  # The server may have closed since a thread handed this over.
             return
         # A plugin may add hundreds of entries at once; each session gets one notification for all.
         if not self._changed:
@@ -154,7 +154,7 @@ class Subscriptions:
             change = orjson.loads(message)
         except orjson.JSONDecodeError:
             change = None
-        # Another version of mcptrio may publish something that this one does not know.
+        # Another version of mcptrio may publish a message that this one does not know.
         if not isinstance(change, dict):
             _log.warning("a message of another replica was ignored: bytes=%d", len(message))
         elif change.pop("from", None) != self._replica:
@@ -203,7 +203,7 @@ class Subscriptions:
             if uri in session.subscriptions and caller in (None, session.caller):
                 _tell_resource(session, uri)
 
-    # Being asked
+    # Subscribers
 
     def watched(self) -> frozenset[str]:
         """The subscribed URIs in this process."""
@@ -280,13 +280,13 @@ class Subscriptions:
         return listen.result()
 
     def end(self, listen: _Listen) -> None:
-        """Send no more changes to this stream."""
+        """Stop sending changes to this stream."""
         self._listens.discard(listen)
         listen.unfollow()
         self.touched()
 
     async def _honoured(self, wanted: SubscriptionFilter, scope: RequestScope) -> SubscriptionFilter:
-        """What of it this server will tell; the rest is left out, which is no error."""
+        """Return the part of the filter that this server supports. The rest is left out, which is not an error."""
         can = self._advertised()
         watched = tuple(uri for uri in wanted.resource_subscriptions if self._access.may_watch(uri, scope.principal))
         return evolve(

@@ -12,7 +12,7 @@ __all__ = ["TaskControl"]
 class TaskControl:
     """The task of a call. Made by the server.
 
-    A call of a client without tasks has none, and then nothing here has an effect.
+    A call of a client without tasks has no task. Then these methods have no effect.
 
     Source: MCP extension io.modelcontextprotocol/tasks.
     """
@@ -22,7 +22,7 @@ class TaskControl:
 
     @property
     def id(self) -> str | None:
-        """The id that the client knows; ``None`` while the call is no task."""
+        """The id that the client knows; ``None`` while the call is not a task."""
         task = self._inputs.scope.task
         return task.id if task is not None else None
 

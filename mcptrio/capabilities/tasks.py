@@ -1,6 +1,6 @@
-"""The methods ``tasks/get``, ``tasks/update`` and ``tasks/cancel``, and changes of tasks for subscribers.
+"""The methods about tasks, except for ``tasks/result``, and changes of tasks for subscribers.
 
-Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28.
+Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28; MCP 2025-11-25, basic/utilities/tasks.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, cast
 
 import trio
-from attrs import asdict
 
-from mcptrio.errors import InvalidParams, StoreFailed
+from mcptrio.errors import InvalidParams, MethodNotFound, StoreFailed
 from mcptrio.ground.backoff import Backoff
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.model.base import EmptyResult
@@ -23,12 +21,15 @@ from mcptrio.protocol.model.tasks import (
     CancelTaskParams,
     GetTaskParams,
     GetTaskResult,
-    TaskParams,
+    ListTasksParams,
+    ListTasksResult,
     UpdateTaskParams,
 )
+from mcptrio.protocol.revisions.revision import TaskCreation
 from mcptrio.runtime.inputs import require
 from mcptrio.runtime.request import Handler, RequestScope
-from mcptrio.tasks.document import TaskDocument
+from mcptrio.tasks.call import owner_of
+from mcptrio.tasks.document import TaskDocument, announcement
 from mcptrio.tasks.tasks import Tasks
 
 __all__ = ["TaskMethods"]
@@ -42,28 +43,51 @@ class TaskMethods:
     def __init__(self, tasks: Tasks) -> None:
         self._tasks = tasks
         self._changed: dict[tuple[RequestScope, str], None] = {}
-        """Streams and the tasks that have changed since they were told; at most one entry for each subscription."""
+        """Streams and the tasks that have changed since their last notification; at most one for each subscription."""
         self._woken = trio.Event()
         self.handlers: dict[str, Handler] = {
             "tasks/get": self._get,
             "tasks/update": self._update,
             "tasks/cancel": self._cancel,
+            "tasks/list": self._list,
         }
 
     async def _get(self, scope: RequestScope, params: GetTaskParams) -> GetTaskResult:
-        require(scope.request.peer, TASKS_EXTENSION)
-        record = await self._tasks.find(scope, params.task_id)
-        return TaskDocument.decode(record.data).shown(record)
+        _require_tasks(scope)
+        return await self._state(scope, params.task_id)
+
+    async def _state(self, scope: RequestScope, id: str) -> GetTaskResult:
+        record = await self._tasks.find(scope, id)
+        return TaskDocument.decode(record.data).shown(record, scope.request.peer.revision)
 
     async def _update(self, scope: RequestScope, params: UpdateTaskParams) -> EmptyResult:
-        require(scope.request.peer, TASKS_EXTENSION)
+        _require_tasks(scope)
         await self._tasks.answer(scope, params.task_id, params.input_responses)
         return EmptyResult()
 
-    async def _cancel(self, scope: RequestScope, params: CancelTaskParams) -> EmptyResult:
-        require(scope.request.peer, TASKS_EXTENSION)
-        await self._tasks.cancel(scope, params.task_id)
-        return EmptyResult()
+    async def _cancel(self, scope: RequestScope, params: CancelTaskParams) -> GetTaskResult | EmptyResult:
+        _require_tasks(scope)
+        is_first = await self._tasks.cancel(scope, params.task_id)
+        if scope.request.peer.revision.tasks is TaskCreation.BY_SERVER:
+            return EmptyResult()
+        state = await self._state(scope, params.task_id)
+        if not is_first:
+            raise InvalidParams(f"expected a task that has not ended at `taskId`, got one that is {state.status}")
+        return state
+
+    async def _list(self, scope: RequestScope, params: ListTasksParams) -> ListTasksResult:
+        if scope.principal is None:
+            # The tasks of all clients without a principal have one owner, and only their ids protect them.
+            raise MethodNotFound("tasks/list: expected a client with an identity: the server has no authorization")
+        after = params.cursor or ""
+        if after:
+            await self._tasks.find(scope, after)
+        records = await self._tasks.store.list(owner_of(scope), after)
+        revision = scope.request.peer.revision
+        return ListTasksResult(
+            tasks=tuple(TaskDocument.decode(record.data).shown(record, revision) for record in records),
+            next_cursor=records[-1].id if records else None,
+        )
 
     # Subscribers
 
@@ -71,7 +95,7 @@ class TaskMethods:
         """Return those of the tasks that belong to the principal of a request.
 
         Raises:
-            MissingClientCapability: the client does not support tasks.
+            MissingClientCapability: The client does not support tasks.
         """
         require(scope.request.peer, TASKS_EXTENSION)
         known = []
@@ -120,9 +144,11 @@ class TaskMethods:
         record = await self._tasks.store.load(id)
         if record is None:
             return
-        shown = TaskDocument.decode(record.data).shown(record)
-        # All members of the result but its _meta.
-        members: dict[str, Any] = asdict(cast("Any", shown), recurse=False)
-        members["meta"] = {SUBSCRIPTION_ID: scope.request.id}
-        params = TaskParams(**members)
+        shown = TaskDocument.decode(record.data).shown(record, scope.request.peer.revision)
+        params = announcement(shown, {SUBSCRIPTION_ID: scope.request.id})
         scope.notify(_METHOD, params, key=(_METHOD, id, scope))
+
+
+def _require_tasks(scope: RequestScope) -> None:
+    if scope.request.peer.revision.tasks is TaskCreation.BY_SERVER:
+        require(scope.request.peer, TASKS_EXTENSION)

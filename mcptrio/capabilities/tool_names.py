@@ -18,12 +18,12 @@ _REFERENCE = re.compile(r"\{tool:([A-Za-z0-9_.-]{1,128})\}")
 
 
 def with_names(text: str, name_of: NameOf) -> str:
-    """The text, with the names that clients see in the place of references."""
+    """Return the text with references replaced by the names that clients see."""
     return _REFERENCE.sub(lambda found: name_of(found[1]), text) if _BEGINNING in text else text
 
 
 def schema_with_names(schema: Any, name_of: NameOf) -> Any:
-    """The same, with names in its descriptions; a property that is called ``description`` is no text."""
+    """Return the schema with references replaced in its descriptions. A property named ``description`` is not one."""
     if isinstance(schema, Mapping):
         return {
             key: with_names(value, name_of)

@@ -10,32 +10,33 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import getdoc
 from typing import Any
 
-import trio
 from attrs import define
 
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import FunctionCaller
-from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, json_text
+from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, cut_text, cut_texts, json_text
 from mcptrio.capabilities.decorators import Header, ToolMark
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.page_cache import Pages
 from mcptrio.capabilities.registry import Registry
-from mcptrio.capabilities.tool_names import with_names
-from mcptrio.errors import InvalidParams, MCPError, MissingClientCapability, ToolError, URLElicitationRequired
-from mcptrio.ground.guarded import Done, Failure, run_guarded
-from mcptrio.ground.tracebacks import log_failure
+from mcptrio.capabilities.task_calls import TaskCalls, policy_of
+from mcptrio.capabilities.task_tools import TaskTools, tools_of
+from mcptrio.capabilities.tool_failures import broken, failed, failure_of
+from mcptrio.errors import InvalidParams, MCPError
+from mcptrio.ground.guarded import Done, Failure, run_guarded, run_guarded_sync
 from mcptrio.protocol.model.content import TextContent
 from mcptrio.protocol.model.fields import ABSENT, evolve
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, TextResourceContents
-from mcptrio.protocol.model.tasks import TASKS_EXTENSION, CreateTaskResult
+from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import (
     CallToolParams,
     CallToolResult,
@@ -43,28 +44,28 @@ from mcptrio.protocol.model.tools import (
     ListToolsResult,
     Tool,
     ToolAnnotations,
+    ToolExecution,
 )
-from mcptrio.protocol.revisions.registry import MODERN_VERSIONS
 from mcptrio.protocol.revisions.revision import BadArguments
 from mcptrio.runtime.fair_limiter import FairLimiter
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
 from mcptrio.schema.docstrings import parse_docstring
+from mcptrio.schema.forgiving_arguments import repair_arguments
 from mcptrio.schema.signatures import OutputSchema
 from mcptrio.schema.validation import Validator, check_header_annotations
 from mcptrio.tasks.call import supports_tasks
-from mcptrio.tasks.plan import AdoptionPlan
-from mcptrio.tasks.tasks import TaskPolicy, Tasks
+from mcptrio.tasks.tasks import Tasks
 
 __all__ = ["ToolEntry", "Tools"]
 
 _log = logging.getLogger("mcptrio.tools")
 
+_REPAIRED = "mcptrio/repaired"
+"""The member of ``_meta`` that names the arguments that were repaired."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _RESULTS = (CallToolResult, InputRequiredResult, CreateTaskResult)
-_MAX_DEFAULT_TTL = 86_400.0
-"""Seconds of the longest life of a task whose tool does not say how long."""
 _CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
 
 
@@ -82,9 +83,13 @@ class ToolEntry:
     output_validator: Validator | None
     param_headers: Mapping[str, tuple[str, ...]]
     limiter: FairLimiter | None
-    """Where the tool bounds its own concurrency."""
+    """Limits the calls of the tool that run at the same time; ``None`` without a limit."""
     takes_dict: str | None
     """The one parameter that takes all arguments of a hand-written schema."""
+    max_text: int
+    """Characters of text in one result."""
+    fallback: tuple[ToolEntry, ...] = ()
+    """The tools that clients without tasks see instead."""
 
     @property
     def scopes(self) -> frozenset[str]:
@@ -98,10 +103,10 @@ class ToolEntry:
         )
 
     def values(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Keyword arguments for the function.
+        """Return the keyword arguments for the function.
 
         Raises:
-            InvalidParams: the arguments do not fit.
+            InvalidParams: The arguments are invalid.
         """
         if self.input_validator is not None:
             self.input_validator.validate(arguments)
@@ -116,8 +121,8 @@ class ToolEntry:
 class Tools:
     """
     Args:
-        state: runs the calls that become tasks.
-        on_task_tool: called when a tool is added whose calls may become tasks.
+        state: Runs the calls that become tasks.
+        on_task_tool: Called when a tool is added whose calls may become tasks.
     """
 
     def __init__(
@@ -135,19 +140,29 @@ class Tools:
         self._settings = settings
         self._state = state
         self._on_task_tool = on_task_tool
-        self._pages = Pages(registry, "tools", self._listed, size=settings.page_size)
+        self._pages = Pages(registry, "tools", partial(self._listed, fallback=False), size=settings.page_size)
+        self._fallback_pages = Pages(registry, "tools", partial(self._listed, fallback=True), size=settings.page_size)
+        self._has_fallback = False
+        """Whether a tool has ever had fallback tools."""
         self.tasks = Tasks(state, settings, execute=self._call_for_task, concurrency=self._concurrency)
+        self._task_tools = TaskTools(self.tasks)
+        self._task_calls = TaskCalls(self.tasks, settings, state.deadlines)
         self.handlers: dict[str, Handler] = {"tools/list": self._list, "tools/call": self._call}
 
     def register(self, function: Callable[..., Any], mark: ToolMark, owner: Owner) -> str:
         """Add a tool. Returns its name.
 
         Raises:
-            TypeError, ValueError: the mark, the signature or a schema is wrong.
-            Duplicate: the name is taken.
+            TypeError, ValueError: The mark, the signature or a schema is wrong.
+            Duplicate: The name is taken.
         """
-        entry = _entry(function, mark, owner)
+        entry = _entry(function, mark, owner, self._settings.limits.result_text)
+        if mark.fallback_tools:
+            policy = partial(policy_of, mark, owner, self._settings)
+            pair = self._task_tools.pair(entry.tool, mark, entry.values, policy)
+            entry.fallback = tuple(_entry(each, shown, owner, entry.max_text) for each, shown in pair)
         self.registry.add(entry)
+        self._has_fallback |= bool(entry.fallback)
         if mark.task != "never":
             self._on_task_tool()
         return entry.key
@@ -158,7 +173,7 @@ class Tools:
         return any(entry.mark.task != "never" for entry in self.registry.entries.values())
 
     def owner_of(self, name: str) -> str | None:
-        """The plugin that offers a tool."""
+        """Return the plugin that offers a tool."""
         entry = self._find(name)
         return entry.owner.plugin if entry is not None else None
 
@@ -167,20 +182,29 @@ class Tools:
         return entry.param_headers if entry is not None else {}
 
     def _find(self, name: str) -> ToolEntry | None:
-        # As Registry.get() does it: every call of a tool comes here.
-        entry = self.registry.entries.get(name)
+        # A copy of Registry.get(), because every call of a tool uses this.
+        entry = self.registry.entries.get(name) or self._find_fallback(name)
         return None if entry is None or entry.owner.is_kept_back else entry
+
+    def _find_fallback(self, name: str) -> ToolEntry | None:
+        if not self._has_fallback:
+            return None
+        entries = [entry for each in tools_of(name) if (entry := self.registry.entries.get(each)) is not None]
+        return next((each for entry in entries for each in entry.fallback if each.key == name), None)
 
     async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
         visible = partial(self._may_list, scope) if self._access.judges else None
-        return self._pages.page(scope.request.peer.revision, params.cursor, visible)
+        peer = scope.request.peer
+        pages = self._fallback_pages if self._has_fallback and not supports_tasks(peer) else self._pages
+        return pages.page(peer.revision, params.cursor, visible)
 
     def _may_list(self, scope: RequestScope, entry: ToolEntry) -> bool:
         return self._access.may_list(entry.component, scope.principal)
 
-    def _listed(self, entries: list[ToolEntry], cursor: str | None) -> ListToolsResult:
+    def _listed(self, entries: list[ToolEntry], cursor: str | None, *, fallback: bool) -> ListToolsResult:
+        shown = [each for entry in entries for each in (fallback and entry.fallback) or (entry,)]
         return ListToolsResult(
-            tools=tuple(entry.tool for entry in entries),
+            tools=tuple(entry.tool for entry in shown),
             next_cursor=cursor,
             ttl_ms=self._settings.list_ttl_ms,
             cache_scope="private",
@@ -190,20 +214,27 @@ class Tools:
         self, scope: RequestScope, params: CallToolParams
     ) -> CallToolResult | InputRequiredResult | CreateTaskResult:
         entry = self._find(params.name)
-        # Nearly always there is nothing to refuse, and then no component is made.
+        # Almost no server has authorizers or scopes; then no component is made.
         if entry is None or (
             (entry.scopes or self._access.authorizers.functions)
             and not self._access.check_use(entry.component, scope.principal)
         ):
             raise InvalidParams(f"no such tool: {params.name}")
+        repairs: list[str] = []
         try:
             values = entry.values(params.arguments)
         except InvalidParams as error:
-            if scope.request.peer.revision.bad_arguments is BadArguments.TOOL_ERROR:
-                return _failed(f"invalid arguments: {error.message}")
-            raise
-        if entry.mark.task != "never" and scope.task is None and (task := await self._as_task(scope, entry)):
-            return task
+            repaired = self._repair(entry, params.arguments)
+            if repaired is not None:
+                values, repairs = repaired
+            elif scope.request.peer.revision.bad_arguments is BadArguments.TOOL_ERROR:
+                return failed(f"invalid arguments: {error.message}")
+            else:
+                raise
+        if scope.task is None and (entry.mark.task != "never" or (params.task is not None and self.has_task_tools)):
+            convert = partial(_finished, scope, entry)
+            if task := await self._task_calls.begin(scope, params, entry.mark, entry.owner, convert):
+                return task
         work = partial(
             self._calls.run,
             scope,
@@ -214,50 +245,18 @@ class Tools:
             timeout=entry.mark.timeout,
             limiter=entry.limiter,
         )
-        return _concluded(scope, entry, await run_guarded(work))
+        result = _concluded(scope, entry, await run_guarded(work))
+        return _noted(result, repairs) if repairs else result
 
-    # Calls that are tasks
-
-    async def _as_task(self, scope: RequestScope, entry: ToolEntry) -> CreateTaskResult | None:
-        """Make a task of a call, or let it become one later; ``None``: run it now.
-
-        Raises:
-            MissingClientCapability: the tool is for clients with tasks only, and this one has none.
-        """
-        has_tasks = supports_tasks(scope.request.peer)
-        if entry.mark.task == "required" and not has_tasks:
-            raise MissingClientCapability(
-                f"{entry.key} takes long: it needs a client of {MODERN_VERSIONS[0]} with the extension"
-                f" {TASKS_EXTENSION}",
-                required={"extensions": {TASKS_EXTENSION: {}}},
-            )
-        if not has_tasks:
+    def _repair(self, entry: ToolEntry, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]] | None:
+        """Return the values for the function, and the places of the repaired arguments; ``None`` if none fits."""
+        if not self._settings.repair_arguments:
             return None
-        if entry.mark.task == "required" or not self.tasks.runs_here:
-            return await self.tasks.submit(scope, self._policy(entry))
-
-        def convert(outcome: Done[Any] | Failure) -> CallToolResult:
-            return _final(entry.key, _concluded(scope, entry, outcome))
-
-        scope.plan = AdoptionPlan(
-            self.tasks,
-            scope,
-            deadlines=self._state.deadlines,
-            after=self._settings.timeouts.task_after,
-            policy=partial(self._policy, entry),
-            convert=convert,
-        )
-        return None
-
-    def _policy(self, entry: ToolEntry) -> TaskPolicy:
-        mark, limits = entry.mark, entry.owner.limits
-        return TaskPolicy(
-            ttl=mark.ttl if mark.ttl is not None else min(self._settings.timeouts.request, _MAX_DEFAULT_TTL),
-            poll_interval=mark.poll_interval,
-            resumable=mark.resumable,
-            timeout=mark.timeout if mark.timeout is not None or limits is None else limits.timeout,
-            is_queued=mark.concurrency is not None,
-        )
+        repaired, places = repair_arguments(arguments, entry.tool.input_schema)
+        try:
+            return (entry.values(repaired), places) if places else None
+        except InvalidParams:
+            return None
 
     async def _call_for_task(self, scope: RequestScope, params: CallToolParams) -> CallToolResult:
         return _final(params.name, await self._call(scope, params))
@@ -277,7 +276,11 @@ def _concluded(
 ) -> CallToolResult | InputRequiredResult | CreateTaskResult:
     if isinstance(outcome, Done):
         return _result(entry, outcome.value)
-    return _failure(scope, entry, outcome.error)
+    return failure_of(scope, entry.key, entry.owner, outcome.error)
+
+
+def _finished(scope: RequestScope, entry: ToolEntry, outcome: Done[Any] | Failure) -> CallToolResult:
+    return _final(entry.key, _concluded(scope, entry, outcome))
 
 
 def _final(name: str, result: CallToolResult | InputRequiredResult | CreateTaskResult) -> CallToolResult:
@@ -294,14 +297,39 @@ def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResul
     try:
         if entry.output_validator is not None:
             _check(entry, value)
-            return CallToolResult(content=(TextContent(text=json_text(value)),), structured_content=value)
+            return _structured(entry, value, value)
         if entry.output.is_structured:
-            encoded = entry.output.encode(value)
-            text = encoded if type(encoded) is str else json_text(encoded)
-            return CallToolResult(content=(TextContent(text=text),), structured_content=encoded)
-        return CallToolResult(content=(TextContent(text=value),) if type(value) is str else blocks_of(value))
+            return _structured(entry, value, entry.output.encode(value))
+        if type(value) is str and len(value) <= entry.max_text:
+            return CallToolResult(content=(TextContent(text=value),))
+        return CallToolResult(content=cut_texts(blocks_of(value), entry.max_text))
     except TypeError as error:
-        return _broken(entry, error)
+        return broken(entry.key, error)
+
+
+def _structured(entry: ToolEntry, value: Any, encoded: Any) -> CallToolResult:
+    text = encoded if type(encoded) is str else ""
+    if entry.mark.text is not None:
+        rendered = run_guarded_sync(entry.mark.text, value)
+        if isinstance(rendered, Failure):
+            return broken(entry.key, rendered.error)
+        text = rendered.value
+    elif not text:
+        text = json_text(encoded)
+    if len(text) > entry.max_text:
+        text = cut_text(text, entry.max_text)
+    return CallToolResult(content=(TextContent(text=text),), structured_content=encoded)
+
+
+def _noted(
+    result: CallToolResult | InputRequiredResult | CreateTaskResult, repairs: list[str]
+) -> CallToolResult | InputRequiredResult | CreateTaskResult:
+    """Say in a result which arguments were repaired."""
+    return (
+        evolve(result, meta={**(result.meta or {}), _REPAIRED: repairs})
+        if isinstance(result, CallToolResult)
+        else result
+    )
 
 
 def _check(entry: ToolEntry, value: Any) -> None:
@@ -315,32 +343,7 @@ def _check(entry: ToolEntry, value: Any) -> None:
         raise MCPError(f"the result of {entry.key} does not fit its output schema") from error
 
 
-def _failure(scope: RequestScope, entry: ToolEntry, error: BaseException) -> CallToolResult:
-    if isinstance(error, ToolError):
-        return _failed(with_names(str(error), entry.owner.tool_name))
-    if isinstance(error, URLElicitationRequired) and not scope.request.peer.revision.url_elicitation_error:
-        urls = ", ".join(elicitation["url"] for elicitation in error.elicitations)
-        return _failed(f"{error.message}: {urls}")
-    if isinstance(error, MCPError):
-        raise error
-    if isinstance(error, trio.TooSlowError):
-        _log.warning("%s took too long", entry.key, exc_info=error)
-        return _failed(f"tool {entry.key} timed out")
-    return _broken(entry, error)
-
-
-def _broken(entry: ToolEntry, error: BaseException) -> CallToolResult:
-    failure_id = log_failure(_log, error, "tool %s failed", entry.key)
-    # The operator can install what is missing, so the answer says what kind of failure it is.
-    why = " a library it needs cannot be imported on the server:" if isinstance(error, ImportError) else ""
-    return _failed(f"error executing tool {entry.key}:{why} see id {failure_id} in the server's log")
-
-
-def _failed(text: str) -> CallToolResult:
-    return CallToolResult(content=(TextContent(text=text),), is_error=True)
-
-
-def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEntry:
+def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner, max_text: int) -> ToolEntry:
     name = mark.name or str(getattr(function, "__name__", ""))
     if not _NAME.fullmatch(name):
         raise ValueError(f"expected a tool name of 1 to 128 characters A-Za-z0-9_.-, got {name!r}")
@@ -348,8 +351,10 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         raise ValueError(f"tool {name}: expected a concurrency of at least 1, got {mark.concurrency}")
     if mark.task == "never" and (mark.ttl is not None or mark.resumable):
         raise ValueError(f'tool {name}: expected task="optional" or "required" with ttl or resumable, got "never"')
+    if mark.fallback_tools and mark.task != "required":
+        raise ValueError(f'tool {name}: expected task="required" with fallback_tools, got {mark.task!r}')
     if mark.listed is not None:
-        return _relayed(function, mark, evolve(mark.listed, name=name), owner)
+        return _relayed(function, mark, evolve(mark.listed, name=name, execution=_execution(mark)), owner)
     called = Function(function, raw=mark.input_schema is not None)
     if mark.input_schema is not None:
         input_schema = dict(mark.input_schema)
@@ -363,6 +368,8 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         _put_headers(called.arguments.hints, input_schema)
     output = OutputSchema.of_function(function, content=_CONTENT) if mark.output_schema is None else _UNSTRUCTURED
     output_schema = dict(mark.output_schema) if mark.output_schema is not None else output.schema
+    if mark.text is not None and output_schema is None:
+        raise ValueError(f"tool {name}: expected a return annotation or an output schema with text=, got neither")
     tool = Tool(
         name=name,
         title=mark.title,
@@ -371,6 +378,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         output_schema=output_schema,
         annotations=_annotations(mark),
         icons=mark.icons,
+        execution=_execution(mark),
         meta=dict(mark.meta) if mark.meta is not None else None,
     )
     return ToolEntry(
@@ -385,6 +393,7 @@ def _entry(function: Callable[..., Any], mark: ToolMark, owner: Owner) -> ToolEn
         param_headers=check_header_annotations(input_schema),
         limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
         takes_dict=takes_dict,
+        max_text=max_text,
     )
 
 
@@ -392,7 +401,7 @@ _UNSTRUCTURED = OutputSchema.of(None)
 
 
 def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: Owner) -> ToolEntry:
-    """The tool of another server, which checks what goes in and what comes out."""
+    """Return the entry for a tool of another server. That server checks arguments and results."""
     return ToolEntry(
         key=tool.name,
         owner=owner,
@@ -405,6 +414,8 @@ def _relayed(function: Callable[..., Any], mark: ToolMark, tool: Tool, owner: Ow
         param_headers=check_header_annotations(tool.input_schema),
         limiter=FairLimiter(mark.concurrency) if mark.concurrency is not None else None,
         takes_dict="arguments",
+        # The result belongs to the other server, and is passed on as it is.
+        max_text=sys.maxsize,
     )
 
 
@@ -419,6 +430,10 @@ def _annotations(mark: ToolMark) -> ToolAnnotations | None:
         idempotent_hint=mark.idempotent,
         open_world_hint=mark.open_world,
     )
+
+
+def _execution(mark: ToolMark) -> ToolExecution | None:
+    return None if mark.task == "never" else ToolExecution(task_support=mark.task)
 
 
 def _takes_dict(function: Function, schema: Mapping[str, Any]) -> str | None:

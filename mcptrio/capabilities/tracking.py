@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Tracked(Generic[T]):
     """
     Args:
-        report: told how many items are done, each time the next one is asked for.
+        report: Called with the number of finished items each time the next item is requested.
     """
 
     def __init__(self, items: Iterable[T] | AsyncIterator[T], report: Callable[[int], Awaitable[None]]) -> None:

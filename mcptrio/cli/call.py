@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mcptrio.cli.client.arguments import check_arguments, read_arguments, read_file, read_json
-from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.client_command import RecordingCommand
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.contents import Contents, says_the_same
 from mcptrio.cli.client.exit_codes import ExitCode
@@ -31,7 +31,7 @@ _HELP = ("--help", "-h")
 _FORM = """a JSON object such as {"city": "Oslo"}"""
 
 
-class _CallCommand(ClientCommand):
+class _CallCommand(RecordingCommand):
     """Leaves options that it does not know, and ``--help`` behind a tool, to the tool."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -111,7 +111,7 @@ async def command(
     if not no_check:
         check_arguments(arguments, schema)
     with cmd.asking_for(unlisted), progress_line(cmd.console, tool) as line:
-        async with cmd.client.start_tool(tool, arguments) as call:
+        async with cmd.client.start_tool(tool, arguments, as_task=detach) as call:
             id = await call.detach() if detach else None
             result = await follow_call(cmd, call, line) if id is None else None
     if result is None:
@@ -146,8 +146,8 @@ async def show_result(
     """Show the result of a tool, and return the exit code.
 
     Args:
-        tool: as the server lists it; ``None`` if it is not known.
-        output: the folder for images, audio and blobs.
+        tool: As the server lists it; ``None`` if it is not known.
+        output: The folder for images, audio and blobs.
     """
     code = ExitCode.FAILED if result.is_error else ExitCode.DONE
     contents = Contents(cmd.console, output, name=name)

@@ -48,11 +48,13 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "read": "Read a resource.",
         "prompt": "Get a prompt.",
         "complete": "Show completions for an argument of a prompt or a resource template.",
-        "watch": "Show changes of lists, and of the contents of the named resources.",
+        "watch": "Print a line when a list or a named resource changes.",
         "ping": "Check whether a server answers.",
-        "inspect": "Describe a server: its tools, resources and prompts, what they cost in tokens, and findings.",
+        "inspect": "Describe a server: its tools, resources and prompts, their size in tokens, and problems found.",
         "auth": "Log in to servers, show your logins, and log out.",
         "shell": "Use a server interactively, with completion.",
+        "show": "Show the messages of a recording.",
+        "replay": "Answer as a recorded server did, or repeat the requests of a recorded client.",
         "completion": "Print a script with which a shell completes commands, options and plugin names.",
     }
 )
@@ -63,6 +65,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "Serve plugins": ("run", "serve", "worker", "dev", "store"),
         "Use a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
         "Use tasks": ("tasks", "task"),
+        "Use recordings": ("show", "replay"),
         "Manage plugins": ("plugins", "lock", "new", "package"),
         "Control access": ("auth", "token"),
         "Set up this machine": ("host", "completion"),
@@ -135,7 +138,7 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
     """Run a command, and exit with its exit code.
 
     Args:
-        args: its arguments; by default, those of the command line.
+        args: Its arguments; by default, those of the command line.
     """
     try:
         sys.exit(command.main(args, name, obj=obj, standalone_mode=False))

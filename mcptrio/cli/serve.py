@@ -11,7 +11,9 @@ import gc
 import os
 import shlex
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,14 @@ from attrs import evolve
 
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.auth import identify_by, refuse_streams
-from mcptrio.cli.server.config_options import console_option, host_option, log_level_option, port_option
+from mcptrio.cli.server.config_options import (
+    console_option,
+    host_option,
+    log_format_option,
+    log_level_option,
+    port_option,
+    record_option,
+)
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import (
     ChosenPlugins,
@@ -34,10 +43,12 @@ from mcptrio.cli.server.plugin_server import (
 from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.errors import ConfigError
 from mcptrio.serve.config import ServeConfig
+from mcptrio.serve.request_log import RequestLog
 
 if TYPE_CHECKING:
-    import trio
+    from opentelemetry.metrics import MeterProvider
 
+    from mcptrio.serve.served_metrics import ServedMetrics
     from mcptrio.serve.worker import WorkerProcess
     from mcptrio.server import Server
 
@@ -52,6 +63,10 @@ def _addresses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, 
     return [f"127.0.0.1:{value}" if value.isdecimal() else value for value in values]
 
 
+def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    return None if value is None else _addresses(_ctx, _param, (value,))[0]
+
+
 class ServeCommand(CLICommand):
     """Reports a plugin that is given without ``--plugin`` together with the commands that accept it."""
 
@@ -59,7 +74,7 @@ class ServeCommand(CLICommand):
         {
             "Transport": ("transport", "listen", "host", "port", "store", "console"),
             "Plugins": ("plugins", "no_plugins", "config", "profile", "strict"),
-            "General": ("log_level",),
+            "General": ("log_level", "log_format", "metrics", "record"),
         }
     )
 
@@ -69,9 +84,9 @@ class ServeCommand(CLICommand):
         super().parse_args(ctx, args)
         if ctx.args:
             word = shlex.quote(ctx.args[0])
-            raise click.UsageError(
-                f"unexpected argument {word}: run `mcptrio run {word}`, or pass --plugin {word}", ctx
-            )
+            port = word.removeprefix(":")
+            advice = f"pass --port {port}" if port.isdecimal() else f"run `mcptrio run {word}`, or pass --plugin {word}"
+            raise click.UsageError(f"unexpected argument {word}: {advice}", ctx)
         return ctx.args
 
 
@@ -93,10 +108,19 @@ class ServeCommand(CLICommand):
 @click.option(
     "--store",
     metavar="URL",
-    help="Keep sessions here: memory, sqlite:PATH, redis://HOST or postgresql://HOST/NAME.  [default: memory]",
+    help="Keep sessions and tasks here: memory, sqlite:PATH, redis://HOST or postgresql://HOST/NAME."
+    "  [default: memory]",
+)
+@click.option(
+    "--metrics",
+    metavar="PORT",
+    callback=_address,
+    help="Show metrics for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
 )
 @console_option
 @log_level_option
+@log_format_option
+@record_option
 @click.option("--isolated", is_flag=True, hidden=True, help="This is the process of a plugin that is isolated.")
 def command(transport: str | None, chosen: ChosenPlugins, listen: list[str], **options: Any) -> None:
     """Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.
@@ -115,17 +139,18 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
 
     Args:
         addresses: The addresses to bind.
-        options: ``host``, ``port`` and ``log_level``, ``None`` if not given; and ``isolated``.
+        options: ``host``, ``port``, ``log_level`` and ``record``, ``None`` if not given; and ``isolated``.
     """
     transport = transport or ("stream" if addresses else None)
     if transport is None:
         raise click.UsageError("expected --stdio, --http, --listen or --transport, got none of them")
     if addresses and transport not in ("stream", "http"):
         raise click.UsageError(f"--listen does not go with {transport}")
-    if options.get("store") is not None and transport != "http":
-        raise click.UsageError(f"--store goes with --http, not with {transport}")
     if options["isolated"] and transport != "stdio":
         raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: only a parent process uses it")
+    if options["isolated"]:
+        # Its parent has the stores, and workers would not find its tasks.
+        options = {**options, "run_tasks": "here"}
     worker = None
     if transport == "http":
         from mcptrio.serve.worker import adopt
@@ -134,30 +159,75 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     # Objects made until the server is open stay in memory; garbage collection would take a tenth of the start.
     gc.disable()
     read = chosen.read()
-    log_to_stderr(options["log_level"] or read.log.level, read.log.format)
-    make = partial(_make, read, chosen.wanted(read), options, worker)
+    style = options.get("log_format") or read.log.format
+    log_to_stderr(options["log_level"] or read.log.level, style, read.log.levels)
     console = None
     if (port := options.get("console")) is not None:
         from mcptrio.cli.server.console import ServedConsole
 
         console = ServedConsole(read, port, has_http=transport == "http")
-    settings = ServeSettings(make=make, chosen=chosen, read=read, options=options, addresses=addresses, console=console)
-    if transport == "stdio":
-        _over_stdio(settings)
-    elif transport == "http":
-        _over_http(settings, worker)
-    elif transport == "stream":
-        _over_streams(settings)
-    else:
-        _over(transport, settings)
+    with _telemetry(read) as provider:
+        metrics = _metrics(options.get("metrics"), provider)
+        settings = ServeSettings(
+            make=partial(_make, read, chosen.wanted(read), options, worker, metrics),
+            chosen=chosen,
+            read=read,
+            options=options,
+            addresses=addresses,
+            console=console,
+            beside=metrics.run if metrics is not None else None,
+        )
+        if transport == "stdio":
+            _over_stdio(settings)
+        elif transport == "http":
+            _over_http(settings, worker)
+        elif transport == "stream":
+            _over_streams(settings)
+        else:
+            _over(transport, settings)
 
 
-def _make(read: ServeConfig, wanted: WantedPlugins, options: dict[str, Any], worker: WorkerProcess | None) -> Server:
+def _metrics(address: str | None, provider: MeterProvider | None) -> ServedMetrics | None:
+    if address is None and provider is None:
+        return None
+    from mcptrio.serve.served_metrics import ServedMetrics
+
+    return ServedMetrics(address, provider)
+
+
+def _telemetry(read: ServeConfig) -> AbstractContextManager[MeterProvider | None]:
+    # The variables decide without an import, because most servers have no telemetry.
+    if not (read.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)):
+        return nullcontext()
+    from mcptrio.telemetry.settings import is_wanted
+
+    if not is_wanted(read.telemetry, os.environ):
+        return nullcontext()
+    from mcptrio.telemetry.otlp import exporting
+
+    return exporting(read.telemetry, os.environ, name=read.server.name, timeout=read.server.timeouts.shutdown)
+
+
+def _make(
+    read: ServeConfig,
+    wanted: WantedPlugins,
+    options: dict[str, Any],
+    worker: WorkerProcess | None,
+    metrics: ServedMetrics | None,
+) -> Server:
     if options["isolated"]:
         _limit_memory(read, wanted)
     key = worker.beginning.key if worker is not None else None
+    if worker is not None and options.get("record") is not None:
+        # Two processes cannot rotate one file.
+        options = {**options, "record": Path(f"{options['record']}.w{worker.beginning.place}")}
     server = make_server(read, wanted, options, key=key)
     refuse_empty(server)
+    if not options["isolated"]:
+        # The parent of an isolated plugin writes the lines of its calls.
+        server.add_observer(RequestLog())
+    if metrics is not None:
+        metrics.attach(server)
     if options["isolated"]:
         from mcptrio.mounting.access_method import add_access_method
 
@@ -203,6 +273,12 @@ def _over_stdio(settings: ServeSettings) -> None:
         from mcptrio.cli.server.introducing import introduce_stdio
 
         introduce_stdio(settings.read.server.name)
+    stores = None
+    if not (settings.options["isolated"] or settings.stores.is_memory):
+        # Imported here: most servers over stdio keep nothing.
+        from mcptrio.serve.stores import open_table
+
+        stores = open_table(settings.stores)
     made: list[Server] = []
 
     def make() -> Server:
@@ -214,18 +290,17 @@ def _over_stdio(settings: ServeSettings) -> None:
         report_opened(made[0])
         settings.open_console(made[0], [])
 
-    async def serve(stop: trio.Event) -> None:
-        await serve_process(
-            make,
-            limits=settings.read.server.message,
-            shutdown=stop,
-            restore=False,
-            identify=identify,
-            trusts_forwarded_caller=trusts_forwarded_caller,
-            task_status=ReadyStatus(opened),
-        )
-
-    run(settings.with_console(serve))
+    serve = partial(
+        serve_process,
+        make,
+        limits=settings.read.server.message,
+        restore=False,
+        identify=identify,
+        trusts_forwarded_caller=trusts_forwarded_caller,
+        stores=stores,
+        task_status=ReadyStatus(opened),
+    )
+    run(settings.with_console(lambda stop: serve(shutdown=stop)), beside=settings.beside)
 
 
 def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
@@ -237,6 +312,8 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
             if settings.console is not None:
                 problem = f"expected one worker with --console, which shows one process, got {count}"
                 raise settings.read.error(("http", "workers"), problem)
+            if settings.options.get("metrics") is not None:
+                raise click.UsageError("--metrics goes with one process: workers send metrics to telemetry.endpoint")
             supervise(settings, count)
             return
     from mcptrio.cli.server.http import over_http
@@ -246,6 +323,7 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
 
 def _over_streams(settings: ServeSettings) -> None:
     from mcptrio.serve.process import run
+    from mcptrio.serve.stores import serve_with_stores
     from mcptrio.serve.stream import serve_stream
 
     refuse_streams(settings.read)
@@ -254,26 +332,31 @@ def _over_streams(settings: ServeSettings) -> None:
     if not where:
         raise click.UsageError("expected an address in --listen or in stream.listen of the configuration, got none")
     stream = evolve(table, limits=settings.read.server.message)
+    stores = settings.stores
     server = settings.make()
-
-    async def serve(stop: trio.Event) -> None:
-        await serve_stream(server, where, options=stream, shutdown=stop, task_status=settings.ready(server))
-
-    run(settings.with_console(serve), renew=settings.renewal(server))
+    serve = partial(serve_stream, server, where, options=stream, task_status=settings.ready(server))
+    run(
+        settings.with_console(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
+        renew=settings.renewal(server),
+        beside=settings.beside,
+    )
 
 
 def _over(name: str, settings: ServeSettings) -> None:
     from mcptrio.plugins.manager import BUILT_IN
     from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run
+    from mcptrio.serve.stores import serve_with_stores
 
+    stores = settings.stores
     server = settings.make()
     offered = server.plugins.transports(server.running_plugins.quarantine)
     if name not in offered:
         known = ", ".join((*BUILT_IN, *offered))
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
-
-    async def serve(stop: trio.Event) -> None:
-        await serve_transport(server, offered[name], shutdown=stop, task_status=settings.ready(server))
-
-    run(settings.with_console(serve), renew=settings.renewal(server))
+    serve = partial(serve_transport, server, offered[name], task_status=settings.ready(server))
+    run(
+        settings.with_console(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
+        renew=settings.renewal(server),
+        beside=settings.beside,
+    )

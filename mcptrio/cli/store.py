@@ -95,7 +95,7 @@ def tasks(url: str, config: Path | None, as_json: bool) -> None:
         return
     look = TerminalStyle.of_stdout()
     if not found:
-        click.echo(look.wrap("no task waits or runs"))
+        click.echo(look.wrap("no tasks are queued or running"))
         return
     rows = [(printable(each.tool), str(each.queued), str(each.running), f"{each.oldest:.0f}") for each in found]
     click.echo(look.table(("tool", "queued", "running", "oldest"), rows))

@@ -59,7 +59,7 @@ async def subscribe(cmd: CommandContext, uris: Sequence[str], lists: Sequence[st
 @click.argument("words", nargs=-1, metavar="[tools|prompts|resources|URI]...")
 @click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after this number of changes.")
 async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None) -> None:
-    """Show changes of lists, and of the contents of the named resources.
+    """Print a line when a list or a named resource changes.
 
     Without an argument, watches every list whose changes the server reports. Ctrl-C ends it.
     """

@@ -26,9 +26,11 @@ from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriber import Subscriber
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
+from mcptrio.client.task_listener import TaskListener
 from mcptrio.client.tasks import ClientTask
 from mcptrio.client.tool_calls import ToolCall, followed
 from mcptrio.client.tool_requests import ToolRequests
+from mcptrio.client.traced_link import traced
 from mcptrio.errors import ConnectionClosed, MCPTrioError, MethodNotFound
 from mcptrio.protocol.envelope import SUBSCRIPTION_ID
 from mcptrio.protocol.events import CancelReceived, NotificationReceived
@@ -66,10 +68,7 @@ class Client:
     """A connection to one server. Made by :func:`mcptrio.connect`."""
 
     def __init__(
-        self,
-        openers: Sequence[LinkOpener],
-        options: ClientOptions,
-        watcher: ConnectionWatcher | None = None,
+        self, openers: Sequence[LinkOpener], options: ClientOptions, watcher: ConnectionWatcher | None = None
     ) -> None:
         self.name = options.name
         """The name under which the user knows the server."""
@@ -78,7 +77,7 @@ class Client:
         self._log_level: LoggingLevel | None = options.log_level
         self._cache = Cache(options.cache_entries)
         self._supervisor = ClientSupervisor(
-            openers,
+            traced(openers),
             lambda: ClientSession(options, self._log_level, self._notified),
             self._settled,
             options,
@@ -87,6 +86,7 @@ class Client:
         self._requests = ClientRequests(self._supervisor, options)
         self._tools = ToolRequests(self._supervisor, self._cache, lambda: self.tools().pages(), name=self.name)
         self._subscriber = Subscriber(self._supervisor, self._changed, options)
+        self._task_listener = TaskListener(self._supervisor, self._subscriber)
 
     # The server
 
@@ -149,6 +149,7 @@ class Client:
         progress: OnProgress | None = None,
         meta: Mapping[str, Any] | None = None,
         created: Callable[[ClientTask], object] | None = None,
+        as_task: bool = False,
     ) -> CallToolResult:
         """Call a tool and return its result. Questions that the server asks meanwhile go to the handlers.
 
@@ -159,6 +160,7 @@ class Client:
             progress: Called with each progress report, in order, before this method returns.
             meta: Members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
             created: Called with the task, if the server makes one of the call. Its id is all that :meth:`task` needs.
+            as_task: Ask for a task also if the tool can do without one, where the client decides that (2025-11-25).
 
         Returns:
             The result. It has ``is_error`` set if the tool reports a failure for the model to read.
@@ -171,13 +173,11 @@ class Client:
             TaskCancelled: The server had made a task of the call, and another program has cancelled it.
         """
         params = CallToolParams(name=name, arguments=dict(arguments or {}))
-        send = partial(
-            self._requests.send_with_input, "tools/call", params, timeout=timeout, progress=progress, meta=meta
-        )
+        send = partial(self._requests.send_with_input, "tools/call", timeout=timeout, progress=progress, meta=meta)
         seconds = self._options.timeouts.idle if timeout is None else timeout
 
-        async def call(param_headers: Mapping[str, tuple[str, ...]]) -> CallToolResult:
-            result: CallToolResult | CreateTaskResult = await send(param_headers=param_headers)
+        async def call(params: CallToolParams, **options: Any) -> CallToolResult:
+            result: CallToolResult | CreateTaskResult = await send(params, **options)
             if isinstance(result, CreateTaskResult):
                 task = self.task(result.task_id, timeout=timeout)
                 if created is not None:
@@ -185,16 +185,16 @@ class Client:
                 return await task._finish(result, progress)
             return result
 
-        return await self._tools.call(name, call, seconds)
+        return await self._tools.call(call, params, seconds, as_task=as_task)
 
     def task(self, id: str, *, timeout: float | None = None) -> ClientTask:
-        """Return a task of the server, for example one that an earlier process has begun (2026-07-28).
+        """Return a task of the server, for example one that an earlier process has begun.
 
         Args:
             id: The id of the task; nothing is sent yet.
             timeout: Seconds without a change of the task after which waiting for its result ends with an error.
         """
-        return ClientTask(self._requests, self._supervisor, id, timeout=timeout)
+        return ClientTask(self._requests, self._supervisor, self._task_listener, id, timeout=timeout)
 
     @asynccontextmanager
     async def start_tool(
@@ -204,13 +204,16 @@ class Client:
         *,
         timeout: float | None = None,
         meta: Mapping[str, Any] | None = None,
+        as_task: bool = False,
     ) -> AsyncIterator[ToolCall]:
         """Start a tool call and follow it: iterate over its progress, then ``await call.result()``.
 
         Leaving the block before the result cancels the call, unless it was detached. See :meth:`call_tool` for the
         arguments.
         """
-        async with followed(partial(self.call_tool, name, arguments, timeout=timeout, meta=meta)) as call:
+        async with followed(
+            partial(self.call_tool, name, arguments, timeout=timeout, meta=meta, as_task=as_task)
+        ) as call:
             yield call
 
     # Resources
@@ -375,12 +378,11 @@ class Client:
             The result; in wire form for a method outside the specification. An ``InputRequiredResult`` is not answered,
             and a task not followed.
         """
-        send = partial(self._requests.send, method, dict(params or {}), timeout=timeout, progress=progress)
+        wire = dict(params or {})
+        send = partial(self._requests.send, method, timeout=timeout, progress=progress)
         if method != "tools/call":
-            return await send()
-        seconds = self._options.timeouts.idle if timeout is None else timeout
-        name = str((params or {}).get("name"))
-        return await self._tools.send(name, lambda param_headers: send(param_headers=param_headers), seconds)
+            return await send(wire)
+        return await self._tools.send(send, wire, self._options.timeouts.idle if timeout is None else timeout)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification with parameters in wire form."""
@@ -434,6 +436,7 @@ class Client:
         if isinstance(params, dict):
             self._options.handlers._hear_other(method, params)
             return
+        self._task_listener.take(params)
         change = Change.of(method, params)
         if change is not None:
             self._watcher.changed(change)

@@ -118,7 +118,8 @@ class Handlers:
             sampling=sampling,
             elicitation=elicitation,
             experimental=self.experimental or None,
-            # The client follows tasks by itself.
+            # The client follows tasks without a handler, in both forms; it takes no request of a server as a task.
+            tasks={},
             extensions={TASKS_EXTENSION: {}, **self.extensions},
         )
 

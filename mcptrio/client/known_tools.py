@@ -73,6 +73,12 @@ class KnownTools:
         known = self._tools.get(name)
         return known.param_headers if known is not None else _NO_HEADERS
 
+    def task_support(self, name: str) -> str | None:
+        """Return whether a call of a tool may or must ask for a task (2025-11-25); ``None``: it must not."""
+        known = self._tools.get(name)
+        execution = known.tool.execution if known is not None else None
+        return execution.task_support if execution is not None else None
+
     def check(self, name: str, result: CallToolResult) -> None:
         """Validate a result against the tool's output schema, if one is known.
 

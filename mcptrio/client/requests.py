@@ -16,6 +16,7 @@ from typing import Any
 
 import trio
 
+from mcptrio.abc.tracing import joining, waiting
 from mcptrio.client.calls import OnProgress
 from mcptrio.client.consent import with_consent
 from mcptrio.client.options import ClientOptions
@@ -51,6 +52,7 @@ _REPEATABLE_METHODS = frozenset(
         "resources/read",
         "completion/complete",
         "tasks/get",
+        "tasks/result",
         # Both may arrive twice: answers to answered questions are ignored, and so is a second cancellation.
         "tasks/update",
         "tasks/cancel",
@@ -159,6 +161,12 @@ class ClientRequests:
             )
             return await self._with_urls(work)
 
+        with joining():
+            return await self._complete(send, params, without_input)
+
+    async def _complete(
+        self, send: Callable[[Any], Awaitable[Any]], params: Any, without_input: Callable[[Any], None] | None
+    ) -> Any:
         result = await send(params)
         if not isinstance(result, InputRequiredResult):
             if without_input is not None:
@@ -254,7 +262,8 @@ async def answer_all(session: ClientSession, questions: Mapping[str, InputReques
     failed: list[MCPError] = []
 
     async def answer(key: str, question: InputRequest) -> None:
-        answers[key] = session.revision.unstructure(await session.answer(question.method, question.params))
+        with waiting([question.method]):
+            answers[key] = session.revision.unstructure(await session.answer(question.method, question.params))
 
     async def answer_one(key: str, question: InputRequest, scope: trio.CancelScope) -> None:
         try:

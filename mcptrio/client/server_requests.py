@@ -15,6 +15,7 @@ from typing import Any
 import trio
 
 from mcptrio.abc.links import Link
+from mcptrio.abc.tracing import AnsweredRequest, answering
 from mcptrio.client.consent import with_consent
 from mcptrio.errors import MCPError, MCPTrioError, Overloaded
 from mcptrio.protocol.client_connection import ClientConnection
@@ -87,19 +88,19 @@ class ServerRequests:
             self._nursery.start_soon(self._send, message, revision)
 
     async def _serve(self, request: RequestReceived) -> None:
-        reply: Response | ErrorResponse | None = None
+        served = AnsweredRequest(request)
         try:
-            with self._scopes[request.id]:
+            with self._scopes[request.id], answering(served):
                 try:
                     result = await self._answer(request.method.name, request.params)
-                    reply = self._connection.answer(request, result)
+                    served.reply = self._connection.answer(request, result)
                 except MCPError as error:
-                    reply = self._connection.refuse(request, error)
+                    served.reply = self._connection.refuse(request, error)
         finally:
             del self._scopes[request.id]
             self._connection.drop_response(request)
-        if reply is not None:
-            self.send(reply, request.peer.revision)
+        if served.reply is not None:
+            self.send(served.reply, request.peer.revision)
 
     async def _send(self, message: Response | ErrorResponse, revision: Revision) -> None:
         # The deadline is inside with_consent: the time in which the user decides does not count.

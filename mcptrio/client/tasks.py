@@ -2,7 +2,7 @@
 
 ``Client.call_tool`` uses it when the server answers with a task, and ``Client.task`` for a task of an earlier process.
 
-Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28.
+Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28; MCP 2025-11-25, basic/utilities/tasks.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from attrs import frozen
 from mcptrio.client.calls import OnProgress, Progress
 from mcptrio.client.requests import ClientRequests, answer_all
 from mcptrio.client.supervisor import ClientSupervisor
+from mcptrio.client.task_listener import FollowedTask, TaskListener
 from mcptrio.errors import (
     ConnectionClosed,
     InvalidParams,
@@ -31,6 +32,7 @@ from mcptrio.errors import (
     TaskCancelled,
 )
 from mcptrio.ground.backoff import Backoff
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.protocol.messages import ErrorResponse
 from mcptrio.protocol.model.input_required import InputRequest
 from mcptrio.protocol.model.tasks import (
@@ -43,10 +45,13 @@ from mcptrio.protocol.model.tasks import (
 )
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.protocol.remote_errors import server_error
+from mcptrio.protocol.revisions.revision import TaskCreation
 
 __all__ = ["ClientTask", "ServerTask"]
 
 T = TypeVar("T")
+Advance: TypeAlias = Callable[[GetTaskResult], Awaitable[bool]]
+"""Takes a new state of a task, and returns whether the client has something to do for it."""
 AnswerAll: TypeAlias = Callable[[Mapping[str, InputRequest]], Awaitable[dict[str, Any]]]
 """Returns the answers in wire form, by the keys of the questions."""
 
@@ -58,8 +63,12 @@ DEFAULT_POLL_SECONDS: Final = 2.0
 """Seconds between two polls if the server names none."""
 MAX_POLL_SECONDS: Final = 60.0
 """Seconds between two polls at most; a server that asks for more is asked earlier."""
+REPORTED_POLLS: Final = 5
+"""The factor by which the pauses between polls are longer while the server reports the task: reports may be lost."""
 CANCEL_TIMEOUT: Final = 5.0
 """Seconds for telling the server that a task is cancelled."""
+RESULT_TIMEOUT: Final = 30.0
+"""Seconds for the result of a task that has ended (2025-11-25)."""
 MAX_QUESTIONS: Final = 1000
 """Questions of one task; further ones end the call."""
 
@@ -95,16 +104,24 @@ class ClientTask:
     """
 
     def __init__(
-        self, requests: ClientRequests, supervisor: ClientSupervisor, id: str, *, timeout: float | None = None
+        self,
+        requests: ClientRequests,
+        supervisor: ClientSupervisor,
+        listener: TaskListener,
+        id: str,
+        *,
+        timeout: float | None = None,
     ) -> None:
         self.id = id
         self._requests = requests
         self._supervisor = supervisor
+        self._listener = listener
         self._timeout = inf if timeout is None else timeout
         self.status: TaskStatus = "working"
         """The status of the last answer of the server."""
         self._answered: set[str] = set()
         self._reports = 0
+        self._watcher: Callable[[TaskStatus, str | None], object] | None = None
         self._answer_all: AnswerAll | None = None
         self.is_detached = False
         """Whether the task keeps running when the call that made it is cancelled."""
@@ -149,20 +166,30 @@ class ClientTask:
         """
         return await self._follow(await self._get(), progress)
 
-    # For Client.call_tool and for mounts
+    # For Client.call_tool, hosts and mounts
+
+    def _watch(self, changed: Callable[[TaskStatus, str | None], object]) -> None:
+        """Call a function with the status and its text each time that the client hears of the task."""
+        self._watcher = changed
 
     async def _finish(
-        self, created: CreateTaskResult, progress: OnProgress | None, answer: AnswerAll | None = None
+        self,
+        created: CreateTaskResult,
+        progress: OnProgress | None,
+        answer: AnswerAll | None = None,
+        *,
+        leaves_it: Callable[[], bool] = lambda: False,
     ) -> CallToolResult:
         """Wait as :meth:`result`. The task is cancelled if the caller is, or if a question cannot be answered, unless
         it is detached.
 
         Args:
             answer: Answers the questions; by default the handlers of the client do.
+            leaves_it: Returns whether another process goes on to wait for it.
         """
         is_done = False
         self._answer_all = answer
-        self.status = created.status
+        self._note(created)
         try:
             result = await self._follow(created, progress)
             is_done = True
@@ -171,7 +198,7 @@ class ClientTask:
             is_done = True
             raise
         finally:
-            if not is_done and not self.is_detached:
+            if not (is_done or self.is_detached or leaves_it()):
                 await self._leave()  # noqa: ASYNC102 - shields what it sends, and has its own deadline
 
     # Private
@@ -187,10 +214,62 @@ class ClientTask:
         state: GetTaskResult = await self._requests.send("tasks/get", GetTaskParams(task_id=self.id))
         if state.task_id != self.id:
             raise RemoteProtocolError(f"expected the state of task {self.id}, got that of {state.task_id!r:.200}")
-        self.status = state.status
+        self._note(state)
         return state
 
+    def _note(self, state: CreateTaskResult | GetTaskResult) -> None:
+        self.status = state.status
+        if self._watcher is not None:
+            self._watcher(state.status, state.status_message)
+
     async def _follow(self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None) -> CallToolResult:
+        with self._listener.following(self.id) as followed:
+            session = await self._supervisor.current()
+            if session.revision.tasks is TaskCreation.BY_CLIENT:
+                return await self._take_result(state, progress, followed)
+            return await self._end(await self._until_ended(state, progress, followed, self._answer))
+
+    async def _take_result(
+        self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None, followed: FollowedTask
+    ) -> CallToolResult:
+        """Return the result in 2025-11-25: a request of its own, on which the server also asks its questions."""
+        results: list[CallToolResult] = []
+        is_asked = False
+
+        async def take(state: GetTaskResult) -> None:
+            params = GetTaskParams(task_id=self.id)
+            # The server answers at the end of the task, and asks its questions before.
+            send = partial(self._requests.send, "tasks/result", params, timeout=inf)
+            results.append(await self._insist(state, send))
+            nursery.cancel_scope.cancel()
+
+        async def advance(state: GetTaskResult) -> bool:
+            nonlocal is_asked
+            asks = state.status == "input_required"
+            if asks and not is_asked:
+                is_asked = True
+                nursery.start_soon(take, state)
+            return asks
+
+        async with open_hidden_nursery() as nursery:
+            ended = await self._until_ended(state, progress, followed, advance)
+            if ended.status == "cancelled":
+                raise TaskCancelled(ended.status_message or "the task was cancelled")
+            if not is_asked:
+                nursery.start_soon(take, ended)
+            await trio.sleep(RESULT_TIMEOUT)
+        if not results:
+            raise RequestTimeout(f"task {self.id}: no result within {RESULT_TIMEOUT:g} s", seconds=RESULT_TIMEOUT)
+        return results[0]
+
+    async def _until_ended(
+        self,
+        state: CreateTaskResult | GetTaskResult,
+        progress: OnProgress | None,
+        followed: FollowedTask,
+        advance: Advance,
+    ) -> GetTaskResult:
+        """Return the state of the task once it has ended."""
         latest, changed = state.last_updated_at, trio.current_time()
         message: str | None = None
         while True:
@@ -200,16 +279,31 @@ class ClientTask:
                 await self._report(progress, message)
             if isinstance(state, GetTaskResult):
                 if state.status in ("completed", "failed", "cancelled"):
-                    return await self._end(state)
-                if state.input_requests and await self._answer(state):
+                    return state
+                if await advance(state):
                     changed = trio.current_time()
             remaining = changed + self._timeout - trio.current_time()
             if remaining <= 0:
                 raise RequestTimeout(f"task {self.id}: no change within {self._timeout:.3g} s", seconds=self._timeout)
-            await trio.sleep(min(_pause(state), remaining))
-            state = await self._insist(state, self._get)
+            state = await self._next(state, followed, remaining)
             if state.last_updated_at != latest:
                 latest, changed = state.last_updated_at, trio.current_time()
+
+    async def _next(
+        self, state: CreateTaskResult | GetTaskResult, followed: FollowedTask, seconds: float
+    ) -> GetTaskResult:
+        """Return the next state that the server reports, or poll after the interval and after ``seconds``."""
+        heard = trio.current_time()
+        while True:
+            self._listener.listen()
+            pause = _pause(state, is_reported=followed.is_reported)
+            news = await followed.next(heard + min(pause, seconds))
+            if news is not None:
+                self._note(news)
+                return news
+            pause = _pause(state, is_reported=followed.is_reported)
+            if trio.current_time() >= heard + min(pause, seconds):
+                return await self._insist(state, self._get)
 
     async def _insist(self, state: CreateTaskResult | GetTaskResult, send: Callable[[], Awaitable[T]]) -> T:
         """Send a request, and again while the server cannot be reached."""
@@ -274,6 +368,7 @@ class ClientTask:
             await returned
 
 
-def _pause(state: CreateTaskResult | GetTaskResult) -> float:
+def _pause(state: CreateTaskResult | GetTaskResult, *, is_reported: bool) -> float:
     wanted = DEFAULT_POLL_SECONDS if state.poll_interval_ms is None else state.poll_interval_ms / 1000
-    return min(max(wanted, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
+    pause = min(max(wanted, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
+    return max(pause, min(REPORTED_POLLS * pause, MAX_POLL_SECONDS)) if is_reported else pause

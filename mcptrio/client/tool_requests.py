@@ -1,4 +1,4 @@
-"""Tool calls: adds the headers that a tool's schema requires, and checks results against the output schema.
+"""Tool calls: adds what a tool requires, headers or a task, and checks results against the output schema.
 
 Client uses it for ``tools/call``. Schemas come from ``tools/list``. Without a subscription the client does not learn of
 changes, so it lists the tools again when the server rejects a header or a result does not match.
@@ -10,19 +10,22 @@ Schema".
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from math import inf
 from typing import Any, TypeAlias
 
 import trio
 
+from mcptrio.abc.tracing import joining
 from mcptrio.client.cache import Cache
 from mcptrio.client.known_tools import KnownTools
+from mcptrio.client.session import ClientSession
 from mcptrio.client.subscriptions import Change
 from mcptrio.client.supervisor import ClientSupervisor
-from mcptrio.errors import HeaderMismatch, MCPTrioError, RemoteProtocolError
-from mcptrio.protocol.model.fields import ABSENT
-from mcptrio.protocol.model.tools import CallToolResult, ListToolsResult
+from mcptrio.errors import HeaderMismatch, MCPTrioError, MethodNotFound, RemoteProtocolError
+from mcptrio.protocol.model.fields import ABSENT, evolve
+from mcptrio.protocol.model.tools import CallToolParams, CallToolResult, ListToolsResult, TaskMetadata
+from mcptrio.protocol.revisions.revision import TaskCreation
 
 __all__ = ["ToolRequests"]
 
@@ -33,8 +36,8 @@ LISTING_TIMEOUT = 5.0
 RELISTING_INTERVAL = 60.0
 """Seconds before the client lists the tools again after a listing timed out."""
 
-Send: TypeAlias = Callable[[Mapping[str, tuple[str, ...]]], Awaitable[Any]]
-"""Sends a call. The argument maps header names to the paths of the arguments that they repeat."""
+Params: TypeAlias = CallToolParams | dict[str, Any]
+"""The parameters of a call, perhaps in wire form."""
 
 
 class ToolRequests:
@@ -56,17 +59,22 @@ class ToolRequests:
         # After a timeout, the tools are not listed again before this time.
         self._not_before = -inf
 
-    async def call(self, name: str, send: Send, timeout: float) -> CallToolResult:
+    async def call(
+        self, send: Callable[..., Awaitable[CallToolResult]], params: CallToolParams, timeout: float, *, as_task: bool
+    ) -> CallToolResult:
         """Call a tool and check its result.
 
         Args:
             timeout: Seconds for the answer and the listing of the schema together.
+            as_task: See :meth:`send`.
 
         Raises:
             RemoteProtocolError: Structured content is missing or does not match the tool's output schema.
         """
-        began = trio.current_time()
-        result: CallToolResult = await self.send(name, send, timeout)
+        began, name = trio.current_time(), params.name
+        # The polls of a task belong to the call.
+        with joining():
+            result: CallToolResult = await self.send(send, params, timeout, as_task=as_task)
         remaining = min(LISTING_TIMEOUT, began + timeout - trio.current_time())
         # A result without structured content costs no listing; only a known schema can require such content.
         if result.structured_content is not ABSENT and name not in self._known:
@@ -82,21 +90,49 @@ class ToolRequests:
             self._known.check(name, result)
         return result
 
-    async def send(self, name: str, send: Send, timeout: float) -> Any:
-        """Send a call with its headers. If the server rejects them, list the tools again and retry once."""
+    async def send(
+        self, send: Callable[..., Awaitable[Any]], params: Params, timeout: float, *, as_task: bool = False
+    ) -> Any:
+        """Send a call with its headers. If the server rejects them, list the tools again and retry once.
+
+        Args:
+            send: Takes the parameters and ``param_headers``: header names to the paths of the arguments that they
+                repeat.
+            as_task: Ask for a task also if the tool allows one without requiring it (2025-11-25).
+        """
         session = await self._supervisor.current(timeout)
+        name = params.name if isinstance(params, CallToolParams) else str(params.get("name"))
         sends_param_headers = session.link.sends_param_headers(session.revision)
-        if sends_param_headers and name not in self._known:
+        makes_tasks = _makes_tasks(session)
+        if (sends_param_headers or makes_tasks) and name not in self._known:
             await self._list(timeout)
+        supports = ("required", "optional") if as_task else ("required",)
+        asks = makes_tasks and self._known.task_support(name) in supports
+        is_unlisted = makes_tasks and name not in self._known
         try:
-            return await send(self._known.param_headers(name))
+            result = await send(_asking(params) if asks else params, param_headers=self._known.param_headers(name))
         except HeaderMismatch:
             if not sends_param_headers:
                 raise
             # "SHOULD fetch the tools again and retry" (streamable-http).
             self.forget()
             await self._list(timeout)
-            return await send(self._known.param_headers(name))
+            return await send(params, param_headers=self._known.param_headers(name))
+        except MethodNotFound:
+            if not is_unlisted or not await self._requires_task(name, timeout):
+                raise
+        else:
+            is_refused = is_unlisted and getattr(result, "is_error", False)
+            if not is_refused or not await self._requires_task(name, timeout):
+                return result
+        # The server has refused the plain call of a tool that it lists only now.
+        return await send(_asking(params), param_headers=self._known.param_headers(name))
+
+    async def _requires_task(self, name: str, timeout: float) -> bool:
+        """Return whether the server lists a tool as one that requires a task now."""
+        self.forget()
+        await self._list(timeout)
+        return self._known.task_support(name) == "required"
 
     async def list_page(self, fetch: Callable[[], Awaitable[ListToolsResult]]) -> ListToolsResult:
         """Fetch a page and add it to the snapshot; return it without the tools whose header annotations are invalid."""
@@ -133,3 +169,15 @@ class ToolRequests:
             _log.warning("%s: the tools cannot be listed: %s", self._name, error)
             return
         known.listed_at = began
+
+
+def _asking(params: Params) -> Params:
+    """Return the parameters of a call that asks for a task."""
+    return evolve(params, task=TaskMetadata()) if isinstance(params, CallToolParams) else {"task": {}, **params}
+
+
+def _makes_tasks(session: ClientSession) -> bool:
+    """Return whether the server makes tasks of calls that ask for them."""
+    tasks = session.server.capabilities.tasks if session.server is not None else None
+    is_declared = tasks is not None and "call" in (tasks.requests or {}).get("tools", {})
+    return is_declared and session.revision.tasks is TaskCreation.BY_CLIENT

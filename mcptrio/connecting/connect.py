@@ -31,6 +31,8 @@ from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.model.logging import LEVELS, LoggingLevel
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.recording.link import recorded_opener
+from mcptrio.recording.recorder import Recorder
 from mcptrio.server import RunningServer
 from mcptrio.transports.memory import memory_channel_pair
 from mcptrio.transports.pipe import open_pipe_link
@@ -97,6 +99,7 @@ async def connect(
     name: str | None = None,
     info: Implementation | None = None,
     cache_entries: int = 256,
+    record: Path | str | None = None,
 ) -> AsyncIterator[Client]:
     """Connect to a server inside the context. The transport and the revision are detected.
 
@@ -116,9 +119,10 @@ async def connect(
         name: The server's name in errors and logs.
         info: Name and version of the client, sent to the server.
         cache_entries: Number of results to cache while the server declares them fresh; 0 disables the cache.
+        record: Record all messages in this file, without secrets.
 
     Raises:
-        ConfigError: The target or an option is invalid.
+        ConfigError: The target or an option is invalid, or the recording cannot be written.
         TypeError: An option has the wrong type.
         ConnectionClosed, RequestFailed: The server cannot be started or reached.
         RemoteProtocolError: No revision in common.
@@ -131,6 +135,7 @@ async def connect(
         raise ConfigError(f"prefer: expected 'handshake', got {prefer!r}")
     if log_level is not None and log_level not in LEVELS:
         raise ConfigError(f"log_level: expected one of {', '.join(LEVELS)}, got {log_level!r}")
+    target = _resolved(target)
     ways, default_name, can_restart = openers(target)
     # A channel cannot be opened twice, and a server that this client opens ends with its connection.
     if restart and not can_restart:
@@ -147,13 +152,16 @@ async def connect(
         cache_entries=cache_entries,
         prefers_handshake=prefer is not None,
     )
+    recorder = Recorder(record, name=options.name, side="client") if record is not None else None
+    if recorder is not None:
+        ways = [recorded_opener(way, recorder, _transport(target)) for way in ways]
     client, running = Client(ways, options), trio.CancelScope()
 
     async def keep(*, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
         with running:
             await client.run(task_status=task_status)
 
-    async with open_hidden_nursery() as nursery:
+    async with recorder.running() if recorder is not None else nullcontext(), open_hidden_nursery() as nursery:
         failure = await nursery.start(keep)
         if failure is not None:
             raise failure
@@ -174,12 +182,7 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
     Raises:
         ConfigError: The value is not a valid target.
     """
-    if isinstance(target, str):
-        target = _written(target)
-    if isinstance(target, Mapping):
-        from mcptrio.connecting.mcp_json import read_entry
-
-        target = read_entry(target)
+    target = _resolved(target)
     if isinstance(target, Command):
         if not target.args:
             raise ConfigError("target: expected a command, got an empty one")
@@ -188,11 +191,6 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
         return *_endpoint_openers(target), True
     if isinstance(target, Socket):
         return [_socket_opener(target)], target.address, True
-    if isinstance(target, Sequence):
-        return openers(Command(args=tuple(target)))
-    # A RunningServer ends with its block; the Server below can tell whether it is still open.
-    if isinstance(target, RunningServer):
-        target = target.server
     if _is_server(target):
         return [_server_opener(target)], target.info.name, target.is_open
     if _is_channel(target):
@@ -203,8 +201,33 @@ def openers(target: Target) -> tuple[list[LinkOpener], str, bool]:
     )
 
 
+def _resolved(target: Target) -> Target:
+    """Return a target in the form that says most: the text of a URL as an Endpoint, a list of words as a Command."""
+    if isinstance(target, str):
+        return _written(target)
+    if isinstance(target, Mapping):
+        from mcptrio.connecting.mcp_json import read_entry
+
+        return read_entry(target)
+    if isinstance(target, Sequence):
+        return Command(args=tuple(target))
+    # A RunningServer ends with its block; the Server can tell whether it is still open.
+    return target.server if isinstance(target, RunningServer) else target
+
+
+def _transport(target: Target) -> str:
+    """Return the name of the transport for a recording."""
+    if isinstance(target, Command):
+        return "stdio"
+    if isinstance(target, Endpoint):
+        return "websocket" if target.url.startswith(_URLS[2:]) else "http"
+    if isinstance(target, Socket):
+        return target.address.partition(":")[0]
+    return target.name.partition(" ")[0] if _is_channel(target) else "memory"
+
+
 def _is_server(target: object) -> TypeGuard[Server]:
-    return hasattr(target, "supervisor")
+    return hasattr(target, "engine")
 
 
 def _is_channel(target: object) -> TypeGuard[MessageChannel]:

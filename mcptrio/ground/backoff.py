@@ -20,8 +20,8 @@ class Backoff:
     """The pauses between attempts: each twice as long as the one before, until the longest.
 
     Args:
-        first: seconds of the first pause, before it is spread.
-        longest: seconds of the longest.
+        first: Seconds of the first pause, before it is spread.
+        longest: Seconds of the longest.
     """
 
     def __init__(self, first: float = 0.5, longest: float = MAX_PAUSE_SECONDS) -> None:

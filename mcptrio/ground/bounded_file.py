@@ -14,7 +14,7 @@ __all__ = ["read_bytes", "read_text"]
 def read_bytes(path: Path, max_bytes: int, error: Callable[[str], Exception]) -> bytes:
     """
     Args:
-        error: makes the exception from the problem.
+        error: Makes the exception from the problem.
     """
     try:
         with path.open("rb") as file:

@@ -40,10 +40,10 @@ def expect(value: T, cls: type, name: str) -> T:
     """Return the value.
 
     Args:
-        name: of the parameter.
+        name: Of the parameter.
 
     Raises:
-        TypeError: the value is no instance of ``cls``.
+        TypeError: The value is no instance of ``cls``.
     """
     if not isinstance(value, cls):
         raise TypeError(f"{name}: expected {cls.__name__}, got {kind_of(value)}")
@@ -55,8 +55,8 @@ class Range:
     """Validates a number between two bounds, for attrs. NaN is outside.
 
     Args:
-        kind: of the numbers: ``int``, or ``float`` for integers too.
-        expected: the range in words, for errors.
+        kind: Of the numbers: ``int``, or ``float`` for integers too.
+        expected: The range in words, for errors.
     """
 
     kind: type[int | float]
@@ -86,8 +86,8 @@ def integer(least: int, most: int | None = None) -> Range:
     """Return a validator of attrs for an integer in a range, both ends included.
 
     Raises:
-        TypeError: the value is no integer.
-        ValueError: it is outside of the range.
+        TypeError: The value is no integer.
+        ValueError: It is outside of the range.
     """
     return Range(int, f"an integer {_range(least, most)}", least, most)
 
@@ -96,12 +96,12 @@ def number(least: float | None = None, most: float | None = None, *, above: floa
     """Return a validator of attrs for an integer or a float in a range.
 
     Args:
-        least, most: the ends of the range, included.
-        above: the lower end of the range, not included.
+        least, most: The ends of the range, included.
+        above: The lower end of the range, not included.
 
     Raises:
-        TypeError: the value is no number.
-        ValueError: it is outside of the range.
+        TypeError: The value is no number.
+        ValueError: It is outside of the range.
     """
     expected = f"a number above {above}" if above is not None else f"a number {_range(least, most)}"
     return Range(float, expected, least, most, above)

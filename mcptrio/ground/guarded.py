@@ -73,7 +73,7 @@ async def well_nested(work: Callable[..., Awaitable[T]], /, *args: Any, **values
     """Call an async function of an author, and close the nurseries and cancel scopes that it has left open.
 
     Raises:
-        RuntimeError: it has left something open; its tasks are cancelled, and the error names it.
+        RuntimeError: It has left something open; its tasks are cancelled, and the error names it.
     """
     task = trio.lowlevel.current_task()
     status, nurseries = task._cancel_status, len(task.child_nurseries)
@@ -101,7 +101,7 @@ def _plugin_error(error: BaseException) -> BaseException:
     """Return the part that the author's code has raised itself, unwrapped from groups of one.
 
     Raises:
-        trio.Cancelled, KeyboardInterrupt: those parts of it.
+        trio.Cancelled, KeyboardInterrupt: Those parts of it.
     """
     if isinstance(error, BaseExceptionGroup):
         passing, failed = error.split(_passes)

@@ -20,8 +20,8 @@ def lazy_names(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], A
     """Return ``__getattr__`` and ``__dir__`` for a module.
 
     Args:
-        module: its name.
-        homes: by public name the module that has it.
+        module: Its name.
+        homes: By public name the module that has it.
     """
 
     def get(name: str) -> Any:

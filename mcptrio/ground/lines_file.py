@@ -1,6 +1,6 @@
 """A file of lines with a maximum size, which only its owner can read.
 
-The audit records of clients and servers use this. A line is completely written when the call returns.
+The audit records of clients and servers, and recordings, use this. A line is completely written when the call returns.
 
 Source: open(2), O_APPEND and O_NOFOLLOW.
 """
@@ -8,6 +8,7 @@ Source: open(2), O_APPEND and O_NOFOLLOW.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 __all__ = ["LinesFile"]
@@ -20,42 +21,61 @@ class LinesFile:
     so the last lines may be lost when the machine stops.
 
     Args:
-        path: created with mode 0600; an existing file gets this mode.
-        max_bytes: a file that would become larger is renamed to ``<path>.1``, which replaces an older one, and a new
+        path: Created with mode 0600; an existing file gets this mode.
+        max_bytes: A file that would become larger is renamed to ``<path>.1``, which replaces an older one, and a new
             file begins.
+        first_line: Makes the first line of each file; an existing file is then renamed before the first one begins.
 
     Raises:
         OSError: The file cannot be opened, or is a symbolic link.
     """
 
-    def __init__(self, path: Path | str, *, max_bytes: int) -> None:
+    def __init__(self, path: Path | str, *, max_bytes: int, first_line: Callable[[], bytes] | None = None) -> None:
         self._path = Path(path)
         self._max = max_bytes
+        self._first_line = first_line
         self._descriptor: int | None = self._open()
+        if first_line is not None:
+            try:
+                if os.fstat(self._descriptor).st_size:
+                    self._begin_anew()
+                self._append(self._head())
+            except OSError:
+                self.close()
+                raise
 
     def write(self, line: bytes) -> None:
         """Append a line; its end is added.
 
         Raises:
-            OSError: the line could not be written completely.
-            ValueError: the file is closed.
+            OSError: The line could not be written completely.
+            ValueError: The file is closed.
         """
         if self._descriptor is None:
             raise ValueError("the file is closed")
         line += b"\n"
         # Asked of the system each time: another process may append to the same file.
-        if os.fstat(self._descriptor).st_size + len(line) > self._max:
+        size = os.fstat(self._descriptor).st_size
+        if size + len(line) > self._max:
             self._begin_anew()
-        written = 0
-        # A signal or a full disk can cut a write short.
-        while written < len(line):
-            written += os.write(self._descriptor, line[written:])
+            size = 0
+        self._append(line if size else self._head() + line)
 
     def close(self) -> None:
         """Close the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+    def _head(self) -> bytes:
+        return b"" if self._first_line is None else self._first_line() + b"\n"
+
+    def _append(self, data: bytes) -> None:
+        assert self._descriptor is not None
+        written = 0
+        # A signal or a full disk can cut a write short.
+        while written < len(data):
+            written += os.write(self._descriptor, data[written:])
 
     def _open(self) -> int:
         # Windows has neither these flags nor modes.

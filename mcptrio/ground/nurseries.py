@@ -49,7 +49,7 @@ def raised_alone() -> Iterator[None]:
 def require_trio(what: str, side: Literal["client", "server"]) -> None:
     """
     Args:
-        side: selects the page of the documentation in the error.
+        side: Selects the page of the documentation in the error.
 
     Raises:
         RuntimeError: Trio does not run this code: asyncio does, or a thread, or nothing.

@@ -28,7 +28,7 @@ class Shares:
     and some always stay free for the next client.
 
     Args:
-        limit: places in total, at least 1.
+        limit: Places in total, at least 1.
     """
 
     def __init__(self, limit: int) -> None:

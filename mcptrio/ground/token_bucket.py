@@ -14,8 +14,8 @@ __all__ = ["TokenBucket"]
 class TokenBucket:
     """
     Args:
-        rate: tokens per second.
-        burst: tokens at the start, and the maximum.
+        rate: Tokens per second.
+        burst: Tokens at the start, and the maximum.
     """
 
     __slots__ = ("_burst", "_rate", "_then", "_tokens")
@@ -30,7 +30,7 @@ class TokenBucket:
         """Take tokens and return whether there were enough. Does not block.
 
         Args:
-            count: more than ``burst`` are never available.
+            count: More than ``burst`` are never available.
         """
         self._fill()
         if self._tokens < count:

@@ -116,8 +116,8 @@ def render(error: BaseException, *, full: bool = False, said: str = "") -> str:
     """Return the description of an exception, on several lines.
 
     Args:
-        full: show every frame and every group.
-        said: the line above; a headline that it repeats is left out.
+        full: Show every frame and every group.
+        said: The line above; a headline that it repeats is left out.
     """
     lines = list(islice(_lines(error, full=full, said=said), MAX_LINES))
     if len(lines) == MAX_LINES:

@@ -75,7 +75,7 @@ class Workers:
     """The worker tasks of one owner, which serve requests one after another.
 
     Args:
-        start: starts a worker in the nursery of the owner.
+        start: Starts a worker in the nursery of the owner.
     """
 
     def __init__(self, start: Callable[..., None]) -> None:

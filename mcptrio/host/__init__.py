@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcptrio.host.managed_server import ConnectionState as ConnectionState
     from mcptrio.host.managed_server import ConnectionStatus as ConnectionStatus
     from mcptrio.host.options import HostOptions as HostOptions
+    from mcptrio.host.tasks import HostTask as HostTask
 
 # A table and not imports: the host's own dependencies are loaded only by programs that use it.
 _HOMES = {
@@ -56,6 +57,7 @@ _HOMES = {
     "HostPrompt": "mcptrio.host.listing",
     "HostResource": "mcptrio.host.listing",
     "HostResourceTemplate": "mcptrio.host.listing",
+    "HostTask": "mcptrio.host.tasks",
     "HostTool": "mcptrio.host.listing",
     # Options and status
     "AskInput": "mcptrio.connecting.mcp_json.inputs",

@@ -56,8 +56,8 @@ class Decision:
     """The user's decision, with a reason or with edited arguments.
 
     Args:
-        allowed: whether the action is approved.
-        reason: the reason of a refusal. The caller of a tool receives it; servers do not.
+        allowed: Whether the action is approved.
+        reason: The reason of a refusal. The caller of a tool receives it; servers do not.
         arguments: JSON that replaces the request's ``arguments``, edited by the user: the arguments of a ``tool``, the
             messages of a ``sampling`` or the message of a ``reply``. A form or a URL cannot be edited.
     """
@@ -72,15 +72,15 @@ class ApprovalRequest:
     """The action that the user is asked to approve.
 
     Args:
-        server: the name that the host gave the server.
-        where: the server's program or URL, without parts that may be secret.
+        server: The name that the host gave the server.
+        where: The server's program or URL, without parts that may be secret.
         kind: ``tool``: call a tool with ``arguments``. ``form``: show the user a form. ``url``: ask the user to open a
             URL. ``sampling``: send ``arguments`` to the model. ``reply``: send the model's message to the server.
-        name: the tool's own name on its server; empty for other kinds.
-        arguments: a copy of the data to send to the tool, the user, the model or the server. To change it, use
+        name: The tool's own name on its server; empty for other kinds.
+        arguments: A copy of the data to send to the tool, the user, the model or the server. To change it, use
             ``Decision.arguments``.
-        tool: the server's definition of the tool: description, schema, annotations. Do not trust it.
-        question: the form, the URL, or the sampling request.
+        tool: The server's definition of the tool: description, schema, annotations. Do not trust it.
+        question: The form, the URL, or the sampling request.
     """
 
     server: str
@@ -116,8 +116,8 @@ Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | Decision]]
 class Approval:
     """
     Args:
-        approve: asks the user; ``None`` agrees to everything.
-        timeout: seconds for the user to answer.
+        approve: Asks the user; ``None`` agrees to everything.
+        timeout: Seconds for the user to answer.
     """
 
     def __init__(self, approve: Approve | None, timeout: float) -> None:
@@ -131,7 +131,7 @@ class Approval:
             A copy of the arguments that the user has edited; ``None`` if there are none.
 
         Raises:
-            NotApproved: otherwise.
+            NotApproved: Otherwise.
         """
         if self._approve is None:
             return None
@@ -166,7 +166,7 @@ class Approval:
         changes it while the user decides, nothing is called.
 
         Args:
-            name: the tool's name in the host.
+            name: The tool's name in the host.
             arguments: JSON to send, unless the user edits it.
 
         Raises:
@@ -207,7 +207,7 @@ class Approval:
 def _edited(request: ApprovalRequest, decision: Decision) -> dict[str, Any] | None:
     """
     Raises:
-        TypeError, ValueError, InvalidParams: the arguments are no JSON object, do not fit, or belong to a question that
+        TypeError, ValueError, InvalidParams: The arguments are no JSON object, do not fit, or belong to a question that
             has none.
     """
     if decision.arguments is None:

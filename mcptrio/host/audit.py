@@ -37,18 +37,18 @@ class AuditRecord:
     """One action.
 
     Args:
-        at: its start, UTC.
-        server: the name of the server in the host.
+        at: Its start, UTC.
+        server: The name of the server in the host.
         kind: ``tool``, ``resource``, ``prompt`` and ``completion`` are requests of the host; ``form``, ``url`` and
             ``sampling`` are questions of the server.
-        name: the tool, URI or prompt, by its name on the server.
-        arguments: redacted; ``None`` if there are none.
+        name: The tool, URI or prompt, by its name on the server.
+        arguments: Redacted; ``None`` if there are none.
         outcome: ``ok``; ``error``: the server or the tool reported an error; ``failed``: the response was invalid, or a
             part of the host failed; ``timeout``; ``not_approved``; ``declined``: the user declined or cancelled the
             server's question; ``cancelled``.
-        detail: the error or reason, redacted.
-        task_id: the id of the task that the server has made of a tool call; ``None`` if it made none.
-        seconds: from the user's approval, or from the start if none was needed, to the outcome.
+        detail: The error or reason, redacted.
+        task_id: The id of the task that the server has made of a tool call; ``None`` if it made none.
+        seconds: From the user's approval, or from the start if none was needed, to the outcome.
     """
 
     at: datetime
@@ -85,7 +85,7 @@ class AuditEntry:
         """Note the user's approval. ``seconds`` counts from here.
 
         Args:
-            edited: the arguments that replace those of the request.
+            edited: The arguments that replace those of the request.
         """
         self.started = trio.current_time()
         if edited is not None:
@@ -105,8 +105,8 @@ class Auditor:
     """Makes the records of one host.
 
     Args:
-        audit: stores the records; ``None`` stores none.
-        redact: removes secrets; by default like log messages for clients: tokens, passwords, keys, and members with
+        audit: Stores the records; ``None`` stores none.
+        redact: Removes secrets; by default like log messages for clients: tokens, passwords, keys, and members with
             such names.
     """
 

@@ -29,12 +29,12 @@ class AuditFile:
     """Writes each record to a file before it returns. A context manager, which closes it.
 
     Args:
-        path: the file. Its mode is set to 0600.
-        max_bytes: at least 65536. A file that would become larger is renamed to ``<path>.1``, which replaces an older
+        path: The file. Its mode is set to 0600.
+        max_bytes: At least 65536. A file that would become larger is renamed to ``<path>.1``, which replaces an older
             one, and a new file is begun.
 
     Raises:
-        OSError: the file cannot be opened, or is a symbolic link.
+        OSError: The file cannot be opened, or is a symbolic link.
     """
 
     def __init__(self, path: Path | str, *, max_bytes: int = 16 * 1024 * 1024) -> None:
@@ -46,8 +46,8 @@ class AuditFile:
         """Write a record.
 
         Raises:
-            OSError: the record could not be written completely.
-            ValueError: the file is closed.
+            OSError: The record could not be written completely.
+            ValueError: The file is closed.
         """
         self._file.write(_line(record))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Literal, TypeAlias
@@ -23,13 +23,14 @@ from mcptrio.errors import ConnectionClosed, MCPError
 from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.host.managed_server import ManagedServer
+from mcptrio.host.tasks import HostTask
 
-__all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges"]
+__all__ = ["Following", "HostChange", "HostChangeKind", "HostChanges", "report_task"]
 
 _log = logging.getLogger("mcptrio.host.changes")
 
-HostChangeKind: TypeAlias = Literal["server", "tools", "prompts", "resources", "resource"]
-"""The kind of change: a server's connection, a list, or the contents of one resource."""
+HostChangeKind: TypeAlias = Literal["server", "tools", "prompts", "resources", "resource", "task"]
+"""The kind of change: a server's connection, a list, the contents of one resource, or the state of a task."""
 
 _MAX_WAITING_CHANGES = 256
 """Different unread changes of one server. When full, the oldest is dropped, and all its lists and subscribed resources
@@ -41,28 +42,30 @@ class HostChange:
     """A change on one server.
 
     Args:
-        server: the name of the server.
-        kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``server`` if
-            the server was connected, lost, added or removed, and its lists with it. :meth:`mcptrio.Host.status` has
-            details.
-        uri: of the resource; it may lie below the one subscribed to.
+        server: The name of the server.
+        kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``task`` for a
+            task; ``server`` if the server was connected, lost, added or removed, and its lists with it.
+            :meth:`mcptrio.Host.status` has details.
+        uri: Of the resource; it may lie below the one subscribed to.
+        task: The state of the task.
     """
 
     server: str
     kind: HostChangeKind
     uri: str | None = None
+    task: HostTask | None = None
 
 
 class HostChanges:
     """``async for change in changes``; ends when the host is closed. Made by ``Host.subscribe``.
 
-    Equal changes that are not read yet are reported once.
+    Equal changes that are not read yet are reported once. Only the newest state of a task is.
     """
 
     def __init__(self) -> None:
         self.missing: dict[str, str] = {}
         """The servers that do not report all requested changes, with the reason."""
-        self._waiting: OrderedDict[str, dict[HostChange, None]] = OrderedDict()
+        self._waiting: OrderedDict[str, dict[HostChange | str, HostChange]] = OrderedDict()
         self._lot = trio.lowlevel.ParkingLot()
         self._ended = False
 
@@ -72,7 +75,7 @@ class HostChanges:
     async def __anext__(self) -> HostChange:
         """
         Raises:
-            ConnectionClosed: the host is closed, and everything has been read.
+            ConnectionClosed: The host is closed, and everything has been read.
         """
         # Ready changes are returned without waiting, and a loop over them must still be cancellable.
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -81,8 +84,7 @@ class HostChanges:
                 raise ConnectionClosed("the host is closed")
             await self._lot.park()
         server, changes = self._waiting.popitem(last=False)
-        change = next(iter(changes))
-        del changes[change]
+        change = changes.pop(next(iter(changes)))
         if changes:
             # At the end of the queue: the other servers have their turn first.
             self._waiting[server] = changes
@@ -92,11 +94,12 @@ class HostChanges:
 
     def put(self, change: HostChange) -> None:
         changes = self._waiting.setdefault(change.server, {})
+        key = change if change.task is None else change.task.id
         # The reader learns that everything of the server may have changed, so a dropped change does no harm.
-        if change not in changes and len(changes) >= _MAX_WAITING_CHANGES:
+        if key not in changes and len(changes) >= _MAX_WAITING_CHANGES:
             del changes[next(iter(changes))]
-            change = HostChange(change.server, "server")
-        changes[change] = None
+            key = change = HostChange(change.server, "server")
+        changes[key] = change
         self._lot.unpark()
 
     def end(self) -> None:
@@ -110,8 +113,9 @@ class Following:
     """Follows servers for one subscription, below its nursery.
 
     Args:
-        uris: resources to follow, by server.
-        tools, prompts, resources: whether to follow this list.
+        uris: Resources to follow, by server.
+        tools, prompts, resources: Whether to follow this list.
+        tasks: Whether to report the tasks of tool calls.
     """
 
     _nursery: trio.Nursery
@@ -119,6 +123,7 @@ class Following:
     _tools: bool
     _prompts: bool
     _resources: bool
+    _tasks: bool
     changes: HostChanges = field(factory=HostChanges, init=False)
 
     def follow(self, member: ManagedServer) -> None:
@@ -129,6 +134,11 @@ class Following:
     def moved(self, member: ManagedServer) -> None:
         """Report that a server was connected, lost, added or removed."""
         self.changes.put(HostChange(member.name, "server"))
+
+    def heard(self, server: str, task: HostTask) -> None:
+        """Report the state of a task."""
+        if self._tasks:
+            self.changes.put(HostChange(server, "task", task=task))
 
     # Private
 
@@ -157,7 +167,7 @@ class Following:
         """Report changes until the client ends or the server is removed.
 
         Raises:
-            MCPTrioError: the server refuses the subscription, or the client has ended.
+            MCPTrioError: The server refuses the subscription, or the client has ended.
         """
         uris = self._uris.get(member.name, ())
         async with client.subscribe(
@@ -169,3 +179,9 @@ class Following:
                 self.changes.missing[member.name] = f"the server does not report {', '.join(changes.missing)}"
             async for change in changes:
                 self.changes.put(HostChange(member.name, change.kind, change.uri))
+
+
+def report_task(subscriptions: Iterable[Following], server: str, task: HostTask) -> None:
+    """Report the state of a task to all subscriptions that follow tasks."""
+    for each in subscriptions:
+        each.heard(server, task)

@@ -31,13 +31,14 @@ from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.host.approval import Approval, Approve
 from mcptrio.host.audit import Audit, Auditor, Redact
-from mcptrio.host.changes import Following, HostChanges
+from mcptrio.host.changes import Following, HostChanges, report_task
 from mcptrio.host.list_collection import HOSTED, Hosted, collect_lists, find
 from mcptrio.host.listing import HostListing, HostPrompt, HostResource, HostResourceTemplate, HostTool
 from mcptrio.host.managed_server import ConnectionStatus, ManagedServer, SpokenRevision
 from mcptrio.host.names import server_of, server_prefix
 from mcptrio.host.options import HostOptions
 from mcptrio.host.questions import QuestionGuard
+from mcptrio.host.tasks import task_reports
 from mcptrio.protocol.model.completion import Completion
 from mcptrio.protocol.model.prompts import GetPromptResult
 from mcptrio.protocol.model.resources import ReadResourceResult
@@ -61,13 +62,13 @@ class Host:
     The block does not wait for the servers. Each is connected on its own, and again when it is lost.
 
     Args:
-        targets: targets of ``connect``, by the names that the user gives the servers.
-        approve: asks the user before a tool is called, and before a server's question reaches a handler. It is
+        targets: Targets of ``connect``, by the names that the user gives the servers.
+        approve: Asks the user before a tool is called, and before a server's question reaches a handler. It is
             required; ``None`` approves everything.
-        handlers: answer the servers' questions; by default all are refused.
-        audit: receives a record of each action.
-        redact: removes secrets from these records; by default like :func:`redact`.
-        options: timeouts and limits.
+        handlers: Answer the servers' questions; by default all are refused.
+        audit: Receives a record of each action.
+        redact: Removes secrets from these records; by default like :func:`redact`.
+        options: Timeouts and limits.
 
     Raises:
         ConfigError: A target or a name is invalid.
@@ -113,10 +114,10 @@ class Host:
         A server with an invalid entry is included with the state ``failed``; its status has the reason.
 
         Args:
-            ask: asks the user for the file's inputs (``${input:id}``) during this call.
+            ask: Asks the user for the file's inputs (``${input:id}``) during this call.
 
         Raises:
-            ConfigError: the file cannot be read, or has no servers.
+            ConfigError: The file cannot be read, or has no servers.
         """
         file = load_mcp_json(path, ask=ask)
         host = cls({}, approve=approve, handlers=handlers, audit=audit, redact=redact, options=options)
@@ -131,7 +132,7 @@ class Host:
     async def __aenter__(self) -> Self:
         require_trio("Host", side="client")
         if self._running is not None:
-            raise ConfigError("a host can be opened once")
+            raise ConfigError("a Host can be opened only once; create another one")
         self._running = self._run()
         await self._running.__aenter__()
         return self
@@ -148,8 +149,8 @@ class Host:
         """Add a server without waiting for its connection.
 
         Args:
-            name: the user's name for it; at most 200 printable characters.
-            target: a target of ``connect``.
+            name: The user's name for it; at most 200 printable characters.
+            target: A target of ``connect``.
 
         Raises:
             ConfigError: A server has this name, or one that would give its tools the same names; or the target is
@@ -170,7 +171,7 @@ class Host:
         """Disconnect from a server and wait until its connection is closed. Waiting calls raise ConnectionClosed.
 
         Raises:
-            ConfigError: there is no server of that name.
+            ConfigError: There is no server of that name.
         """
         member = self._member(name)
         del self._members[name]
@@ -185,7 +186,7 @@ class Host:
         """Wait until no server is being connected for the first time: each is ready, or has failed at least once.
 
         Args:
-            timeout: seconds; by default ``options.timeouts.connect``.
+            timeout: Seconds; by default ``options.timeouts.connect``.
         """
         with trio.move_on_after(self._options.timeouts.connect if timeout is None else timeout):
             for member in list(self._members.values()):
@@ -234,9 +235,9 @@ class Host:
         """Call a tool, if the user approves.
 
         Args:
-            name: the tool's name in the host, such as ``fs_read_file``.
+            name: The tool's name in the host, such as ``fs_read_file``.
             arguments: JSON. A copy is approved and sent, unless the user edits it.
-            timeout, progress: as for ``Client.call_tool``.
+            timeout, progress: As for ``Client.call_tool``.
 
         Raises:
             InvalidParams: No server has listed this tool.
@@ -247,13 +248,15 @@ class Host:
         # Encoded once, before approval: exactly the approved bytes are sent.
         exact = orjson.dumps(dict(arguments or {}))
         member = self._whose("tools", name)
+        report = partial(report_task, self._following, member.name)
         with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
             tool, sent = await self._approval.obtain_for_tool(member, name, exact, entry)
-            result = await member.ask(
-                lambda client: client.call_tool(
-                    tool.name, orjson.loads(sent), timeout=timeout, progress=progress, created=entry.created
+            with task_reports(name, entry, report) as created:
+                result = await member.ask(
+                    lambda client: client.call_tool(
+                        tool.name, orjson.loads(sent), timeout=timeout, progress=progress, created=created
+                    )
                 )
-            )
             if result.is_error:
                 entry.end("error", "the tool failed")
             return result
@@ -264,8 +267,8 @@ class Host:
         """Read a resource of a server. The server has to be named: any other may list the same URI.
 
         Raises:
-            ConfigError: there is no such server.
-            MCPTrioError: as ``Client.read_resource`` does.
+            ConfigError: There is no such server.
+            MCPTrioError: As ``Client.read_resource`` does.
         """
         member = self._member(server)
         with self._auditor.record(member.name, "resource", uri):
@@ -282,11 +285,11 @@ class Host:
         """Return a prompt with its arguments inserted.
 
         Args:
-            name: in the host: ``fs_summarize``.
+            name: In the host: ``fs_summarize``.
 
         Raises:
-            InvalidParams: no server has listed such a prompt.
-            MCPTrioError: as ``Client.get_prompt`` does.
+            InvalidParams: No server has listed such a prompt.
+            MCPTrioError: As ``Client.get_prompt`` does.
         """
         exact = dict(arguments or {})
         member = self._whose("prompts", name)
@@ -308,11 +311,11 @@ class Host:
 
         Args:
             of: ``prompt`` or ``resource``.
-            name: the prompt's name in the host, or the URI template.
-            argument: the argument or variable.
-            value: the text typed so far.
-            server: the server of a template; not needed for a prompt.
-            context: the arguments already chosen.
+            name: The prompt's name in the host, or the URI template.
+            argument: The argument or variable.
+            value: The text typed so far.
+            server: The server of a template; not needed for a prompt.
+            context: The arguments already chosen.
 
         Raises:
             InvalidParams: No server has listed this prompt.
@@ -341,12 +344,14 @@ class Host:
         tools: bool = False,
         prompts: bool = False,
         resources: bool = False,
+        tasks: bool = False,
     ) -> AsyncIterator[HostChanges]:
         """Follow changes of all servers, including later ones. Added, lost and removed servers are always reported.
 
         Args:
-            uris: resources to follow, by server.
-            tools, prompts, resources: whether to follow this list.
+            uris: Resources to follow, by server.
+            tools, prompts, resources: Whether to follow this list.
+            tasks: Whether to follow the tasks that servers make of tool calls of this host.
 
         Raises:
             ConfigError: There is no such server.
@@ -357,7 +362,7 @@ class Host:
         if self._nursery is None:
             raise ConnectionClosed("the host is not open")
         async with open_hidden_nursery() as nursery:
-            following = Following(nursery, dict(uris or {}), tools, prompts, resources)
+            following = Following(nursery, dict(uris or {}), tools, prompts, resources, tasks)
             self._following.append(following)
             for member in self._members.values():
                 following.follow(member)

@@ -39,8 +39,8 @@ class _Source:
     """How one kind of list is requested.
 
     Args:
-        capability: the capability that the server must declare.
-        field: the field of a page that contains the items.
+        capability: The capability that the server must declare.
+        field: The field of a page that contains the items.
     """
 
     listing: Callable[[Client], Listing[Any]]
@@ -148,8 +148,8 @@ async def find(member: ManagedServer, kind: Hosted, name: str) -> Any:
     """Return what the server last listed under this name in the host; ask the server if it has not listed it yet.
 
     Raises:
-        InvalidParams: the server does not list it.
-        MCPTrioError: the server cannot be reached.
+        InvalidParams: The server does not list it.
+        MCPTrioError: The server cannot be reached.
     """
     known = member.known.get(kind, {}).get(name)
     return known if known is not None else await _listed(member, kind, name)
@@ -162,8 +162,8 @@ async def find_fresh(member: ManagedServer, name: str) -> HostTool:
     asked, unless its list says that it may be kept longer (``ttlMs``).
 
     Raises:
-        InvalidParams: the server does not list it.
-        MCPTrioError: the server cannot be reached.
+        InvalidParams: The server does not list it.
+        MCPTrioError: The server cannot be reached.
     """
     tool: HostTool = await (find if member.tells_of_tools else _listed)(member, "tools", name)
     return tool

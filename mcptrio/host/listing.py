@@ -37,8 +37,8 @@ class HostTool(Tool):
     """A tool of one of the servers. ``name`` is its name in the host: ``fs_read_file``.
 
     Args:
-        server: the name of the server in the host.
-        own_name: the name of the tool on its server.
+        server: The name of the server in the host.
+        own_name: The name of the tool on its server.
     """
 
     server: str = field()
@@ -50,8 +50,8 @@ class HostPrompt(Prompt):
     """A prompt of one of the servers. ``name`` is its name in the host.
 
     Args:
-        server: the name of the server in the host.
-        own_name: the name of the prompt on its server.
+        server: The name of the server in the host.
+        own_name: The name of the prompt on its server.
     """
 
     server: str = field()
@@ -63,7 +63,7 @@ class HostResource(Resource):
     """A resource of one of the servers.
 
     Args:
-        server: the name of the server in the host.
+        server: The name of the server in the host.
     """
 
     server: str = field()
@@ -74,7 +74,7 @@ class HostResourceTemplate(ResourceTemplate):
     """A resource template of one of the servers.
 
     Args:
-        server: the name of the server in the host.
+        server: The name of the server in the host.
     """
 
     server: str = field()
@@ -92,8 +92,8 @@ def hosted(item: Any, server: str, name: str | None = None) -> Any:
     """Return an item of a server's list as an item of the host's.
 
     Args:
-        server: the name of the server in the host.
-        name: the name of a tool or prompt in the host.
+        server: The name of the server in the host.
+        name: The name of a tool or prompt in the host.
     """
     values = {each.name: getattr(item, each.name) for each in attrs.fields(type(item))}
     if name is not None:
@@ -114,8 +114,8 @@ class HostList(Generic[T]):
     """A list at one moment.
 
     Args:
-        items: in the order of the servers and of each server's list.
-        missing: the servers whose part is missing or incomplete, with the reason.
+        items: In the order of the servers and of each server's list.
+        missing: The servers whose part is missing or incomplete, with the reason.
     """
 
     items: tuple[T, ...]

@@ -45,13 +45,13 @@ class ConnectionStatus:
     Args:
         state: ``connecting``; ``ready``; ``failed``: the connection failed or was lost, and is retried unless
             ``is_over``.
-        where: the program or the URL, without parts that may be secret.
-        reason: the last error; ``None`` if there was none since it was last ready.
-        revision: of the current or the last connection.
-        info: its own name and version, from its ``serverInfo``.
-        instructions: its instructions for the model.
-        connections: the number of connections so far.
-        is_over: whether no more attempts follow.
+        where: The program or the URL, without parts that may be secret.
+        reason: The last error; ``None`` if there was none since it was last ready.
+        revision: Of the current or the last connection.
+        info: Its own name and version, from its ``serverInfo``.
+        instructions: Its instructions for the model.
+        connections: The number of connections so far.
+        is_over: Whether no more attempts follow.
     """
 
     state: ConnectionState
@@ -75,11 +75,11 @@ class ManagedServer(ConnectionWatcher):
     """One server of a host.
 
     Args:
-        name: the user's name for the server.
-        openers: ways to connect to it; empty if it is known to be unreachable.
-        where: its program or URL.
-        moved: called when its state has changed.
-        spoken: the revision found earlier, if any. Kept up to date.
+        name: The user's name for the server.
+        openers: Ways to connect to it; empty if it is known to be unreachable.
+        where: Its program or URL.
+        moved: Called when its state has changed.
+        spoken: The revision found earlier, if any. Kept up to date.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class ManagedServer(ConnectionWatcher):
         """Connect, and connect again, until the server is removed.
 
         Args:
-            is_shielded: whether it stays connected when the caller is cancelled, until :meth:`close`.
+            is_shielded: Whether it stays connected when the caller is cancelled, until :meth:`close`.
         """
         self._is_kept = True
         self._scope.shield = is_shielded
@@ -201,10 +201,10 @@ class ManagedServer(ConnectionWatcher):
         """Return the server's client once it is connected.
 
         Args:
-            timeout: seconds; by default ``options.ready_timeout``.
+            timeout: Seconds; by default ``options.ready_timeout``.
 
         Raises:
-            ConnectionClosed: it is not connected within this time, or will never be.
+            ConnectionClosed: It is not connected within this time, or will never be.
         """
         timeout = self.options.ready_timeout if timeout is None else timeout
         # It may fail and be connected again while this waits.
@@ -221,10 +221,10 @@ class ManagedServer(ConnectionWatcher):
         """Call a function with the server's client once it is connected.
 
         Args:
-            timeout: seconds to wait for the connection; by default ``options.ready_timeout``.
+            timeout: Seconds to wait for the connection; by default ``options.ready_timeout``.
 
         Raises:
-            ConnectionClosed: it is not connected, or was disconnected meanwhile.
+            ConnectionClosed: It is not connected, or was disconnected meanwhile.
         """
         client = await self.connected(timeout)
         with trio.CancelScope() as scope:

@@ -43,7 +43,7 @@ def hosted_name(prefix: str, name: str) -> str:
     """Return the name of a tool or prompt in the host.
 
     Args:
-        prefix: the prefix of its server.
+        prefix: The prefix of its server.
     """
     room = MAX_NAME_CHARS - len(prefix) - 1
     if _TOOL.fullmatch(name) and len(name) <= room:

@@ -21,18 +21,18 @@ class HostOptions:
     """How a host treats its servers.
 
     Args:
-        timeouts: those of the connection to each server. ``timeouts.input`` also limits each approval.
-        ready_timeout: seconds that a list waits for each server, from the connection to the last page, and that a call
+        timeouts: Those of the connection to each server. ``timeouts.input`` also limits each approval.
+        ready_timeout: Seconds that a list waits for each server, from the connection to the last page, and that a call
             waits for a server that is not connected.
-        restart: whether a lost or unreachable server is connected again, with increasing pauses.
-        ping_interval: seconds without a message after which a server is pinged, if the revision has pings; 0 for never.
-        log_level: the level of log messages that servers should send to ``Handlers.log``; by default each server
+        restart: Whether a lost or unreachable server is connected again, with increasing pauses.
+        ping_interval: Seconds without a message after which a server is pinged, if the revision has pings; 0 for never.
+        log_level: The level of log messages that servers should send to ``Handlers.log``; by default each server
             decides.
-        logs_per_second: log messages of one server that are passed on; further ones are dropped and counted.
-        questions: questions of one server that wait at the same time for the user; further ones are declined.
-        listed: tools, resources, templates or prompts of one server that are listed; further ones are left out and
+        logs_per_second: Log messages of one server that are passed on; further ones are dropped and counted.
+        questions: Questions of one server that wait at the same time for the user; further ones are declined.
+        listed: Tools, resources, templates or prompts of one server that are listed; further ones are left out and
             reported.
-        info: the host's name and version, for the servers.
+        info: The host's name and version, for the servers.
     """
 
     timeouts: ClientTimeouts = field(factory=ClientTimeouts, validator=instance(ClientTimeouts))

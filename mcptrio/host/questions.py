@@ -44,9 +44,9 @@ class QuestionGuard:
     """Approves, limits and records the questions of one server.
 
     Args:
-        own: the application's handlers.
-        server: the server's name in the host.
-        where: the program or the URL.
+        own: The application's handlers.
+        server: The server's name in the host.
+        where: The program or the URL.
     """
 
     _own: Handlers

@@ -33,8 +33,8 @@ class Proxies:
     """The trusted proxies.
 
     Args:
-        networks: their networks.
-        unix: whether clients of a Unix socket are trusted.
+        networks: Their networks.
+        unix: Whether clients of a Unix socket are trusted.
     """
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
@@ -44,10 +44,10 @@ class Proxies:
     def of(cls, named: Iterable[str]) -> Proxies:
         """
         Args:
-            named: addresses and networks, ``10.0.0.0/8``, or ``unix``.
+            named: Addresses and networks, ``10.0.0.0/8``, or ``unix``.
 
         Raises:
-            ValueError: an entry is none of these.
+            ValueError: An entry is none of these.
         """
         networks, unix = [], False
         for each in named:

@@ -42,7 +42,7 @@ class HTTPExchange(Protocol):
         """Return the next part of the body; empty at its end.
 
         Raises:
-            ConnectionClosed: the client has left.
+            ConnectionClosed: The client has left.
         """
         ...
 
@@ -65,7 +65,7 @@ class HTTPExchange(Protocol):
         """Send a part of the response.
 
         Raises:
-            ConnectionClosed: the client does not read.
+            ConnectionClosed: The client does not read.
         """
         ...
 
@@ -77,7 +77,7 @@ class HTTPExchange(Protocol):
         """Send the rest that :meth:`write_now` has returned.
 
         Raises:
-            ConnectionClosed: the client does not read.
+            ConnectionClosed: The client does not read.
         """
         ...
 

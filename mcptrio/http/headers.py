@@ -47,7 +47,7 @@ class Headers(dict[str, str]):
         """Return the value of a header that mirrors the body, or ``None``.
 
         Raises:
-            HeaderMismatch: the header occurs more than once.
+            HeaderMismatch: The header occurs more than once.
         """
         if self.repeated and len(self.repeated.get(name, ())) > 1:
             raise HeaderMismatch(f"expected one {name} header, got {len(self.repeated[name])}")
@@ -61,7 +61,7 @@ class Headers(dict[str, str]):
         """Check that headers that RFC 9110 allows once do not occur twice.
 
         Raises:
-            InvalidRequest: one does.
+            InvalidRequest: One does.
         """
         for name, values in self.repeated.items():
             if len(values) > 1 and name in _SINGULAR:

@@ -60,7 +60,7 @@ def decode_value(name: str, value: str) -> str:
     """Return the text of a header value. Only a value with both markers is decoded.
 
     Raises:
-        HeaderMismatch: an illegal character, Base64 that is not canonical, or bytes that are not UTF-8.
+        HeaderMismatch: An illegal character, Base64 that is not canonical, or bytes that are not UTF-8.
     """
     if _LEGAL.fullmatch(value) is None:
         raise HeaderMismatch(f"header {name}: expected printable ASCII, got {_shown(value)}")
@@ -82,7 +82,7 @@ def check_method(headers: Headers, request: Request) -> None:
     """Compare ``Mcp-Method`` and ``Mcp-Name`` with the body.
 
     Raises:
-        HeaderMismatch: missing, repeated, malformed or different.
+        HeaderMismatch: Missing, repeated, malformed or different.
     """
     method = headers.routing("mcp-method")
     if method != request.method:
@@ -106,10 +106,10 @@ def check_parameters(headers: Headers, arguments: Any, param_headers: Mapping[st
 
     Args:
         arguments: ``params.arguments``, not validated.
-        param_headers: header name in lower case, without ``mcp-param-``, to the path of the argument.
+        param_headers: Header name in lower case, without ``mcp-param-``, to the path of the argument.
 
     Raises:
-        HeaderMismatch: missing while the body has a value, repeated, malformed or different.
+        HeaderMismatch: Missing while the body has a value, repeated, malformed or different.
     """
     for name, path in param_headers.items():
         full = f"mcp-param-{name}"

@@ -30,9 +30,9 @@ import trio
 
 from mcptrio.capabilities.catalog import catalog_of
 from mcptrio.capabilities.context import Context, inputs_of
+from mcptrio.capabilities.relayed_question import RelayedQuestion
 from mcptrio.errors import InternalError, InvalidRequest, MCPError
 from mcptrio.ground.guarded import Done, Failure, run_guarded, run_guarded_sync
-from mcptrio.mounting.questions import RelayedQuestion
 from mcptrio.protocol.model.base import Result
 from mcptrio.protocol.model.elicitation import ElicitationCompleteParams, ElicitURLParams
 from mcptrio.protocol.model.logging import LoggingMessageParams
@@ -54,7 +54,7 @@ class Call:
     """One request that is forwarded.
 
     Args:
-        nursery: below the handler of the request, where its client can be asked; ``None`` if the server
+        nursery: Below the handler of the request, where its client can be asked; ``None`` if the server
             cannot ask during it.
 
     Attributes:
@@ -87,7 +87,7 @@ class Call:
         """Ask its client.
 
         Raises:
-            MCPError: it cannot be asked, refused, did not answer in time, or has left.
+            MCPError: It cannot be asked, refused, did not answer in time, or has left.
         """
         if self._nursery is None:
             raise InvalidRequest("the request that is in flight cannot be answered with a question")
@@ -136,7 +136,7 @@ class Call:
 class CallsInFlight:
     """
     Args:
-        connection: gives a value that differs for each connection to the server.
+        connection: Gives a value that differs for each connection to the server.
     """
 
     def __init__(self, name: str, connection: Callable[[], object]) -> None:
@@ -175,7 +175,7 @@ class CallsInFlight:
         """Pass a question of the server on to the client that it is for.
 
         Raises:
-            MCPError: no client can be asked, several clients could be meant, or the client did not answer.
+            MCPError: No client can be asked, several clients could be meant, or the client did not answer.
         """
         # Before the call is looked up, so that an unknown method gets its own error in every state.
         question = RelayedQuestion.of_request(method, params)
@@ -233,7 +233,7 @@ class CallsInFlight:
     def _whose(self) -> Call:
         """
         Raises:
-            InvalidRequest: no call is in flight, or several clients could be meant.
+            InvalidRequest: No call is in flight, or several clients could be meant.
         """
         call = self._found()
         if call is not None:

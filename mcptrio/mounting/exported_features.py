@@ -22,7 +22,6 @@ from mcptrio.mounting.options import MountOptions
 from mcptrio.mounting.relay import CallRelay
 from mcptrio.mounting.upstream import KINDS
 from mcptrio.protocol.model.completion import Completion
-from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.prompts import Prompt
 from mcptrio.protocol.model.resources import Resource, ResourceTemplate
 from mcptrio.protocol.model.tools import Tool
@@ -38,9 +37,9 @@ class _Listed:
     """The last list of one kind from the mounted server.
 
     Args:
-        items: by their own names or URIs.
-        completes: whether the server completes arguments.
-        scopes: required scopes of the items, by their own names.
+        items: By their own names or URIs.
+        completes: Whether the server completes arguments.
+        scopes: Required scopes of the items, by their own names.
     """
 
     items: Mapping[str, Any]
@@ -51,7 +50,7 @@ class _Listed:
 class ExportedFeatures:
     """
     Args:
-        server: the server as the mounting plugin sees it.
+        server: The server as the mounting plugin sees it.
     """
 
     def __init__(self, server: Registrar, name: str, options: MountOptions, relay: CallRelay) -> None:
@@ -94,8 +93,8 @@ class ExportedFeatures:
         """Offer the listed entries instead of those of the previous list.
 
         Args:
-            completes: whether the server completes arguments.
-            scopes: required scopes of entries, by the entries' own names.
+            completes: Whether the server completes arguments.
+            scopes: Required scopes of entries, by the entries' own names.
         """
         # The upstream may still deliver a list while the mount is being closed.
         if self._is_over:
@@ -179,8 +178,7 @@ class ExportedFeatures:
         name = self._server.add_tool(
             call,
             name=mounted_name(self._prefix, tool.name),
-            # That of the tasks of 2025-11-25, which are not forwarded.
-            listed=evolve(tool, execution=None),
+            listed=tool,
             read_only=_read_only(tool),
             task=self._options.task,
             timeout=self._options.timeout,

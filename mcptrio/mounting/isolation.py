@@ -38,9 +38,9 @@ class Isolation:
     """How the processes are started.
 
     Args:
-        config: the configuration file; ``None`` if there is none.
-        options: more options of ``serve`` for each process.
-        strict: whether the server starts only with all its plugins. Its start then waits for each of them.
+        config: The configuration file; ``None`` if there is none.
+        options: More options of ``serve`` for each process.
+        strict: Whether the server starts only with all its plugins. Its start then waits for each of them.
     """
 
     config: Path | None = None

@@ -49,13 +49,13 @@ class MountStatus:
     Args:
         state: ``closed``: our server is not open; ``starting``; ``ready``; ``disconnected``: connecting failed or the
             connection was lost, and is retried; ``stopped``: the next call starts it.
-        where: the program or the URL, without parts that may be secret.
-        reason: the last error, without the program's standard error, which is in the log; ``None``
+        where: The program or the URL, without parts that may be secret.
+        reason: The last error, without the program's standard error, which is in the log; ``None``
             if there was none since it was last ready.
-        revision: of the current or the last connection.
-        info: its own name and version, from its ``serverInfo``.
-        starts: how often this server started it; reconnections after it exited do not count.
-        offers: the number of its offered ``tools``, ``prompts``, ``resources`` and ``templates``.
+        revision: Of the current or the last connection.
+        info: Its own name and version, from its ``serverInfo``.
+        starts: How often this server started it; reconnections after it exited do not count.
+        offers: The number of its offered ``tools``, ``prompts``, ``resources`` and ``templates``.
     """
 
     state: MountState
@@ -71,12 +71,12 @@ class Mount:
     """Another MCP server as a plugin: ``Server(plugins=[Mount("npx some-server", name="some")])``.
 
     Args:
-        target: a target of :func:`mcptrio.connect`.
-        name: the prefix of its tools, and its name in logs and errors; by default that of the target.
-        options: how it is mounted.
+        target: A target of :func:`mcptrio.connect`.
+        name: The prefix of its tools, and its name in logs and errors; by default that of the target.
+        options: How it is mounted.
 
     Raises:
-        ConfigError: the target is invalid, or can be connected to only once.
+        ConfigError: The target is invalid, or can be connected to only once.
     """
 
     _forwards_caller: ClassVar = False
@@ -124,7 +124,7 @@ class Mount:
         """Wait until the server's entries are offered, or its first connection has failed.
 
         Raises:
-            ConnectionClosed: our server is not open.
+            ConnectionClosed: Our server is not open.
         """
         if self._open is None:
             raise ConnectionClosed(f"{self.name} is mounted in a server that is not open")
@@ -134,7 +134,7 @@ class Mount:
         """Stop the server and start it again at once. Its calls in flight fail.
 
         Raises:
-            ConnectionClosed: our server is not open.
+            ConnectionClosed: Our server is not open.
         """
         if self._open is None:
             raise ConnectionClosed(f"{self.name} is mounted in a server that is not open")
@@ -146,7 +146,7 @@ class Mount:
         """Connect to the server and offer its entries while the block lasts.
 
         Raises:
-            ConnectionClosed: the server is required and cannot be reached.
+            ConnectionClosed: The server is required and cannot be reached.
         """
         # Both names are bound further down: the upstream is made with the handlers that need the calls.
         calls = CallsInFlight(self.name, lambda: upstream.connection)
@@ -167,7 +167,9 @@ class Mount:
             offers.take(kind, [own_item(each) for each in listed], completes=completes, scopes=scopes)
 
         handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, url_visited=calls.url_done)
-        upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take)
+        # The messages to our own process say who the caller is, with the scopes of its token.
+        recorder = None if self._forwards_caller else catalog_of(server).recorder
+        upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take, recorder=recorder)
         relay = CallRelay(self.name, upstream, calls, forwards_caller=self._forwards_caller)
         offers = ExportedFeatures(server, self.name, self._options, relay)
         remote_access = RemoteAccess(catalog_of(server), self.name, upstream, offers.own_name)
@@ -210,7 +212,7 @@ class Mount:
         """Wait on while our server serves other plugins.
 
         Raises:
-            ConnectionClosed: the server was not reached within ``options.timeouts.connect``. Ends our lifespan, so our
+            ConnectionClosed: The server was not reached within ``options.timeouts.connect``. Ends our lifespan, so our
                 plugin is quarantined.
         """
         await upstream.until_settled()

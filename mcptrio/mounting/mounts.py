@@ -32,13 +32,13 @@ class ListedMount:
     """The state of one mounted server.
 
     Args:
-        state: ready; starting; disconnected (lost or not reached; retried); stopped (the next call starts
+        state: Ready; starting; disconnected (lost or not reached; retried); stopped (the next call starts
             it); broken (its entry is invalid); closed.
-        where: the program or the URL.
-        reason: the last error.
-        server: its own name and version.
-        starts: how often it was started.
-        offers: the number of its offered tools, prompts, resources and templates.
+        where: The program or the URL.
+        reason: The last error.
+        server: Its own name and version.
+        starts: How often it was started.
+        offers: The number of its offered tools, prompts, resources and templates.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Mounts:
     """The plugin ``mount``.
 
     Raises:
-        ConfigError: a file cannot be read, or two files have a server of the same name.
+        ConfigError: A file cannot be read, or two files have a server of the same name.
     """
 
     def __init__(self, config: MountTables) -> None:
@@ -79,7 +79,7 @@ class Mounts:
         """Mount and unmount servers so that they match the tables. A server whose table has changed is replaced.
 
         Raises:
-            ConfigError: a file cannot be read, or two files have a server of the same name.
+            ConfigError: A file cannot be read, or two files have a server of the same name.
         """
         wanted = mounted_servers(config)
         # The lifespan has not begun: the plugin is made again with the new settings.
@@ -106,7 +106,7 @@ class Mounts:
         """Stop one mounted server and start it again. Its calls in flight fail.
 
         Args:
-            name: its name in {tool:list_mounts}.
+            name: Its name in {tool:list_mounts}.
         """
         server = self._servers.get(name)
         if server is None:
@@ -151,7 +151,7 @@ class _Mounted:
     """A server that is mounted by a task of its own, until ``leave`` is set.
 
     Args:
-        before: the mount that had the name before. It ends first.
+        before: The mount that had the name before. It ends first.
     """
 
     def __init__(self, mount: Mount, before: _Mounted | None) -> None:

@@ -28,8 +28,8 @@ def mounted_name(prefix: str, name: str) -> str:
     """Return the name of a tool or prompt here.
 
     Args:
-        prefix: the prefix of the mount; empty for none.
-        name: the name on the mounted server.
+        prefix: The prefix of the mount; empty for none.
+        name: The name on the mounted server.
     """
     whole = exposed(prefix, name)
     if is_portable(whole):

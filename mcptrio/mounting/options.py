@@ -23,22 +23,22 @@ class MountOptions:
     """How a server is mounted.
 
     Args:
-        prefix: the prefix of its tools' and prompts' names, before an underscore; empty for none. By default the
+        prefix: The prefix of its tools' and prompts' names, before an underscore; empty for none. By default the
             mount's name.
-        tools: the tools to offer; globs match their own names.
-        timeout: seconds for one call, also with progress; ``None``: the limits of the server that mounts it.
-        start_timeout: seconds that our server's start waits for the other server. If it takes longer, its lists follow
+        tools: The tools to offer; globs match their own names.
+        timeout: Seconds for one call, also with progress; ``None``: the limits of the server that mounts it.
+        start_timeout: Seconds that our server's start waits for the other server. If it takes longer, its lists follow
             later, and clients are notified.
-        ready_timeout: seconds that a call waits while the other server is disconnected; then the call fails.
-        idle_timeout: seconds without a call after which the other server is stopped until the next call. Its tools stay
+        ready_timeout: Seconds that a call waits while the other server is disconnected; then the call fails.
+        idle_timeout: Seconds without a call after which the other server is stopped until the next call. Its tools stay
             listed. ``None``: never.
-        revision: the revision to use, as a date; by default the newest that both support.
-        lazy: whether the server is stopped when its lists are read, until the first call.
+        revision: The revision to use, as a date; by default the newest that both support.
+        lazy: Whether the server is stopped when its lists are read, until the first call.
         task: ``"optional"``: a call that takes longer than ``timeouts.task_after`` becomes a task of our server, if the
             client has tasks; ``"never"``: it stays a call.
-        required: whether our plugin is put in quarantine if the other server cannot be reached at first, within
+        required: Whether our plugin is put in quarantine if the other server cannot be reached at first, within
             ``timeouts.connect``, even if our server has opened in the meantime because ``start_timeout`` is over.
-        timeouts: those of the connection and of the requests for lists.
+        timeouts: Those of the connection and of the requests for lists.
     """
 
     prefix: str | None = None

@@ -19,6 +19,7 @@ from math import inf
 from typing import Any
 
 from mcptrio.capabilities.context import Context, inputs_of
+from mcptrio.capabilities.relayed_question import RelayedQuestion
 from mcptrio.client.calls import Progress
 from mcptrio.client.client import Client
 from mcptrio.errors import (
@@ -33,7 +34,7 @@ from mcptrio.errors import (
 from mcptrio.ground.last_words import without_last_words
 from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.mounting.calls import CLIENT, Call, CallsInFlight
-from mcptrio.mounting.questions import RelayedQuestion, url_questions
+from mcptrio.mounting.questions import url_questions
 from mcptrio.mounting.upstream import Upstream
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, LOG_LEVEL
 from mcptrio.protocol.model.base import Result
@@ -63,7 +64,7 @@ class CallRelay:
     """Forwards the requests of one mount.
 
     Args:
-        forwards_caller: whether the server receives the caller: a process of ours, which trusts us.
+        forwards_caller: Whether the server receives the caller: a process of ours, which trusts us.
     """
 
     def __init__(self, name: str, upstream: Upstream, calls: CallsInFlight, *, forwards_caller: bool = False) -> None:
@@ -78,8 +79,8 @@ class CallRelay:
         """Send a request and return its result, after all questions of the server are answered.
 
         Raises:
-            MCPError: the mounted server returned an error, or a client did not answer.
-            ConnectionClosed, RequestFailed, RequestTimeout, RemoteProtocolError: there is no answer.
+            MCPError: The mounted server returned an error, or a client did not answer.
+            ConnectionClosed, RequestFailed, RequestTimeout, RemoteProtocolError: There is no answer.
         """
         wire = dict(params)
         for number in range(MAX_ROUNDS + 1):
@@ -122,7 +123,7 @@ class CallRelay:
         """Return suggestions for an argument.
 
         Raises:
-            MCPError, ConnectionClosed, RequestFailed, RequestTimeout: there is no answer.
+            MCPError, ConnectionClosed, RequestFailed, RequestTimeout: There is no answer.
         """
         params: dict[str, Any] = {"ref": dict(ref), "argument": {"name": argument, "value": value}}
         if settled:
@@ -150,12 +151,13 @@ class CallRelay:
     async def _once(
         self, context: Context, number: int, method: str, wire: dict[str, Any]
     ) -> tuple[Any, dict[str, Any]]:
-        """Make one request. Return its result, or record the question in its result for the next run of the handler.
+        """Make one request. Return its result, or record what is unfinished for the next run of the handler.
 
         Raises:
-            InvalidParams: the request was made before, and no handler waits for its result any more.
+            InvalidParams: The request was made before, and no handler waits for its result any more.
         """
-        done: list[Any] = []
+        inputs, done = inputs_of(context), list[Any]()
+        unfinished: dict[str, Any] = {}
         is_new = False
 
         # `once` calls this in the first run only; a later run finds the recorded result instead.
@@ -164,22 +166,13 @@ class CallRelay:
             is_new = True
             return True
 
-        async def exchange() -> dict[str, Any]:
-            try:
-                result = await self._upstream.ask(partial(self._send, context, method, wire))
-            except URLElicitationRequired as required:
-                # A client of a handshake revision opens the URLs itself and sends the request again.
-                if inputs_of(context).scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
-                    for each in required.elicitations:
-                        self._calls.url_opened(str(each.get("elicitationId")), context)
-                    raise
-                return {"urls": required.elicitations}
-            if isinstance(result, InputRequiredResult):
-                return LATEST.unstructure(result)
-            if isinstance(result, CreateTaskResult):
-                return {"task": LATEST.unstructure(result)}
-            done.append(result)
-            return {}
+        async def record() -> dict[str, Any]:
+            return unfinished
+
+        async def exchange() -> None:
+            unfinished.update(await self._exchange(context, method, wire, done))
+            if unfinished:
+                await inputs.once(f"answer {number}", record, repeatable=True)
 
         async def missing() -> dict[str, Any]:
             raise InvalidParams(
@@ -187,14 +180,41 @@ class CallRelay:
             )
 
         await context.once(begin, key=f"request {number}")
-        # Not shared: it may ask, and its result is not recorded.
-        recorded = await inputs_of(context).once(f"answer {number}", exchange if is_new else missing, shared=False)
-        return (done[0] if done else None), recorded
+        if not is_new:
+            return None, await inputs.once(f"answer {number}", missing, repeatable=True)
+        # Not shared: it may ask. While it runs, the client gets no state that lacks the answer.
+        await inputs.once(f"exchange {number}", exchange, shared=False)
+        return (done[0] if done else None), unfinished
+
+    async def _exchange(self, context: Context, method: str, wire: dict[str, Any], done: list[Any]) -> dict[str, Any]:
+        """Make a request. Put its result into ``done``, or return what is unfinished, as JSON."""
+        try:
+            result = await self._upstream.ask(partial(self._send, context, method, wire))
+        except URLElicitationRequired as required:
+            # A client of a handshake revision opens the URLs itself and sends the request again.
+            if inputs_of(context).scope.request.peer.revision.inputs is Inputs.BACK_CHANNEL:
+                for each in required.elicitations:
+                    self._calls.url_opened(str(each.get("elicitationId")), context)
+                raise
+            return {"urls": required.elicitations}
+        if isinstance(result, InputRequiredResult):
+            return LATEST.unstructure(result)
+        if isinstance(result, CreateTaskResult):
+            return {"task": LATEST.unstructure(result)}
+        done.append(result)
+        return {}
 
     async def _follow(self, context: Context, number: int, created: CreateTaskResult) -> Any:
         """Return the result of a task of the mounted server, which is cancelled if the handler is."""
+        # The id is recorded, so a handler that runs again follows the same task.
+        scope = inputs_of(context).scope
+        scope.is_resumable = True
+        if scope.task is not None:
+            scope.task.note_resumable()
+        # At once, because a client without the id of a task of ours would lose the call with this process.
+        await context.task.begin()
 
-        # Our call may become a task meanwhile, whose client polls and gets no progress.
+        # A client polls a task and gets no progress.
         async def report(progress: Progress) -> None:
             if context.task.id is not None:
                 context.task.set_status(progress.message or "")
@@ -204,8 +224,20 @@ class CallRelay:
         async def answer(questions: Mapping[str, InputRequest]) -> dict[str, Any]:
             return await self._ask(context, number, questions)
 
+        def is_released() -> bool:
+            task = inputs_of(context).scope.task
+            return task is not None and task.is_released
+
         async def follow(client: Client) -> Any:
-            return await client.task(created.task_id)._finish(created, report, answer)
+            task = client.task(created.task_id)
+            if REVISIONS[client.revision].inputs is not Inputs.BACK_CHANNEL:
+                return await task._finish(created, report, answer, leaves_it=is_released)
+            async with open_hidden_nursery() as nursery:
+                call = Call(context, nursery)
+                with self._calls.entered(call):
+                    result = await task._finish(created, report, leaves_it=is_released)
+                    await call.until_answered()
+            return result
 
         return _without_protocol(await self._upstream.ask(follow))
 
@@ -309,7 +341,7 @@ def describe_reason(reason: str, *, is_isolated: bool) -> str:
     """Return a reason for clients: without standard error, where the program may have written secrets.
 
     Args:
-        is_isolated: whether the mounted server is the process of an isolated plugin; the text then names the plugin.
+        is_isolated: Whether the mounted server is the process of an isolated plugin; the text then names the plugin.
     """
     text = without_last_words(reason)
     if not is_isolated:

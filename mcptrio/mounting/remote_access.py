@@ -60,8 +60,8 @@ class AccessReport:
     """The scopes of the entries in the other process.
 
     Args:
-        judges: whether there are authorizers.
-        scopes: required scopes, by kind and name.
+        judges: Whether there are authorizers.
+        scopes: Required scopes, by kind and name.
     """
 
     has_authorizers: bool = False
@@ -71,7 +71,7 @@ class AccessReport:
     async def of(cls, client: Client) -> AccessReport:
         """
         Raises:
-            MCPTrioError: the process does not answer.
+            MCPTrioError: The process does not answer.
         """
         said = await client.request(ACCESS_METHOD)
         return cls(has_authorizers=bool(said["judges"]), scopes=said["scopes"])
@@ -87,7 +87,7 @@ class RemoteAccess:
     """The cached decisions about one plugin's entries.
 
     Args:
-        own_name: returns an entry's name in the other process, from its kind and its name here.
+        own_name: Returns an entry's name in the other process, from its kind and its name here.
     """
 
     def __init__(

@@ -119,9 +119,9 @@ class MountedServer:
     """One server.
 
     Args:
-        target: how it is reached. May hold secrets.
-        mount: offers its tools, prompts and resources; ``None`` if its entry is wrong.
-        failure: the problem with its entry.
+        target: How it is reached. May hold secrets.
+        mount: Offers its tools, prompts and resources; ``None`` if its entry is wrong.
+        failure: The problem with its entry.
     """
 
     name: str
@@ -139,7 +139,7 @@ def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
     """Return the servers by name. A table takes precedence over a server with the same name in a file.
 
     Raises:
-        ConfigError: a file cannot be read, or two files have a server of the same name.
+        ConfigError: A file cannot be read, or two files have a server of the same name.
     """
     found: dict[str, MountedServer] = {}
     # First the tables that name a server themselves, because they take precedence over files.

@@ -26,6 +26,9 @@ from mcptrio.host.list_collection import ListKind
 from mcptrio.host.managed_server import ManagedServer, SpokenRevision
 from mcptrio.host.options import HostOptions
 from mcptrio.mounting.options import MountOptions
+from mcptrio.recording.link import recorded_opener
+from mcptrio.recording.recorder import Recorder
+from mcptrio.recording.transcript import UPSTREAM
 
 __all__ = ["KINDS", "Upstream"]
 
@@ -40,10 +43,11 @@ class Upstream:
     """The connection of one mount.
 
     Args:
-        take: reads one kind of list and offers its entries; called again when the list has changed.
+        take: Reads one kind of list and offers its entries; called again when the list has changed.
+        recorder: Records the messages.
 
     Raises:
-        ConfigError: the target is invalid.
+        ConfigError: The target is invalid.
     """
 
     def __init__(
@@ -54,9 +58,12 @@ class Upstream:
         *,
         handlers: Handlers,
         take: Callable[[ManagedServer, ListKind], Awaitable[None]],
+        recorder: Recorder | None = None,
     ) -> None:
         self._name = name
         self._ways, self.where, self._can_restart = openers(target)
+        if recorder is not None:
+            self._ways = [recorded_opener(way, recorder, f"{UPSTREAM}{name}") for way in self._ways]
         self._options = options
         self._hosting = HostOptions(timeouts=options.timeouts, ready_timeout=options.timeouts.connect, restart=True)
         self._handlers = handlers
@@ -102,7 +109,7 @@ class Upstream:
         """Call a function with the server's client.
 
         Raises:
-            ConnectionClosed: there is no connection within ``options.ready_timeout`` seconds, or it was lost.
+            ConnectionClosed: There is no connection within ``options.ready_timeout`` seconds, or it was lost.
         """
         # One deadline for all three waits below, so that a call waits no longer than the option says.
         deadline = trio.current_time() + self._options.ready_timeout
@@ -213,7 +220,7 @@ class Upstream:
         """Follow the server's changes until it is connected again.
 
         Raises:
-            MCPTrioError: a list cannot be read.
+            MCPTrioError: A list cannot be read.
         """
         can = client.capabilities
         async with trio.open_nursery() as nursery:

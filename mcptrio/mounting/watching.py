@@ -33,8 +33,8 @@ _MAX_PAUSE_SECONDS = 5.0
 class Watching:
     """
     Args:
-        catalog: the catalog of the server whose clients subscribe.
-        has: returns whether a resource belongs to the mounted server.
+        catalog: The catalog of the server whose clients subscribe.
+        has: Returns whether a resource belongs to the mounted server.
     """
 
     def __init__(self, name: str, catalog: Catalog, upstream: Upstream, has: Callable[[str], bool]) -> None:

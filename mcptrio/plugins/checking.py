@@ -12,14 +12,14 @@ from mcptrio.plugins.hooks import HOOKS, Hooks
 
 __all__ = ["check_kind", "check_plugin", "find_plugin", "forgotten", "hooks_in"]
 
-# Options of pluggy that change the order of hooks; a server calls one plugin at a time, so they have no meaning.
+# Options of pluggy that change the order of hooks. They have no effect, because a server calls one plugin at a time.
 _WITHOUT = ("wrapper", "hookwrapper", "tryfirst", "trylast")
 
 
 def check_kind(plugin: object) -> None:
     """
     Raises:
-        TypeError: it is a function, a text or a list, which cannot be a plugin.
+        TypeError: It is a function, a text or a list, which cannot be a plugin.
     """
     if inspect.isroutine(plugin):
         name = getattr(plugin, "__name__", "function")
@@ -39,13 +39,13 @@ def check_kind(plugin: object) -> None:
 def check_plugin(plugin: object) -> None:
     """
     Raises:
-        TypeError: it cannot be a plugin, or a hook is no plain function.
-        ValueError: a hook is misspelt.
+        TypeError: It cannot be a plugin, or a hook is not a plain function.
+        ValueError: A hook is misspelled.
     """
     check_kind(plugin)
     for name, hook, options in hooks_in(plugin):
         if hook not in HOOKS:
-            # pluggy ignores unknown hooks, so a misspelt one would silently do nothing.
+            # pluggy ignores unknown hooks, so a misspelled one would have no effect and cause no error.
             near = get_close_matches(hook, HOOKS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ValueError(f"expected one of the hooks {', '.join(HOOKS)}, got {hook!r}{hint}")
@@ -64,7 +64,7 @@ def find_plugin(loaded: object) -> object:
     """Return the plugin in a loaded object: the object itself, or a module's only class with marks or hooks.
 
     Raises:
-        ValueError: there is nothing to serve: no decorated function and no hook.
+        ValueError: There is nothing to serve: no decorated function and no hook.
     """
     if _serves(loaded):
         return loaded
@@ -107,7 +107,7 @@ def _plain(value: Any) -> Any:
 def _check_parameters(name: str, hook: str, function: Any) -> None:
     """
     Raises:
-        TypeError: the hook has a parameter that no server passes. pluggy's own error would be hard to understand.
+        TypeError: The hook has a parameter that no server passes. pluggy's own error would be hard to understand.
     """
     passed = [each for each in inspect.signature(getattr(Hooks, hook)).parameters if each != "self"]
     for parameter in inspect.signature(function).parameters.values():

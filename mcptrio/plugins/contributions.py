@@ -1,4 +1,4 @@
-"""The entries of plugins: added when a plugin is loaded, withdrawn when it leaves.
+"""Adds the entries of plugins when they are loaded, and withdraws them when plugins are disabled or fail.
 
 The server owns it.
 """
@@ -29,8 +29,8 @@ class Contributions:
     """The entries of all plugins.
 
     Args:
-        tables: the operator's settings.
-        policy: the tools of all plugins to offer.
+        tables: The operator's settings.
+        policy: The tools of all plugins to offer.
     """
 
     def __init__(self, catalog: Catalog, plugins: PluginManager, tables: PluginTables, policy: ToolPolicy) -> None:
@@ -46,8 +46,8 @@ class Contributions:
         """Refuse tables without a plugin, for a server whose settings do not change later.
 
         Raises:
-            TypeError: the tables are no mapping.
-            ConfigError: there is no plugin with the name of a table.
+            TypeError: The tables are not a mapping.
+            ConfigError: There is no plugin with the name of a table.
         """
         known = sorted(self._plugins.plugins)
         for name in expect(self._tables.tables, Mapping, "config"):
@@ -73,7 +73,7 @@ class Contributions:
         """Add the entries of every plugin.
 
         Raises:
-            PluginError: one failed, and the server is strict.
+            PluginError: A plugin failed, and the server is strict.
         """
         for plugin in self._plugins.active():
             self.offer(plugin)
@@ -86,13 +86,13 @@ class Contributions:
         """Read a plugin's settings, and let it register its entries.
 
         Args:
-            kept_back: whether to hide its entries from clients until :meth:`publish`.
+            kept_back: Whether to hide its entries from clients until :meth:`publish`.
 
         Returns:
             Whether that succeeded.
 
         Raises:
-            PluginError: it failed, and the server is strict.
+            PluginError: The plugin failed, and the server is strict.
         """
         plugin.is_kept_back = kept_back
         try:
@@ -120,10 +120,10 @@ class Contributions:
             return False
 
     def reconfigure(self, plugin: Plugin) -> bool:
-        """Pass the present settings to a running plugin. Returns whether it accepted them.
+        """Pass the current settings to a running plugin. Returns whether it accepted them.
 
         Raises:
-            PluginError: it failed; the plugin is quarantined.
+            PluginError: It failed; the plugin is quarantined.
         """
         if not self._plugins._reconfigure(plugin, self._tables):
             return False
@@ -139,7 +139,7 @@ class Contributions:
         """Withdraw the plugin's entries and notify clients. Its redactions stay, since the texts are still secret.
 
         Args:
-            reserve: keep its names for it.
+            reserve: Keep the plugin's names reserved.
         """
         self._catalog.withdraw(plugin, reserve=reserve)
         while plugin.undo:
@@ -158,7 +158,7 @@ class Contributions:
     def suspended(self, plugin: Plugin) -> Iterator[None]:
         """Withdraw the plugin's entries while the block restarts it.
 
-        Until the end of the block, the server refuses everything that the plugin's authorizers would judge, and
+        Until the end of the block, the server refuses all requests that the plugin's authorizers decide about, and
         reserves its names.
         """
         self.withdraw(plugin, reserve=True)
@@ -172,7 +172,7 @@ class Contributions:
         """Withdraw the entries of a quarantined plugin.
 
         Raises:
-            PluginError: the server is strict.
+            PluginError: The server is strict.
         """
         self.withdraw(plugin)
         if self._plugins.strict:

@@ -52,14 +52,14 @@ def import_file(path: Path, name: str | None = None) -> ModuleType:
     """Import a Python file.
 
     Args:
-        name: of the module; by default one that no other module has.
+        name: The name of the module; by default one that no other module has.
     """
     name = name or f"mcptrio_file_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"expected a Python file, got {path}")
     module = importlib.util.module_from_spec(spec)
-    # Before execution, as in an import: annotations in the file are resolved through sys.modules.
+    # Added before execution, as in an import, because annotations in the file are resolved through sys.modules.
     sys.modules[name] = module
     loaded = False
     try:

@@ -38,7 +38,7 @@ class Hooks:
 
     @hookspec
     def setup(self, server: PluginSetup, config: Any) -> None:
-        """Add entries that are not marked: those that depend on settings, middleware, authorizers, routes, tasks."""
+        """Add what cannot be marked: entries that depend on settings, middleware, authorizers, routes, tasks."""
 
     @hookspec
     def lifespan(self, server: Registrar, config: Any) -> Opened:  # type: ignore[empty-body]
@@ -53,7 +53,7 @@ class Hooks:
 
     @hookspec
     def transports(self, config: Any) -> Mapping[str, Callable[..., Awaitable[None]]]:  # type: ignore[empty-body]
-        """Transports for ``mcptrio serve --transport NAME``, by name: see :class:`mcptrio.serving.Transport`.
+        """Return transports for ``mcptrio serve --transport NAME``, by name: see :class:`mcptrio.serving.Transport`.
 
         Called only if a transport with such a name is requested.
         """
@@ -63,14 +63,14 @@ HOOKS: Final = ("setup", "lifespan", "doctor", "transports")
 
 
 def lifespan(function: F) -> F:
-    """Mark an async generator function that keeps something open while the server is open. It yields once.
+    """Mark an async generator function that opens something with the server, yields once, and closes it at the end.
 
     It may take ``server``, a :class:`Registrar`, and ``config``. The yielded value is ``ctx.state`` in the plugin's
     handlers. It runs in its own task, so its ``yield`` may be within nurseries and cancel scopes. A function that
     returns an async context manager can be marked as well.
 
     Raises:
-        TypeError: the function is a coroutine function, or no function.
+        TypeError: The function is a coroutine function, or not a function.
     """
     if not callable(function) or inspect.iscoroutinefunction(function):
         kind = "a coroutine function" if callable(function) else type(function).__name__

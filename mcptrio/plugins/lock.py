@@ -25,16 +25,16 @@ KINDS: tuple[Kind, ...] = ("tools", "prompts", "templates")
 """The kinds of entries in a lock, in this order."""
 
 _PART = 16
-"""Hexadecimal digits of a part's digest, which only tells which part has changed; the whole digest decides."""
+"""Hexadecimal digits of a part's digest, which only shows which part has changed. The whole digest decides."""
 
 
 @frozen(kw_only=True)
 class Fingerprint:
     """
     Args:
-        sha256: digest of the whole definition.
-        parts: digests by part, to tell which part has changed.
-        hints: the hints as words.
+        sha256: Digest of the whole definition.
+        parts: Digests by part, which show the part that has changed.
+        hints: The hints as words.
     """
 
     sha256: str
@@ -65,7 +65,7 @@ def fingerprint(offered: Tool | Prompt | ResourceTemplate) -> Fingerprint:
         whole["template"] = [given.uri_template, given.mime_type]
     else:
         whole["arguments"] = [[each.name, each.description, bool(each.required)] for each in given.arguments or ()]
-    # The name is in the whole digest only: another name is another entry.
+    # The name is only in the whole digest, because another name means another entry.
     parts = {name: _digest(value)[:_PART] for name, value in whole.items() if name != "name" and value is not None}
     return Fingerprint(sha256=_digest([whole, hints]), parts=parts, hints=hints)
 
@@ -86,7 +86,7 @@ class LockedPlugin:
 class ToolLock:
     """
     Args:
-        plugins: by name.
+        plugins: The locked plugins by name.
     """
 
     plugins: Mapping[str, LockedPlugin] = field(factory=dict)

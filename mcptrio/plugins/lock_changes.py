@@ -1,4 +1,4 @@
-"""The lock of a server's present plugins, and its differences from an older lock."""
+"""Makes the lock of a server's current plugins, and finds its differences from an older lock."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def changes_since(
     """Iterate over the differences between a server and a lock, except for withheld tools and disabled plugins.
 
     Args:
-        ignored: plugins that the command's options leave out.
+        ignored: Plugins that the command's options leave out.
     """
     now = lock_of(catalog, plugins)
     for name in sorted({*lock.plugins, *now.plugins} - {*ignored}):
@@ -78,7 +78,7 @@ def changes_since(
             change = f"version {was.version or '-'} has become {is_.version or '-'}"
             yield LockChange(plugin=name, kind=None, name=None, what=change)
         if plugin is not None and plugin.isolated:
-            continue  # its entries are known only when it is open, and are compared then
+            continue  # Its entries are known only when it is open, and are compared then.
         # A withheld tool is not offered, so its difference does not reach a client.
         withheld = plugin.withheld if plugin is not None else {}
         for kind in KINDS:

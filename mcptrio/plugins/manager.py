@@ -37,31 +37,31 @@ from mcptrio.plugins.setup import PluginSetup
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["BUILT_IN", "Instead", "PluginManager"]
+__all__ = ["BUILT_IN", "PluginManager", "ReplacePlugin"]
 
 _log = logging.getLogger("mcptrio.plugins")
 
 BUILT_IN = ("stdio", "http", "stream")
 """The transports of mcptrio itself."""
 
-Instead: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
-"""From the name of a plugin, and the path of a file: returns a function that makes the plugin's replacement, so that
-the plugin is not imported into this process; ``None`` to import it."""
+ReplacePlugin: TypeAlias = Callable[[str, Path | None], Callable[[], Any] | None]
+"""Given a plugin's name and file, return a function that makes its replacement, or ``None`` to import the plugin
+itself."""
 
 SLOW_IMPORT = 1.0
-"""Seconds above which the import of a plugin gets a warning, because every start waits for it."""
+"""Seconds after which the import of a plugin causes a warning, because every start waits for it."""
 
 
 class PluginManager:
     """Finds, imports and registers plugins, and keeps their state.
 
     Args:
-        strict: whether a failing plugin is an error for the server.
+        strict: Whether a failing plugin is an error for the server.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
-        self.instead: Instead | None = None
+        self.instead: ReplacePlugin | None = None
         """Called each time a plugin is loaded, so that a new answer applies to a restarted plugin."""
         self.plugins: dict[str, Plugin] = {}
 
@@ -70,8 +70,8 @@ class PluginManager:
         """Return a manager with these modules and objects.
 
         Raises:
-            TypeError: not a list, or an item that cannot be a plugin.
-            PluginError: any failure, if strict.
+            TypeError: It is not a list, or an item cannot be a plugin.
+            PluginError: Any failure, if strict.
         """
         if isinstance(plugins, str) or not isinstance(plugins, Iterable):
             raise TypeError(f"plugins: expected a list of modules and objects, got {kind_of(plugins)}")
@@ -88,12 +88,12 @@ class PluginManager:
         If several distributions offer the same name, the first one by name of distribution gets it.
 
         Args:
-            only: names to import; ``None``: all.
-            without: names not to import.
+            only: Names to import; ``None`` imports all.
+            without: Names not to import.
 
         Raises:
-            ConfigError: a name in ``only`` or ``without`` is not installed.
-            PluginError: any failure, if strict.
+            ConfigError: A name in ``only`` or ``without`` is not installed.
+            PluginError: Any failure, if strict.
         """
         excluded = frozenset(without)
         found = offered()
@@ -120,8 +120,8 @@ class PluginManager:
         """Take a module or an object as a plugin.
 
         Raises:
-            TypeError: a function or a string, which cannot be a plugin.
-            PluginError: any failure, if strict.
+            TypeError: It is a function or a string, which cannot be a plugin.
+            PluginError: Any failure, if strict.
         """
         check_kind(object)
         plugin = Plugin(name=name or getattr(object, "__name__", None) or type(object).__name__, object=object)
@@ -131,7 +131,7 @@ class PluginManager:
 
     def look_again(self) -> None:
         """Add plugins that were installed in the meantime, as disabled."""
-        # Python caches the directories of distributions; without this a new one is not seen.
+        # Python caches the directories of distributions. Without this it would not find a new one.
         importlib.invalidate_caches()
         for name, points in offered().items():
             if name not in self.plugins:
@@ -145,10 +145,10 @@ class PluginManager:
             Whether it is loaded.
 
         Raises:
-            PluginError: it failed, and the manager is strict.
+            PluginError: It failed, and the manager is strict.
         """
         plugin.renew()
-        # A taken name stays taken for the life of the process.
+        # A taken name stays taken until the process ends.
         if plugin.refused is not None:
             self._tolerate(self.quarantine(plugin, plugin.refused))
         elif plugin.object is None or self._isolate(plugin):
@@ -176,7 +176,7 @@ class PluginManager:
         """Call a hook of one plugin and of the objects that it has added.
 
         Raises:
-            PluginError: it failed; the plugin is quarantined.
+            PluginError: It failed; the plugin is quarantined.
         """
         results: list[Any] = []
         for outcome in self._outcomes(plugin, hook, arguments):
@@ -190,7 +190,7 @@ class PluginManager:
         """Read the operator's settings for a plugin: those for the server, and those for the plugin's class.
 
         Raises:
-            PluginError: they cannot be read or are invalid; the plugin is quarantined.
+            PluginError: They cannot be read or are invalid; the plugin is quarantined.
         """
 
         def read() -> PluginPolicy:
@@ -213,7 +213,7 @@ class PluginManager:
         """Let a plugin add its entries: those of its hook ``setup``, then the marked ones.
 
         Raises:
-            PluginError: it failed; the plugin is quarantined.
+            PluginError: It failed; the plugin is quarantined.
         """
         hooks = pluggy.PluginManager("mcptrio")
         hooks.add_hookspecs(Hooks)
@@ -232,7 +232,7 @@ class PluginManager:
         """Add the hooks of an object to a plugin, and call the object's ``setup``.
 
         Raises:
-            ValueError: the object is registered already.
+            ValueError: The object is registered already.
         """
         for holder in self.plugins.values():
             if holder.hooks is not None and holder.hooks.is_registered(part):
@@ -253,7 +253,7 @@ class PluginManager:
         one of the server's own settings for the plugin has changed. The plugin must then be restarted.
 
         Raises:
-            PluginError: its hook failed; the plugin is quarantined.
+            PluginError: Its hook failed; the plugin is quarantined.
         """
         if not plugin.takers:
             return False
@@ -277,7 +277,7 @@ class PluginManager:
         """Return the transports of active plugins, by name.
 
         Args:
-            failed: called with each plugin whose hook failed, and the reason; its transports are ignored.
+            failed: Called with each plugin whose hook failed, and the reason; its transports are ignored.
         """
         offered: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {}
         for plugin in self.active():
@@ -298,7 +298,7 @@ class PluginManager:
         """Quarantine a plugin and log the reason. Returns the error, which a strict caller raises."""
         plugin.quarantine(failure, error)
         if not self.strict:
-            # A traceback only if it contains the author's frames; others say nothing that the message does not.
+            # A traceback only if it contains the author's frames. Other tracebacks add nothing to the message.
             logged = single(error) if error is not None and has_own_frames(error) else None
             _log.error("%s failed, and is left out: %s", plugin.label, failure, exc_info=logged)
         return plugin.problem
@@ -310,7 +310,7 @@ class PluginManager:
     # Private
 
     def _outcomes(self, plugin: Plugin, hook: str, arguments: Mapping[str, Any]) -> Iterator[Done[Any] | Failure]:
-        """Call the implementations of one hook of one plugin, each when the caller asks for its result."""
+        """Call the implementations of one hook of one plugin, each when the caller requests its result."""
         given = {"config": plugin.config, **arguments}
         for implementation in _implementations(plugin, hook):
             wanted = [given[name] for name in implementation.argnames]
@@ -319,7 +319,7 @@ class PluginManager:
     @staticmethod
     def _held_here(plugin: Plugin, policy: PluginPolicy) -> PluginPolicy:
         """Return the part of a policy that this process applies; the process of an isolated plugin applies the rest."""
-        # That process knows the tools' own names and counts calls. Only this one can notice that it is too slow.
+        # The plugin's process knows the tools' own names and counts calls. Only this process can notice slow calls.
         return PluginPolicy(timeout=policy.timeout, prefix=policy.prefix or "") if plugin.isolated else policy
 
     def _isolate(self, plugin: Plugin) -> bool:

@@ -46,11 +46,11 @@ class Plugin(Owner):
     hooks: pluggy.PluginManager | None = None
     """The hooks of the plugin and of what it has added; ``None`` before it is set up."""
     config_class: type | None = None
-    """The class of its settings; ``None``: it gets the table."""
+    """The class of its settings; with ``None`` it gets the table."""
     config: Any = field(factory=dict)
     """The operator's settings: an instance of that class, or the table."""
     policy: PluginPolicy = field(factory=PluginPolicy)
-    """The operator's limits for it."""
+    """The operator's limits for the plugin."""
     prefix: str = ""
     """The prefix of its tools' names."""
     prefers_no_prefix: bool = False
@@ -68,13 +68,13 @@ class Plugin(Owner):
     withheld: dict[str, str] = field(factory=dict)
     """Tools that are not offered, with the reason."""
     renamed: dict[str, str] = field(factory=dict)
-    """Own names of tools to their names, if those differ from the prefixed name because that was taken."""
+    """The names of tools whose prefixed name was taken, by their own names."""
     warnings: list[str] = field(factory=list)
-    """Problems that do not stop it."""
+    """Problems that do not prevent its start."""
     offers: dict[str, list[str]] = field(factory=dict)
-    """Kind (``tools``, ``resources``, …) to names; empty in quarantine."""
+    """Names by kind (``tools``, ``resources``, …); empty in quarantine."""
     takers: list[Callable[[Any], bool]] = field(factory=list)
-    """Functions that accept new settings while it runs; all of them must."""
+    """Functions that receive new settings while it runs. Each must accept them, or the plugin is restarted."""
     background: list[Callable[[], Awaitable[None]]] = field(factory=list)
     """Tasks to run while its lifespan is open."""
     issuer: OwnIssuer | None = None
@@ -143,7 +143,7 @@ class Plugin(Owner):
         """Drop earlier registrations before it is set up.
 
         Args:
-            hooks: for the hooks of the plugin and of its added objects.
+            hooks: Holds the hooks of the plugin and of its added objects.
         """
         # The lists belong to the attempt, and would otherwise grow with each one.
         self.background.clear()

@@ -7,9 +7,10 @@ restricts, and the reason for a withheld tool can be shown.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from attrs import field, fields, frozen
+from attrs.validators import in_
 
 from mcptrio.ground.expected import integer, number, optional
 
@@ -25,9 +26,9 @@ class ToolPolicy:
     """Which tools are offered: the table ``[tools]``, and ``[plugins.NAME.tools]`` for one plugin.
 
     Args:
-        read_only: only those that are marked read-only.
-        include: globs (``git_*``) of names; ``None`` for all.
-        exclude: globs of names; wins over ``include``.
+        read_only: Whether to offer only tools that are marked read-only.
+        include: Globs (``git_*``) of names; ``None`` for all.
+        exclude: Globs of names; takes precedence over ``include``.
     """
 
     read_only: bool = False
@@ -42,8 +43,8 @@ class ToolPolicy:
         """Return the reason why a tool is not offered; ``None`` if it is.
 
         Args:
-            names: the names of the tool; a glob may match any of them.
-            read_only: the tool's hint.
+            names: The names of the tool; a glob may match any of them.
+            read_only: The tool's hint.
         """
         if self.read_only and read_only is not True:
             return "it is not marked read-only"
@@ -57,7 +58,7 @@ class ToolPolicy:
 class LockedToolPolicy(ToolPolicy):
     """
     Args:
-        lock: the tools to offer, if they are unchanged.
+        lock: The tools to offer, if they are unchanged.
     """
 
     lock: ToolLock
@@ -71,18 +72,21 @@ class PluginPolicy:
     """The operator's limits for one plugin, in its table next to the plugin's own settings.
 
     Args:
-        timeout: seconds for one call.
-        concurrency: calls at the same time; further ones wait.
-        rate: calls a second on average, and calls at once; further ones are refused.
-        tools: the tools to offer; globs match names with or without their prefix.
-        prefix: the prefix of its tools' names, before an underscore; empty for none.
-        isolate: run it in its own process.
+        timeout: Seconds for one call.
+        concurrency: Calls at the same time; further calls wait.
+        rate: Calls a second on average. As many calls, and at least one, may arrive at once; further calls are refused.
+        task: Whether calls of its tools may become tasks; ``None`` leaves that to the author. A tool whose calls are
+            always tasks stays so under ``optional``, and is not offered under ``never``.
+        tools: The tools to offer; globs match names with or without their prefix.
+        prefix: The prefix of its tools' names, before an underscore; empty for none.
+        isolate: Run it in its own process.
         max_memory_mb: MiB of memory that this process may allocate; ``None`` for no limit. Needs ``isolate``. Linux.
     """
 
     timeout: float | None = field(default=None, validator=optional(number(above=0)))
     concurrency: int | None = field(default=None, validator=optional(integer(1)))
     rate: float | None = field(default=None, validator=optional(number(above=0)))
+    task: Literal["never", "optional"] | None = field(default=None, validator=optional(in_(("never", "optional"))))
     tools: ToolPolicy = field(factory=ToolPolicy)
     prefix: str | None = None
     isolate: bool = False
@@ -97,7 +101,7 @@ class PluginPolicy:
 
 # Checked against the classes of plugins, so that no plugin defines a setting that it would never get.
 RESERVED: tuple[str, ...] = tuple(each.name for each in fields(PluginPolicy))
-"""Keys of a plugin's table that are the server's own."""
+"""Keys of a plugin's table that are settings of the server."""
 
 
 def _named(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:

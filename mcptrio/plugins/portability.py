@@ -1,6 +1,6 @@
 """Checks a tool's definition against the limits of host applications and models.
 
-``mcptrio plugins doctor`` uses this. The findings are no violations of the protocol; each one names the problem and the
+``mcptrio plugins doctor`` uses this. The findings do not violate the protocol. Each one names the problem and the
 programs that have it.
 
 Source: JSON Schema 2020-12; MCP 2026-07-28, server/tools; the subsets of JSON Schema in the APIs of models, some of
@@ -25,7 +25,7 @@ MAX_TOOL_TOKENS = 2_000
 
 _NOT_PORTABLE = ("exclusiveMinimum", "exclusiveMaximum")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords whose keys are names instead of keywords."""
+"""Keywords whose keys are names and not keywords."""
 _VALUES = ("const", "enum", "default", "examples")
 """Keywords whose values are not schemas."""
 _MAX_DEPTH = 64

@@ -19,7 +19,7 @@ them."""
 class PluginRedactions:
     """
     Args:
-        all: all redactions of the server, including the embedding program's.
+        all: All redactions of the server, including the embedding program's.
     """
 
     def __init__(self, all: list[Redaction]) -> None:
@@ -41,7 +41,7 @@ class PluginRedactions:
                 self._all.remove(redaction)
 
     def add(self, plugin: str, redaction: Redaction) -> None:
-        # It may exist already, from an earlier registration of its plugin or from the embedding program.
+        # It may exist already: from an earlier registration of its plugin, or from the embedding program.
         is_new = redaction not in self._all
         if is_new:
             self._all.append(redaction)

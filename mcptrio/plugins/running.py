@@ -1,7 +1,7 @@
 """The plugins of an open server: starts, stops and restarts their lifespans and background tasks.
 
 The server owns it, in a nursery around everything else that runs. A change of one plugin does not affect the others,
-and nothing of a stopped plugin is left.
+and a stopped plugin leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class RunningPlugins:
         self._entering: dict[str, trio.CancelScope] = {}
         """By plugin, the scope around a lifespan that is starting."""
         self._changing: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
-        """By plugin: one change at a time."""
+        """By plugin, the lock that allows one change at a time."""
 
     async def enter_all(self, nursery: trio.Nursery) -> None:
         """Start all plugins, in the order of registration. From now on, plugins may be enabled and disabled.
 
         Raises:
-            PluginError: one failed, and the server is strict.
+            PluginError: One failed, and the server is strict.
         """
         self._nursery = nursery
         for plugin in self._plugins.active():
@@ -79,7 +79,7 @@ class RunningPlugins:
 
         Raises:
             ConfigError: There is no such plugin.
-            PluginError: it failed, and the server is strict.
+            PluginError: It failed, and the server is strict.
         """
         plugin = self._plugin(name)
 
@@ -121,7 +121,7 @@ class RunningPlugins:
         Its running calls have ``timeouts.shutdown`` seconds, and then its lifespan ends.
 
         Raises:
-            PluginError: the server is strict.
+            PluginError: The server is strict.
         """
         if plugin.name in self._entering:
             self._entering[plugin.name].cancel()
@@ -134,7 +134,7 @@ class RunningPlugins:
         """Apply the operator's new settings; see :meth:`mcptrio.Server.renew_plugins`.
 
         Raises:
-            PluginError: one failed, and the server is strict.
+            PluginError: One failed, and the server is strict.
         """
         self._plugins.look_again()
         changed = self._contributions.set_tables(tables)
@@ -187,7 +187,7 @@ class RunningPlugins:
         """Pass new settings to a plugin, and restart it unless it is running and accepts them.
 
         Raises:
-            PluginError: it failed, and the server is strict.
+            PluginError: It failed, and the server is strict.
         """
         if plugin.state == "running":
             try:
@@ -221,7 +221,7 @@ class RunningPlugins:
         await self._leave(plugin, deadline)
 
     async def _leave(self, plugin: Plugin, drain_deadline: float) -> None:
-        """End a plugin's lifespan, if it is open; that of a quarantined plugin may be."""
+        """End a plugin's lifespan if it is open, which it may be for a quarantined plugin."""
         await self._leave_lifespan(plugin.name, drain_deadline)
         plugin.yielded = None
 
@@ -230,18 +230,18 @@ class RunningPlugins:
         if lifespan is not None:
             # At least a second, so that clean-up is not cancelled before it begins.
             await lifespan.leave(max(drain_deadline, trio.current_time() + LEAVE_TIMEOUT))
-            # If it has failed, it is already gone.
+            # If it has failed, it has been removed already.
             self._lifespans.pop(name, None)
 
     async def _enter(self, plugin: Plugin) -> None:
         """Open a plugin's lifespan, start its background tasks, and publish its entries.
 
         Raises:
-            PluginError: it failed, and the server is strict.
+            PluginError: It failed, and the server is strict.
         """
         nursery = self._nursery
         if nursery is None:
-            return  # the server ends
+            return  # The server ends.
 
         def tasks(states: list[Any]) -> list[Callable[[], Awaitable[None]]]:
             for state in states:
@@ -258,7 +258,7 @@ class RunningPlugins:
             self.quarantine(plugin, f"lifespan failed: {str(error) or type(error).__name__}", error)
 
         def failed_while_open(lifespan: Lifespan, error: BaseException) -> None:
-            # A lifespan that took too long to end may fail when the plugin has a new one, which is not at fault.
+            # A lifespan that took too long to end may fail when the plugin has a new one, which must not be blamed.
             if self._lifespans.get(plugin.name) is lifespan:
                 del self._lifespans[plugin.name]
                 failed(error)
@@ -278,7 +278,7 @@ class RunningPlugins:
                 outcome = await nursery.start(lifespan.run)
         finally:
             scope = self._entering.pop(plugin.name)
-        # The scope may also have been cancelled by `disable`, which is no failure.
+        # `disable` may also have cancelled the scope, which is not a failure.
         if outcome is None and trio.current_time() >= scope.deadline:
             failed(trio.TooSlowError(f"it did not yield within {seconds:g} s (timeouts.start)"))
         elif isinstance(outcome, Failure):

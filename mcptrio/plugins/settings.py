@@ -22,7 +22,7 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
     """The tables of all plugins, with the reader that knows their file and lines.
 
     Args:
-        tables: by plugin name.
+        tables: The tables by plugin name.
     """
 
     tables: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
@@ -31,11 +31,11 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
         """Return the settings of a plugin: an instance of ``cls``, or its table if it has no class.
 
         Raises:
-            ConfigError: a setting is invalid; names file, line and key.
-            TypeError: the class cannot be used for settings.
+            ConfigError: A setting is invalid; names file, line and key.
+            TypeError: The class cannot be used for settings.
         """
         if cls is None:
-            # Reserved keys are the operator's, and the plugin does not see them.
+            # Reserved keys are for the server, and the plugin does not get them.
             return {key: value for key, value in self.resolved_table(plugin).items() if key not in RESERVED}
         _check_class(cls)
         table = {key: value for key, value in self.tables.get(plugin, {}).items() if key not in RESERVED}
@@ -45,7 +45,7 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
         """Return the operator's limits for a plugin.
 
         Raises:
-            ConfigError: a value is invalid; the message names file, line and key.
+            ConfigError: A value is invalid; the message names file, line and key.
         """
         table = {key: value for key, value in self.tables.get(plugin, {}).items() if key in RESERVED}
         return self.read(PluginPolicy, table, ("plugins", plugin), variables=(plugin,))
@@ -54,7 +54,7 @@ class PluginTables(SettingsReader, Mapping[str, Mapping[str, Any]]):
         """Return the table of a plugin, with references replaced by their values.
 
         Raises:
-            ConfigError: a variable is not set, or a file cannot be read; names file, line and key.
+            ConfigError: A variable is not set, or a file cannot be read; names file, line and key.
         """
         table = self.tables.get(plugin, {})
         return {key: self.resolved(value, ("plugins", plugin, key)) for key, value in table.items()}

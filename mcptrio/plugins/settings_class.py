@@ -45,7 +45,7 @@ def _takers(plugin: object) -> Iterator[tuple[Callable[..., Any], str]]:
     """Yield the functions with a parameter ``config``, with names for messages."""
     if not inspect.isclass(plugin):
         for name, _, _ in hooks_in(plugin):
-            # Below decorators, whose wrappers have other parameters.
+            # The function below its decorators, whose wrappers have other parameters.
             function = inspect.unwrap(getattr(plugin, name))
             if "config" in inspect.signature(function).parameters:
                 yield function, name

@@ -57,8 +57,8 @@ class PluginSetup(CatalogRegistrar):
         """Add an object: its marked methods are offered, and its hooks are called.
 
         Raises:
-            TypeError, ValueError: a marked method or a hook is invalid.
-            ValueError: the object already belongs to a plugin, or a name is taken.
+            TypeError, ValueError: A marked method or a hook is invalid.
+            ValueError: The object already belongs to a plugin, or a name is taken.
         """
         self._adopt(self._plugin, part, self)
         marks = list(marks_of(part))
@@ -74,10 +74,10 @@ class PluginSetup(CatalogRegistrar):
         The operator's ``prefix`` in the plugin's table overrides it.
 
         Args:
-            prefix: empty for no prefix. A tool whose name is then taken gets the plugin's name as its prefix.
+            prefix: Empty for no prefix. A tool whose name is then taken gets the plugin's name as its prefix.
 
         Raises:
-            ValueError: a tool was added before.
+            ValueError: A tool was added before.
         """
         plugin = self._plugin
         if plugin.offers.get("tools") or plugin.withheld:
@@ -114,8 +114,8 @@ class PluginSetup(CatalogRegistrar):
         It returns the result of ``await proceed()`` or another one, or raises an :class:`MCPError`.
 
         Args:
-            function: takes a :class:`RequestView` and ``proceed``.
-            order: the lowest is the outermost; if equal, the function that was added first.
+            function: Takes a :class:`RequestView` and ``proceed``.
+            order: The function with the lowest order is the outermost; among equal ones, the first that was added.
         """
         self._catalog.middleware.add(function, self._plugin, order)
         self._note("middleware", _name_of(function))
@@ -124,7 +124,7 @@ class PluginSetup(CatalogRegistrar):
         """Add a function that decides which principals may use which components.
 
         Args:
-            function: a sync function of a :class:`Component` and a principal. A component for which it does not return
+            function: A sync function of a :class:`Component` and a principal. A component for which it does not return
                 ``True`` does not exist for that principal. All authorizers must agree; if one fails, the component is
                 refused.
         """
@@ -138,7 +138,7 @@ class PluginSetup(CatalogRegistrar):
         must check origins, users, sizes and times itself.
 
         Raises:
-            ValueError: it is no path, it is the root, or it is taken.
+            ValueError: The path is invalid, is the root, or is taken.
         """
         self._catalog.routes.add(path, app, self._plugin)
         self._note("routes", path)
@@ -147,7 +147,7 @@ class PluginSetup(CatalogRegistrar):
         """Advertise an extension, with its settings.
 
         Raises:
-            ValueError: the identifier has no prefix such as in ``com.example/name``.
+            ValueError: The identifier has no prefix such as in ``com.example/name``.
         """
         self._catalog.lifecycle.add_extension(identifier, settings)
         self._plugin.undo.append(partial(self._catalog.lifecycle.remove_extension, identifier))
@@ -156,18 +156,18 @@ class PluginSetup(CatalogRegistrar):
     def add_redaction(self, function: Redaction) -> None:
         """Add a function that removes secrets from log messages to clients.
 
-        It stays when the plugin is removed; those of its last eight registrations are kept.
+        The function stays when the plugin is removed. mcptrio keeps those of the plugin's last eight registrations.
 
         Args:
-            function: takes and returns a text. If it fails, the text is not sent.
+            function: Takes and returns a text. If it fails, the text is not sent.
         """
         self._redactions.add(self._plugin.name, function)
 
     def add_log_sink(self, function: LogSink) -> None:
-        """Receive every log message of every request, whatever log level its client has set.
+        """Add a function that receives the log messages of all requests, at every level.
 
         Args:
-            function: takes level, data (redacted) and logger. It runs in the Trio thread and must not block; its
+            function: Takes level, data (redacted) and logger. It runs in the Trio thread and must not block; its
                 exceptions are dropped.
         """
         self._catalog.logging.sinks.append(function)
@@ -205,7 +205,7 @@ class PluginSetup(CatalogRegistrar):
 
     @property
     def quotas(self) -> QuotaStore | None:
-        """Rates that hold over all replicas of the server; ``None`` if it shares no stores. Known once it is open."""
+        """The quotas that all replicas of the server share; ``None`` without shared stores. Known once it is open."""
         stores = self._catalog.state.stores
         return stores.quotas if stores is not None else None
 
@@ -271,7 +271,13 @@ class PluginSetup(CatalogRegistrar):
             if reason is not None:
                 plugin.withheld[name] = reason
                 return name
-        self._catalog.register(function, evolve(mark, name=name), plugin)
+        task = plugin.policy.task or mark.task
+        if mark.task == "required":
+            if task == "never":
+                plugin.withheld[name] = 'its calls are always tasks, and the operator has set task = "never"'
+                return name
+            task = "required"
+        self._catalog.register(function, evolve(mark, name=name, task=task), plugin)
         # The lock is checked after the registration, which makes the definition; no client has seen it yet.
         entry = registry.find(name)
         _name_tools_in(entry, self.tool_name)
@@ -302,7 +308,9 @@ def _name_tools_in(entry: object, name_of: NameOf) -> None:
     """Replace names in the descriptions of an entry that was just registered."""
     if isinstance(entry, ToolEntry):
         tool = entry.tool
-        if entry.mark.listed is None:  # not in tools of other servers, whose text is not the author's
+        if (
+            entry.mark.listed is None
+        ):  # Tools of other servers stay unchanged, because the author has not written their texts.
             entry.tool = evolve(
                 tool,
                 description=_described(tool.description, name_of),

@@ -26,7 +26,7 @@ __all__ = ["HIDDEN", "ShownSetting", "shown_settings"]
 
 HIDDEN = "(not shown)"
 _MAX_QUOTED_CHARS = 500
-"""Characters of a value."""
+"""Maximum characters of a value."""
 _DEFAULT = "default"
 _SECRET_NAME = re.compile(r"pass(word|phrase|wd)?|secret|token|credential|api_?key|private_?key", re.IGNORECASE)
 
@@ -36,7 +36,7 @@ class ShownSetting:
     """A setting of a plugin, for display.
 
     Args:
-        value: as text.
+        value: The value as text.
         origin: ``default``, the file and the line, or the variable of the environment.
     """
 
@@ -56,9 +56,9 @@ def shown_settings(
     """Iterate over the settings of the plugin's class, or of its table if it has none, and then the operator's limits.
 
     Args:
-        cls: the class of its settings.
-        table: its table in the file.
-        where: returns the file and line of a key.
+        cls: The class of its settings.
+        table: Its table in the file.
+        where: Returns the file and line of a key.
     """
     environ = os.environ if environ is None else environ
     policy = {each.name for each in attrs.fields(PluginPolicy)}

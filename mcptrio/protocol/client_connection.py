@@ -42,9 +42,9 @@ from mcptrio.protocol.model.lifecycle import (
     ServerCapabilities,
 )
 from mcptrio.protocol.model.methods import Method, Side
-from mcptrio.protocol.model.tasks import TASKS_EXTENSION, CreateTaskResult
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION, CreateTaskResult, NestedTaskResult
 from mcptrio.protocol.remote_errors import server_error
-from mcptrio.protocol.revisions.revision import Inputs, NegotiationStyle, Revision
+from mcptrio.protocol.revisions.revision import Inputs, NegotiationStyle, Revision, TaskCreation
 
 __all__ = ["ClientConnection", "RemoteServer", "RequestSent", "log_level_meta"]
 
@@ -81,8 +81,8 @@ class RequestSent:
 class ClientConnection:
     """
     Args:
-        info: the client's name and version.
-        capabilities: the client's capabilities, in the form of the newest revision.
+        info: The client's name and version.
+        capabilities: The client's capabilities, in the form of the newest revision.
     """
 
     def __init__(self, *, info: Implementation, capabilities: ClientCapabilities) -> None:
@@ -103,10 +103,6 @@ class ClientConnection:
         if elicitation is not None and elicitation.form is None and "url" not in revision.elicitation_modes:
             # This revision has no modes, so the bare capability would promise forms.
             capabilities = evolve(capabilities, elicitation=None)
-        if self._has_tasks:
-            # The extension begins with 2026-07-28.
-            others = {name: each for name, each in (capabilities.extensions or {}).items() if name != TASKS_EXTENSION}
-            capabilities = evolve(capabilities, extensions=others or None)
         params = InitializeParams(protocol_version=revision.version, capabilities=capabilities, client_info=self.info)
         return self.request(_INITIALIZE, params, revision=revision)
 
@@ -116,12 +112,12 @@ class ClientConnection:
         """Make a request.
 
         Args:
-            params: an instance of the method's params; a dict in wire form; or ``None``.
-            meta: members for ``params._meta``, in addition to those of the revision.
+            params: An instance of the method's params; a dict in wire form; or ``None``.
+            meta: Members for ``params._meta``, in addition to those of the revision.
 
         Raises:
-            MethodNotFound: the specification has the method, but not this revision.
-            LocalProtocolError: a parameter cannot be written as JSON, or only as another value.
+            MethodNotFound: The specification has the method, but not this revision.
+            LocalProtocolError: A parameter cannot be written as JSON, or only as another value.
         """
         # A method that exists in another revision is refused here, before anything is sent.
         row = revision.server_methods.get(method)
@@ -151,8 +147,8 @@ class ClientConnection:
         object.
 
         Raises:
-            MCPError: the server responded with an error.
-            RemoteProtocolError: the result is invalid for this method in this revision.
+            MCPError: The server responded with an error.
+            RemoteProtocolError: The result is invalid for this method in this revision.
         """
         if isinstance(answer, ErrorResponse):
             raise server_error(answer, sent.revision, sent.message.params)
@@ -162,7 +158,9 @@ class ClientConnection:
         if method is None and kind == _COMPLETE:
             return raw
         cls: Any
-        if kind == _COMPLETE:
+        if _asks_for_task(sent) and "task" in raw:
+            cls = NestedTaskResult
+        elif kind == _COMPLETE:
             assert method is not None
             cls = method.result
         elif kind == _INPUT_REQUIRED and sent.message.method in _ASKING:
@@ -172,9 +170,10 @@ class ClientConnection:
         else:
             raise RemoteProtocolError(f"{sent.message.method}: a result of type {kind!r} has no meaning here")
         try:
-            return sent.revision.structure(raw, cls)
+            result = sent.revision.structure(raw, cls)
         except InvalidParams as error:
             raise RemoteProtocolError(f"the server's result of {sent.message.method}: {error.message}") from error
+        return result.created if isinstance(result, NestedTaskResult) else result
 
     @property
     def _has_tasks(self) -> bool:
@@ -291,6 +290,11 @@ class ClientConnection:
                 }
             self._envelopes[revision.version] = envelope
         return envelope
+
+
+def _asks_for_task(sent: RequestSent) -> bool:
+    asks = sent.message.method == "tools/call" and "task" in (sent.message.params or {})
+    return asks and sent.revision.tasks is TaskCreation.BY_CLIENT
 
 
 def log_level_meta(level: str) -> dict[str, Any]:

@@ -32,10 +32,10 @@ class ClientInfoCache:
         """Return the client of a request whose envelope is not in the cache.
 
         Args:
-            key: the JSON of the envelope, without anything else that ``_meta`` has.
+            key: The JSON of the envelope, without anything else that ``_meta`` has.
 
         Raises:
-            InvalidParams: the client info or the capabilities are invalid in this revision.
+            InvalidParams: The client info or the capabilities are invalid in this revision.
         """
         info = envelope.client_info
         peer = Peer(

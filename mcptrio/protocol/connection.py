@@ -75,15 +75,15 @@ class Connection:
     """The server's end of one connection.
 
     Args:
-        serves: whether a capability such as ``"tools"`` or ``"resources.subscribe"`` is advertised; methods that need
+        serves: Whether a capability such as ``"tools"`` or ``"resources.subscribe"`` is advertised; methods that need
             another one do not exist (-32601).
-        server_info: added to results in revisions that identify the server in each result.
-        peer: the result of an earlier handshake, for a session that continues on this replica.
-        initialized: whether that handshake was complete.
-        custom: methods outside the specification, by name; their parameters and results stay in wire form.
-        handshake: whether ``initialize`` may open a session here; not for an HTTP request of a per-request revision.
-        id_prefix: makes the ids of the server's requests unique in a session that several replicas serve.
-        client_info_cache: shared with other connections; by default a new one.
+        server_info: Added to results in revisions that identify the server in each result.
+        peer: The result of an earlier handshake, for a session that continues on this replica.
+        initialized: Whether that handshake was complete.
+        custom: Methods outside the specification, by name; their parameters and results stay in wire form.
+        handshake: Whether ``initialize`` may open a session here; not for an HTTP request of a per-request revision.
+        id_prefix: Makes the ids of the server's requests unique in a session that several replicas serve.
+        client_info_cache: Shared with other connections; by default a new one.
     """
 
     # Slots: a server holds one per session, and ten thousand of them must stay small.
@@ -309,7 +309,7 @@ class Connection:
         result is an object in wire form and is not changed.
 
         Raises:
-            TypeError: the result of such a method is not an object.
+            TypeError: The result of such a method is not an object.
         """
         self.in_flight.pop(request.id, None)
         revision = request.peer.revision
@@ -346,8 +346,8 @@ class Connection:
         """Return a request to the client.
 
         Raises:
-            MethodNotFound: the revision has no such request to a client.
-            LocalProtocolError: it is not allowed in this phase.
+            MethodNotFound: The revision has no such request to a client.
+            LocalProtocolError: It is not allowed in this phase.
         """
         row = peer.revision.client_methods.get(method)
         if row is None or row.result is None:
@@ -361,8 +361,8 @@ class Connection:
         """Return a request with parameters in wire form, for methods outside the specification.
 
         Raises:
-            MethodNotFound: the revision has no requests from a server.
-            LocalProtocolError: a parameter cannot be written as JSON, or only as another value.
+            MethodNotFound: The revision has no requests from a server.
+            LocalProtocolError: A parameter cannot be written as JSON, or only as another value.
 
         Source: MCP 2026-07-28, basic/patterns: "Servers MUST NOT initiate JSON-RPC requests".
         """

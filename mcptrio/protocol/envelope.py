@@ -57,7 +57,7 @@ class Envelope:
         """Return the envelope of a request.
 
         Raises:
-            InvalidParams: a required member is missing or has another type.
+            InvalidParams: A required member is missing or has another type.
         """
         meta = params.get("_meta") if params else None
         if type(meta) is not dict:

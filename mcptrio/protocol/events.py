@@ -50,6 +50,8 @@ class RequestReceived:
     """See :attr:`mcptrio.protocol.messages.Request.weight`."""
     owner: Hashable = None
     """See :attr:`mcptrio.protocol.messages.Request.owner`."""
+    trace_id: str | None = None
+    """The trace of the request in hexadecimal, once it has one."""
 
 
 @define(slots=True)

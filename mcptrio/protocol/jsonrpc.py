@@ -63,7 +63,7 @@ def decode(
     """Return the message in ``data``. Never raises.
 
     Args:
-        owner: the client that sent it, if that is not the connection.
+        owner: The client that sent it, if that is not the connection.
 
     Returns:
         A message; a :class:`Batch` if ``data`` is an array; or :class:`Malformed` with the response that gives the
@@ -132,7 +132,7 @@ def encode(message: Message | Sequence[Message]) -> bytes:
       others by null.
 
     Raises:
-        LocalProtocolError: the sequence is empty; an empty batch is not a message.
+        LocalProtocolError: The sequence is empty; an empty batch is not a message.
     """
     # By type: a message is not a sequence, and isinstance on a tuple of four classes is fast.
     if isinstance(message, _MESSAGES):
@@ -170,7 +170,7 @@ def require_json(value: dict[str, Any], what: str) -> None:
     """Check that the peer will read the same value.
 
     Raises:
-        LocalProtocolError: a value cannot be written as JSON, or only as another value; names its place.
+        LocalProtocolError: A value cannot be written as JSON, or only as another value; names its place.
     """
     try:
         # NaN and infinity are written as null. Few messages contain null, so the slow search is rare.
@@ -386,7 +386,7 @@ def _cleaned(value: Any, above: tuple[int, ...] = ()) -> Any:
     """Return the nearest value that can be written.
 
     Args:
-        above: the ids of the containers around ``value``. A circular reference or too deep a value becomes null.
+        above: The ids of the containers around ``value``. A circular reference or too deep a value becomes null.
     """
     match value:
         case None | bool():

@@ -40,8 +40,8 @@ def server_error(answer: ErrorResponse, revision: Revision, params: Mapping[str,
     """Return the exception for an error of a server.
 
     Args:
-        revision: the revision of the request.
-        params: the parameters of the request, for the URI if ``data`` does not contain it.
+        revision: The revision of the request.
+        params: The parameters of the request, for the URI if ``data`` does not contain it.
     """
     data = answer.data
     # The revisions before 2026-07-28 send no URI in `data`.

@@ -33,7 +33,7 @@ def encode(data: bytes, *, event: str | None = None, id: str | None = None, retr
     """Return one event, including the empty line at its end. Every line of ``data`` gets its own data field.
 
     Args:
-        retry: milliseconds for which the client should wait before it reconnects.
+        retry: Milliseconds for which the client should wait before it reconnects.
 
     Raises:
         LocalProtocolError: ``event`` or ``id`` contains a line end, ``id`` a NUL, or ``retry`` is negative.
@@ -63,7 +63,7 @@ class SSEDecoder:
     """Decodes an event stream as it arrives. An incomplete event at the end of the stream is dropped.
 
     Args:
-        max_event_bytes: maximum bytes of one line, and of the data of one event.
+        max_event_bytes: Maximum bytes of one line, and of the data of one event.
     """
 
     def __init__(self, max_event_bytes: int = 4 * 1024 * 1024) -> None:
@@ -95,7 +95,7 @@ class SSEDecoder:
         """Return the events that ``chunk`` completes.
 
         Raises:
-            RemoteProtocolError: an event is larger than the limit; the stream cannot be used any more.
+            RemoteProtocolError: An event is larger than the limit; the stream cannot be used any more.
         """
         if not chunk:
             return []

@@ -1,21 +1,25 @@
 """Background tasks of plugins, kept running while the server is open.
 
-A task that fails is started again, with increasing pauses. A task that returns is finished.
+A task that fails is restarted, with increasing pauses. A task that returns is not.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import trio
 
+from mcptrio.abc.tracing import trace_step
 from mcptrio.ground.guarded import Failure, run_guarded
 
-__all__ = ["keep_running"]
+__all__ = ["RESTARTS", "keep_running"]
 
 _log = logging.getLogger("mcptrio.background")
 
+RESTARTS: Counter[str] = Counter()
+"""By plugin: how often its tasks were started again in this process, for metrics."""
 FIRST = 1.0
 MAX_PAUSE_SECONDS = 60.0
 """Maximum seconds between two starts. The pause doubles; after a run of this length it starts from the minimum."""
@@ -29,10 +33,12 @@ async def keep_running(task: Callable[[], Awaitable[None]], label: str) -> None:
         outcome = await run_guarded(task)
         if not isinstance(outcome, Failure):
             return
-        # It had worked for a while, so this is a new failure and not a crash loop.
+        # The task had worked for a while, so this is a new failure and not a crash loop.
         if trio.current_time() - started > MAX_PAUSE_SECONDS:
             pause = FIRST
         name = getattr(task, "__qualname__", repr(task))
         _log.error("%s: %s failed, started again in %g s", label, name, pause, exc_info=outcome.error)
-        await trio.sleep(pause)
+        RESTARTS[label] += 1
+        with trace_step("restart task", label, outcome.error):
+            await trio.sleep(pause)
         pause = min(pause * 2, MAX_PAUSE_SECONDS)

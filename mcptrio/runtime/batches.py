@@ -1,7 +1,7 @@
 """The responses to a JSON-RPC batch, collected into one array.
 
-The session puts this between the messages of a batch and their sink; 2025-03-26 only. Responses wait for each other.
-Progress and requests to the client are sent at once.
+The session puts this between the messages of a batch and their sink. Only 2025-03-26 has batches. Responses wait for
+each other; progress and requests to the client are sent immediately.
 
 Source: JSON-RPC 2.0 section 6; MCP 2025-03-26, basic/index, "Batching".
 """
@@ -22,9 +22,9 @@ class BatchOutlet:
     """Collects the responses of one batch.
 
     Args:
-        batch: the batch; each request in it closes this sink once.
-        start: starts a task of the session.
-        closes: whether to close the sink below at the end.
+        batch: The batch; each request in it closes this sink once.
+        start: Starts a task of the session.
+        closes: Whether to close the sink below at the end.
     """
 
     def __init__(self, batch: Batch, outlet: MessageSink, *, start: Callable[..., Any], closes: bool) -> None:
@@ -47,7 +47,7 @@ class BatchOutlet:
     def close(self) -> None:
         self._open -= 1
         if self._open == 0:
-            # close() must not wait, so a task of the session sends the array.
+            # close() must not block, so a task of the session sends the array.
             self._start(self._finish)
 
     def release(self, retry_ms: int) -> bool:
@@ -59,7 +59,7 @@ class BatchOutlet:
             if self._answers:
                 await self._outlet.send(self._answers)
         except ConnectionClosed:
-            pass  # the peer has disconnected, so the answers have no receiver
+            pass  # The peer has disconnected, so nothing receives the responses.
         finally:
             if self._closes:
                 self._outlet.close()

@@ -1,7 +1,8 @@
 """Callers as strings, and the caller that the parent of an isolated plugin forwards.
 
 Requests use it. The process of an isolated plugin gets the requests of all clients from its parent, which names the
-caller in ``_meta``; only this pipe is believed. A caller is no credential: the principal decides on access.
+caller in ``_meta``; this is trusted only on the pipe from the parent. A caller is not a credential: the principal
+decides on access.
 
 Source: MCP 2026-07-28, basic, "_meta".
 """
@@ -28,13 +29,13 @@ __all__ = [
 ]
 
 ANONYMOUS: Final = "anonymous"
-"""The caller if none can be distinguished: an anonymous request over HTTP in 2026-07-28."""
+"""The caller of requests that cannot be told apart: anonymous ones over HTTP in 2026-07-28."""
 
 CALLER: Final = "mcptrio/caller"
 """``params._meta`` key with the forwarded caller. Removed from requests of other clients before they are forwarded."""
 
 PARENT: Final = Principal(subject="the parent of this process", issuer="mcptrio")
-"""The principal of the parent's own requests. Every entry is listed for it; it makes no calls."""
+"""The principal of the parent's own requests. Lists show it every entry. It makes no calls."""
 
 _PARENT_METHODS: Final = frozenset(
     {
@@ -54,9 +55,9 @@ class ForwardedCaller:
     """The caller that a parent process forwards.
 
     Args:
-        principal: the caller's principal in the parent.
-        caller: the caller's string in the parent.
-        is_from_parent: whether this is a request of the parent itself, which reads lists.
+        principal: The caller's principal in the parent.
+        caller: The caller's string in the parent.
+        is_from_parent: Whether this is a request of the parent itself, which reads lists.
     """
 
     principal: Principal | None = None
@@ -67,7 +68,7 @@ class ForwardedCaller:
 def caller_of_principal(principal: Principal) -> str:
     """Return the string for one issuer and subject, equal in all sessions and processes."""
     issuer = principal.issuer or ""
-    # With the issuer's length, so that no other issuer and subject make the same string.
+    # The issuer's length prevents that another pair of issuer and subject makes the same string.
     return "principal:" + _digest(f"{len(issuer)} {issuer} {principal.subject}")
 
 
@@ -90,7 +91,10 @@ def encode_caller(principal: Principal | None, caller: str) -> dict[str, Any]:
 
 
 def decode_caller(method: str, meta: Mapping[str, Any] | None) -> ForwardedCaller:
-    """Read what :func:`encode_caller` has written. Anonymous if it is invalid; the parent itself if it is missing."""
+    """Return the caller that :func:`encode_caller` has written.
+
+    The caller is anonymous if the value is invalid, and the parent itself if it is missing.
+    """
     forwarded = meta.get(CALLER) if meta else None
     if forwarded is None:
         # Reading lists for all clients is the parent's own work; a call always has a caller.
@@ -119,5 +123,5 @@ def _principal(data: Any) -> Principal | None:
 
 
 def _digest(text: str) -> str:
-    # Subjects and ids of sessions may hold anything, surrogates too.
+    # Subjects and session ids may contain any characters, including surrogates.
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

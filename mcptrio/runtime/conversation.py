@@ -1,6 +1,6 @@
-"""One peer as its requests see it: the result of the handshake, and streams for messages outside of requests.
+"""One peer as its requests see it: the result of the handshake, and the streams for messages that belong to no request.
 
-Requests, subscriptions and listeners of notifications hold it. :class:`mcptrio.runtime.session.Session` is one, and
+Requests, subscriptions and listeners of notifications use it. :class:`mcptrio.runtime.session.Session` is one, and
 adds the requests in flight.
 """
 
@@ -17,6 +17,7 @@ from attrs import define, evolve, field
 
 from mcptrio.abc import MessageSink, Principal, SessionRecord
 from mcptrio.abc.status import RequestStatus, SessionStatus
+from mcptrio.abc.tracing import trace_notification
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import Peer
@@ -38,15 +39,15 @@ _numbers = count(1)
 class Conversation:
     """
     Args:
-        name: for the log.
-        id: of a stored session; made when it is needed otherwise.
-        principal: who sends what is received next.
-        outlets: streams for messages that belong to no request, the newest last.
-        is_shared: whether one outlet serves all requests (stdio); it is then not closed when a request ends.
-        trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards callers.
-        record: of a stored session; otherwise made after ``initialize``.
-        on_subscriptions: called when another replica has changed the subscriptions.
-        on_missed_changes: called with this object when the client may have missed notifications of changes.
+        name: The name in the log.
+        id: The id of a stored session. For other sessions, it is made when it is needed.
+        principal: The sender of the next messages.
+        outlets: Streams for messages that belong to no request, the newest last.
+        is_shared: Whether one outlet serves all requests (stdio); it is then not closed when a request ends.
+        trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards callers.
+        record: The record of a stored session. For other sessions, it is made after ``initialize``.
+        on_subscriptions: Called when another replica has changed the subscriptions.
+        on_missed_changes: Called with this object when the client may have missed notifications of changes.
     """
 
     connection: Connection
@@ -61,14 +62,14 @@ class Conversation:
     on_subscriptions: Callable[[], None] | None = None
     on_missed_changes: Callable[[Conversation], None] | None = None
     number: int = field(init=False, factory=_numbers.__next__)
-    """Names it in this process; its id is a secret of some transports."""
+    """Identifies the session in this process. Its id is a secret on some transports."""
     requests: int = field(init=False, default=0)
     """Requests in flight, counted by the gate."""
     last_peer: Peer | None = field(init=False, default=None)
     """The sender of the last request: in 2026-07-28, each request says it. Set by the gate."""
     started: float = field(init=False, factory=trio.current_time)
     buckets: dict[str, TokenBucket] = field(init=False, factory=dict)
-    """Rates of this session, by what they limit."""
+    """The rate limits of this session, by what they limit."""
     dropped_logs: int = field(init=False, default=0)
 
     # Most sessions are those of one request over HTTP, which needs none of the following.
@@ -115,8 +116,13 @@ class Conversation:
 
     # Its record
 
+    @property
+    def stored_id(self) -> str | None:
+        """See :class:`mcptrio.abc.tracing.TracedSession`."""
+        return self.record.id if self.record is not None and not self.is_shared else None
+
     def negotiated(self) -> None:
-        """Make the record after the response to ``initialize``, if it was a result."""
+        """Make the record after a successful response to ``initialize``."""
         peer = self.connection.peer
         if peer is None or self.record is not None:
             return
@@ -142,7 +148,7 @@ class Conversation:
         if record.initialized:
             self.connection.mark_initialized()
 
-    # Streams for messages that belong to no request
+    # Streams
 
     def attach(self, outlet: MessageSink) -> None:
         self.outlets.append(outlet)
@@ -152,7 +158,7 @@ class Conversation:
             self.outlets.remove(outlet)
 
     def report_everything_changed(self) -> None:
-        """Tell the client that what it follows may have changed, because it may have missed notifications."""
+        """Notify the client that everything it follows may have changed, because it may have missed notifications."""
         if self.on_missed_changes is not None:
             self.on_missed_changes(self)
 
@@ -165,11 +171,12 @@ class Conversation:
     def notify(self, method: str, params: Any, *, key: object) -> None:
         """Send a notification that belongs to no request, if there is a stream for it."""
         peer, outlet = self.connection.peer, self.outlet
-        # Requests may be in flight before the client is ready, but this belongs to none of them.
+        # Before the client is ready, only messages that belong to a request may be sent.
         if peer is None or outlet is None or self.connection.phase is not Phase.READY:
             return
         notification = self.connection.notification(method, params, peer=peer)
         if notification is not None:
+            trace_notification(notification, peer.revision.version)
             outlet.send_latest(notification, key)
 
     def tell(self, method: str, params: dict[str, Any] | None) -> None:
@@ -178,7 +185,9 @@ class Conversation:
         Does not block: if the peer does not read and its outlet is full, the notification is lost.
         """
         if self.outlet is not None and self.connection.peer is not None:
-            self.outlet.send_latest(Notification(method, params), object())
+            notification = Notification(method, params)
+            trace_notification(notification)
+            self.outlet.send_latest(notification, object())
 
     # Settings of the client
 
@@ -207,7 +216,7 @@ class Conversation:
 
 
 def peer_of(record: SessionRecord) -> Peer:
-    """The peer of a stored session."""
+    """Return the peer of a stored session."""
     revision = REVISIONS[record.revision]
     return Peer(
         revision=revision,

@@ -1,8 +1,8 @@
 """The request of the running code, in the only ContextVar of mcptrio.
 
-Read by code that receives no argument of ours: Python's ``logging``, the questions of a mounted server, a request that
-disables its own plugin, and the limiters of threads. The session sets it when a handler starts; child tasks and threads
-inherit it.
+Code that cannot receive the request as an argument reads it: Python's ``logging``, the questions of a mounted server,
+a request that disables its own plugin, and the limiters of threads. The session sets it when a handler starts; child
+tasks and threads inherit it.
 """
 
 from __future__ import annotations

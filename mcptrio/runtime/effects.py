@@ -20,7 +20,7 @@ __all__ = ["Effects"]
 
 MAX_RESULTS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of all results. Beyond either bound the oldest result is dropped, but never the newest."""
+"""Bytes of all results. When a bound is exceeded, the oldest results are dropped, but never the newest."""
 
 
 def _no_time() -> float | None:
@@ -30,7 +30,7 @@ def _no_time() -> float | None:
 class Effects:
     """
     Args:
-        lifetime: seconds for which a result is kept: as long as a sealed state is accepted.
+        lifetime: Seconds for which a result is kept: as long as a sealed state is accepted.
     """
 
     def __init__(self, lifetime: float) -> None:
@@ -56,14 +56,14 @@ class Effects:
         An effect that fails or is cancelled leaves no result, so the next delivery runs it.
 
         Args:
-            call: names the call over all its rounds.
-            effect: its result is a JSON value.
-            repeatable: whether it may run again if the replica that ran it has ended.
-            keep: returns the seconds for which the shared store keeps the result, if the call outlives its request.
+            call: Identifies the call over all its rounds.
+            effect: The function; its result is a JSON value.
+            repeatable: Whether it may run again if the replica that ran it has ended.
+            keep: Returns the seconds for which the shared store keeps the result, if the call outlives its request.
 
         Raises:
-            Overloaded: the shared store failed before the effect was run. A call that outlives its request waits.
-            InternalError: another replica has ended while it ran the effect.
+            Overloaded: The shared store failed before the effect was run. A call that outlives its request waits.
+            InternalError: Another replica has ended while it ran the effect.
         """
         name = (call, key)
         while name not in self._results:
@@ -91,7 +91,7 @@ class Effects:
             is_done = False
             try:
                 value = await effect()
-                # As JSON, because the next round reads it from JSON too: both must be equal.
+                # Converted through JSON, as in the next round, so that both rounds get equal values.
                 result = orjson.dumps(value)
                 is_done = True
             finally:

@@ -1,4 +1,4 @@
-"""The event loop of a server, as any thread may use it.
+"""Access to the event loop of a server from any thread.
 
 Sync functions of plugins run in threads, and may call sync methods: add a tool, report a changed resource, write to the
 log. Trio's objects belong to the event loop, so these methods use this class for their work.
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class EventLoop:
-    """The event loop in which :meth:`enter` is called. Before that there is only the caller's thread."""
+    """The event loop in which :meth:`enter` is called. Before that, functions run in the caller's thread."""
 
     def __init__(self) -> None:
         self._token: trio.lowlevel.TrioToken | None = None
@@ -31,10 +31,10 @@ class EventLoop:
         self._token = trio.lowlevel.current_trio_token()
 
     def hand_over(self, work: Callable[[], object]) -> None:
-        """Run a function in the event loop: at once there, soon if another thread calls. Does not wait.
+        """Run a function in the event loop: immediately if the caller is in it, otherwise soon. Does not block.
 
-        The caller gets the exception of the function only in the event loop; otherwise it is logged. Nothing is run
-        once the event loop has ended.
+        An exception of the function reaches a caller in the event loop; otherwise it is logged. After the event loop
+        has ended, the function is not run.
         """
         token = self._elsewhere()
         if token is None:
@@ -43,7 +43,7 @@ class EventLoop:
         try:
             token.run_sync_soon(_run_guarded, work)
         except trio.RunFinishedError:
-            pass  # a daemon thread can outlive the event loop
+            pass  # A daemon thread can outlive the event loop.
 
     def call(self, work: Callable[[], T]) -> T:
         """Run a function in the event loop and return its result; another thread waits for it."""
@@ -52,7 +52,7 @@ class EventLoop:
             try:
                 return trio.from_thread.run_sync(work, trio_token=token)
             except trio.RunFinishedError:
-                pass  # the event loop has ended, so nothing runs concurrently
+                pass  # The event loop has ended, so nothing runs concurrently.
         return work()
 
     def _elsewhere(self) -> trio.lowlevel.TrioToken | None:

@@ -1,7 +1,7 @@
 """A limiter that gives places to clients in turn, so that many calls of one client do not delay those of another.
 
-It limits tools, plugins and threads. :class:`trio.CapacityLimiter` serves in the order of arrival, and cannot be
-subclassed.
+It limits tools, plugins and threads. :class:`trio.CapacityLimiter` cannot replace it, because it serves calls in the
+order of arrival and cannot be subclassed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from mcptrio.runtime.current import CURRENT
 __all__ = ["FairLimiter"]
 
 _Client = tuple[Hashable, bool]
-"""The client, and whether it came over HTTP, where clients share."""
+"""The client, and whether it is connected over HTTP, where clients share places."""
 
 
 class FairLimiter:
     """
     Args:
-        places: number of places.
-        spares: whether a client over HTTP may hold only as many places as are free, which is half of them if it is
-            alone. Other clients then need not wait for its slow calls.
+        places: Number of places.
+        spares: Whether a client over HTTP may hold at most as many places as are free. A single client thus holds at
+            most half of the places, and other clients need not wait for its slow calls.
     """
 
     def __init__(self, places: int, *, spares: bool = False) -> None:
@@ -52,7 +52,7 @@ class FairLimiter:
     def acquire_on_behalf_of_nowait(self, borrower: object) -> None:
         """
         Raises:
-            trio.WouldBlock: the client has to wait.
+            trio.WouldBlock: The client has to wait.
         """
         client = _client()
         if borrower in self._borrowers:

@@ -27,7 +27,7 @@ __all__ = ["Gate"]
 class Gate:
     """
     Args:
-        works: the running handlers; also those of ended requests count against ``limits.requests``.
+        works: The running handlers. Those of ended requests count against ``limits.requests`` too.
     """
 
     def __init__(self, settings: ServerSettings, deadlines: Deadlines, works: Sized, observers: Observers) -> None:
@@ -49,7 +49,7 @@ class Gate:
         """Admit a request. The caller must call :meth:`close` once.
 
         Raises:
-            Overloaded: a limit is reached, or the server is stopping.
+            Overloaded: A limit is reached, or the server is stopping.
         """
         if self.is_closed:
             self.refuse_closed(request.method.name)
@@ -76,7 +76,7 @@ class Gate:
         self.in_flight -= 1
         scope.session.requests -= 1
         if scope.memory is not None:
-            # Handlers that still run keep their own use of it.
+            # Handlers that still run keep the memory in use themselves.
             scope.memory.let_go()
         self._deadlines.scopes.discard(scope)
         if self._observers.listening:
@@ -85,7 +85,7 @@ class Gate:
             self._idle.set()
 
     def shut(self) -> None:
-        """Admit nothing more. Requests in flight have ``timeouts.shutdown`` seconds."""
+        """Refuse new requests. Requests in flight have ``timeouts.shutdown`` seconds."""
         if not self.is_closed:
             self.is_closed = True
             self.drain_deadline = trio.current_time() + self._timeouts.shutdown
@@ -93,14 +93,14 @@ class Gate:
     def refuse_closed(self, method: str) -> None:
         """
         Raises:
-            Overloaded: the gate is closed.
+            Overloaded: The gate is closed.
         """
         if self.is_closed:
             self._observers.request_refused(method, "stopping")
             raise Overloaded("the server is stopping", retry_after=self._timeouts.shutdown)
 
     async def wait_idle(self) -> None:
-        """Wait until no request is in flight. The gate is closed."""
+        """Wait until no request is in flight. Called when the gate is closed."""
         if self.in_flight:
             await self._idle.wait()
 

@@ -41,7 +41,7 @@ class InputQuestion(Protocol):
 
     @property
     def key(self) -> str | None:
-        """The author's name for it within one request; ``None``: its content identifies it."""
+        """The author's name for it within one request. If it is ``None``, the content identifies the question."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class InputQuestion(Protocol):
         """Return the answer for the author, from an instance of ``result_type``.
 
         Raises:
-            InvalidParams: the answer does not match the question.
+            InvalidParams: The answer does not match the question.
         """
         ...
 
@@ -72,7 +72,7 @@ class InputChannel(Protocol):
         """Run the handler of the request, which may ask questions.
 
         Args:
-            parks: whether the handler may wait between two requests; ``False`` if it would block a thread.
+            parks: Whether the handler may wait between two requests; ``False`` if it would block a thread.
         """
         ...
 
@@ -80,9 +80,9 @@ class InputChannel(Protocol):
         """Return the answers in the order of the questions.
 
         Raises:
-            MissingClientCapability: before anything was sent.
-            MCPError: the client answered with an error.
-            trio.TooSlowError: no answer within ``timeouts.input``.
+            MissingClientCapability: Before anything was sent.
+            MCPError: The client answered with an error.
+            trio.TooSlowError: No answer within ``timeouts.input``.
             ConnectionClosed: The client has disconnected.
         """
         ...
@@ -90,13 +90,13 @@ class InputChannel(Protocol):
     async def once(
         self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True, repeatable: bool = False
     ) -> Any:
-        """Return the result of a side effect that must not run twice, however often the handler is replayed.
+        """Return the result of a side effect that no replay of the handler must repeat.
 
         Args:
-            effect: returns a JSON value.
-            shared: whether other deliveries of the request use the result; the effect then finishes even if the request
+            effect: Returns a JSON value.
+            shared: Whether other deliveries of the request use the result; the effect then finishes even if the request
                 is cancelled. ``False`` for an effect that asks questions.
-            repeatable: whether it may run again if its process ends while it runs.
+            repeatable: Whether it may run again if its process ends while it runs.
         """
         ...
 
@@ -115,8 +115,8 @@ class Lifetime:
     async def within(self, work: Callable[[], Awaitable[T]]) -> T:
         """
         Raises:
-            trio.Cancelled: the handler has ended, and the task works for a thread of it.
-            ConnectionClosed: the handler has ended.
+            trio.Cancelled: The handler has ended, and the task works for one of its threads.
+            ConnectionClosed: The handler has ended.
         """
         scope = trio.CancelScope()
         if self._over is not None:
@@ -170,10 +170,10 @@ class BackChannel:
     async def _ask_client(self, questions: Sequence[InputQuestion]) -> list[Any]:
         scope = self.scope
         for question in questions:
-            # All of them before the first one is sent, so that no user answers in vain.
+            # All questions are checked before the first one is sent, so that no user answers for nothing.
             require(scope.request.peer, question.capability)
         answers: list[Any] = [None] * len(questions)
-        # The idle timeout stops while the user thinks.
+        # The idle timeout stops while the user answers.
         timeout = scope.wait_for_input()
         try:
             if len(questions) == 1:
@@ -286,7 +286,7 @@ def declares(peer: Peer, capability: str) -> bool:
 def require(peer: Peer, capability: str) -> None:
     """
     Raises:
-        MissingClientCapability: the client did not declare it.
+        MissingClientCapability: The client did not declare it.
     """
     if declares(peer, capability):
         return

@@ -20,7 +20,7 @@ _log = logging.getLogger("mcptrio.session")
 
 
 async def keep_alive(session: Conversation, end: Callable[[str], None]) -> None:
-    """Ping the peer every ``ping_interval`` seconds; call ``end`` if it leaves two pings in a row without an answer."""
+    """Ping the peer every ``ping_interval`` seconds; call ``end`` if it does not answer two pings in a row."""
     settings = session.settings
     missed = 0
     while not session.closing.is_set():
@@ -37,7 +37,7 @@ async def keep_alive(session: Conversation, end: Callable[[str], None]) -> None:
             )
             missed = 0
         except MCPError as error:
-            # An error is an answer too.
+            # An error response counts as an answer.
             missed = 0
             _log.debug("%s: a ping was answered with an error: %s", session.name, error.message)
         except trio.TooSlowError:

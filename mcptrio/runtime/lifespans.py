@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from typing import Any
 
 import trio
 
+from mcptrio.abc.tracing import trace_step
 from mcptrio.ground.guarded import Done, Failure, run_guarded
 from mcptrio.runtime.background import keep_running
 
@@ -29,11 +30,11 @@ class Lifespan:
     """One lifespan.
 
     Args:
-        label: the plugin, for messages.
-        managers: context managers, entered in this order.
-        tasks: returns the background tasks, given the values that the managers yielded.
-        opened: called before the tasks start. Must not raise.
-        failed: called with the lifespan and a later exception.
+        label: The plugin, for messages.
+        managers: Context managers, entered in this order.
+        tasks: Returns the background tasks, given the values that the managers yielded.
+        opened: Called before the tasks start. Must not raise.
+        failed: Called with the lifespan and a later exception.
     """
 
     def __init__(
@@ -56,24 +57,15 @@ class Lifespan:
         self._left = trio.Event()
 
     async def run(self, *, task_status: trio.TaskStatus[Done[None] | Failure] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the lifespan open until :meth:`leave`. Started when it is open, or with the failure."""
+        """Keep the lifespan open until :meth:`leave`. Reports ``started`` when it is open or has failed."""
 
         async def live() -> None:
-            async with AsyncExitStack() as stack:
-                states = [await stack.enter_async_context(manager) for manager in self._managers]
-                async with trio.open_nursery() as nursery:
-                    for task in self._tasks(states):
-                        nursery.start_soon(keep_running, task, self._label)
-                    # If it was cancelled while it was entered, started() would be ignored and nothing would call
-                    # leave().
-                    await trio.lowlevel.checkpoint_if_cancelled()
-                    # A cancellation of the server ends the requests first; leave() ends the lifespan afterwards.
-                    self._scope.shield = True
-                    self._is_open = True
-                    self._opened(self)
-                    task_status.started(Done(None))
-                    await self._leave.wait()
-                    nursery.cancel_scope.cancel()
+            with ExitStack() as last:
+                async with AsyncExitStack() as stack:
+                    with trace_step("start plugin", self._label):
+                        states = [await stack.enter_async_context(manager) for manager in self._managers]
+                    await self._stay(states, task_status)
+                    last.enter_context(trace_step("stop plugin", self._label))
 
         outcome: Done[None] | Failure | None = None
         try:
@@ -89,6 +81,22 @@ class Lifespan:
             self._failed(self, outcome.error)
         elif not self._leave.is_set():
             self._failed(self, RuntimeError("it ended while the server is open"))
+
+    async def _stay(self, states: list[Any], task_status: trio.TaskStatus[Done[None] | Failure]) -> None:
+        """Run the background tasks until :meth:`leave`."""
+        async with trio.open_nursery() as nursery:
+            for task in self._tasks(states):
+                nursery.start_soon(keep_running, task, self._label)
+            # If it was cancelled while it was entered, started() would be ignored and nothing would call
+            # leave().
+            await trio.lowlevel.checkpoint_if_cancelled()
+            # A cancellation of the server ends the requests first; leave() ends the lifespan afterwards.
+            self._scope.shield = True
+            self._is_open = True
+            self._opened(self)
+            task_status.started(Done(None))
+            await self._leave.wait()
+            nursery.cancel_scope.cancel()
 
     async def leave(self, deadline: float) -> None:
         """Stop the background tasks and end the lifespan. It is cancelled at ``deadline``."""

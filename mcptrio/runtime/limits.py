@@ -22,23 +22,25 @@ class ServerLimits:
     """Limits of one server process.
 
     Args:
-        sessions: handshake sessions with a local part in this process.
-        requests: requests in flight on this process.
-        requests_per_session: requests in flight in one session (one stdio process is one session). As many
+        sessions: Handshake sessions with a local part in this process.
+        requests: Requests in flight on this process.
+        requests_per_session: Requests in flight in one session (one stdio process is one session). As many
             notifications may wait for plugins; further ones are dropped.
-        held_bytes: bytes of memory for the parameters of all running requests, estimated from their JSON. One client
-            may use as much as is free, so at most half.
-        listen_streams: open ``subscriptions/listen`` requests.
+        held_bytes: Bytes of memory for the parameters of all running requests, estimated from their JSON. One client
+            may use no more than it leaves free, so at most half.
+        listen_streams: Open ``subscriptions/listen`` requests.
         subscriptions: URIs one session or one listen request may subscribe to.
-        tasks: tasks that run on this process; further ones are queued in the store.
-        parked: handlers that wait for a client's answer between two requests. Beyond it, the oldest one of the caller
-            with the most is dropped, and its retry replays. 0 makes every retry replay.
-        state_bytes: length of a sealed ``requestState``.
-        outbox: messages queued for one peer; beyond it senders wait.
-        outbox_bytes: bytes of JSON queued for one peer; beyond it senders wait.
-        threads: concurrent sync functions of one plugin, and as many threads that its functions start. Clients take
-            turns, and one over HTTP may have as many as are free, so about half.
-        logs_per_second: log messages to one session; further ones are dropped, and a later message has their number.
+        tasks: Tasks that run on this process; further ones are queued in the store.
+        parked: Handlers that wait for a client's answer between two requests. Beyond this, the caller with the most of
+            them loses the oldest one, and its retry is replayed. With 0, every retry is replayed.
+        state_bytes: Length of a sealed ``requestState``.
+        outbox: Messages queued for one peer. Beyond this, senders wait.
+        outbox_bytes: Bytes of JSON queued for one peer. Beyond this, senders wait.
+        threads: Concurrent sync functions of one plugin, and as many threads that its functions start. Clients take
+            turns, and one over HTTP may use no more than it leaves free, so about half.
+        result_text: Characters of text in one result of a tool, about four for a token. A longer text is cut, and says
+            so. Structured content, and results of mounted servers, are not cut.
+        logs_per_second: Log messages to one session; further ones are dropped, and a later message has their number.
     """
 
     sessions: int = field(default=10_000, validator=_COUNT)
@@ -53,4 +55,5 @@ class ServerLimits:
     outbox: int = field(default=1_000, validator=_COUNT, metadata=PROGRAM_ONLY)
     outbox_bytes: int = field(default=MAX_QUEUED_BYTES, validator=_COUNT)
     threads: int = field(default=40, validator=_COUNT)
+    result_text: int = field(default=40_000, validator=integer(1_000))
     logs_per_second: float = field(default=200.0, validator=number(above=0), metadata=PROGRAM_ONLY)

@@ -29,16 +29,25 @@ class LongWork(Protocol):
 
     @property
     def call(self) -> str:
-        """Names the call in the store of side effects."""
+        """Identifies the call in the store of side effects."""
         ...
 
     @property
     def keep(self) -> float:
-        """Seconds for which results of side effects are kept: a process that takes the task over needs them."""
+        """Seconds for which results of side effects are kept, for a process that takes over the task."""
+        ...
+
+    @property
+    def is_released(self) -> bool:
+        """Whether it was cancelled here so that another process runs it again from the start."""
+        ...
+
+    def note_resumable(self) -> None:
+        """Store that another process may run it again from the start. Does not block."""
         ...
 
     def set_status(self, message: str) -> None:
-        """Show a text to the client that asks for the status. Does not block."""
+        """Set the text that clients see as the task's status. Does not block."""
         ...
 
     async def watch(self, run: Any) -> None:
@@ -54,11 +63,11 @@ class TaskPlan(Protocol):
         ...
 
     async def settle(self, run: Any, channel: Any) -> Any:
-        """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while; then make a task of the call.
+        """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while. Then make a task of the call.
 
         Args:
-            run: the handler, a :class:`mcptrio.runtime.runs.Run`.
-            channel: its input channel.
+            run: The handler, a :class:`mcptrio.runtime.runs.Run`.
+            channel: Its input channel.
 
         Returns:
             The result that tells the client of the task, or ``None``: the handler has ended or asks, and the call is
@@ -75,5 +84,5 @@ class LongTasks(Protocol):
         ...
 
     async def finish(self) -> None:
-        """End the tasks that still run, with an error. Takes a few seconds at most."""
+        """End the running tasks with an error. Takes a few seconds at most."""
         ...

@@ -1,4 +1,4 @@
-"""Notifications of a client, passed on to the functions of plugins that listen for them."""
+"""Passes notifications of a client to the functions of plugins that listen for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Listener: TypeAlias = Callable[[Conversation, Any], Awaitable[None]]
 
 
 async def handle_notification(listener: Listener, session: Conversation, event: NotificationReceived) -> None:
-    """Call a listener. Its exception is logged; it may take as long as a request."""
+    """Call a listener and log its exception. It has as much time as a request."""
     outcome: Done[None] | Failure | None = None
     # A notification has no response, so nothing else would end a listener that hangs.
     with trio.move_on_after(session.settings.timeouts.request) as timeout:

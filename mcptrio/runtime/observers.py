@@ -13,7 +13,8 @@ from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import ErrorResponse
 from mcptrio.runtime.conversation import Conversation
-from mcptrio.runtime.request import Expired, RequestScope
+from mcptrio.runtime.handler_errors import Expired
+from mcptrio.runtime.request import RequestScope
 
 __all__ = ["Observers"]
 
@@ -23,7 +24,7 @@ _log = logging.getLogger("mcptrio.observers")
 class Observers:
     def __init__(self) -> None:
         self.listening: list[Observer] = []
-        """All observers. The gate tests it, so that a request of a server without observers calls nothing."""
+        """All observers. The gate checks this list, so that a server without observers makes no calls for them."""
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Add an observer. Returns a function that removes it."""
@@ -57,6 +58,7 @@ class Observers:
             outcome=outcome,
             code=code,
             message=message,
+            trace=scope.request.trace_id,
         )
         self._tell(lambda observer: observer.request_ended(ended))
 

@@ -14,9 +14,9 @@ class OpenRequest(Protocol):
     """A request that stays open without a task."""
 
     def result(self) -> Any:
-        """The result of the method, for when the server stops. Does not block or raise."""
+        """Return the result of the method when the server stops. Does not block or raise."""
         ...
 
     def on_closed(self) -> None:
-        """Called once when the request has ended, however it ended. Does not block or raise."""
+        """Called once when the request has ended, for any reason. Does not block or raise."""
         ...

@@ -15,6 +15,7 @@ from attrs import define
 
 from mcptrio.abc import MessageSink
 from mcptrio.abc.status import QuestionStatus
+from mcptrio.abc.tracing import sending, trace_notification
 from mcptrio.errors import ConnectionClosed
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import Peer, ResponseReceived
@@ -25,7 +26,7 @@ from mcptrio.runtime.timeouts import Timeouts
 __all__ = ["Outgoing"]
 
 CANCEL_NOTICE_TIMEOUT = 1.0
-"""Seconds for sending a cancellation; a peer that has not read it by then reads nothing."""
+"""Seconds for sending a cancellation. A peer that has not read it by then has stopped reading."""
 
 
 @define(slots=True, eq=False)
@@ -49,14 +50,14 @@ class Outgoing:
         """Send a request and return its result in wire form.
 
         Args:
-            params: an instance of the method's params; a dict for a method outside the specification; or ``None``.
-            timeout: seconds; by default ``timeouts.input``.
+            params: An instance of the method's params; a dict for a method outside the specification; or ``None``.
+            timeout: Seconds; by default ``timeouts.input``.
 
         Raises:
-            MCPError: the client responded with an error; ``code`` and ``data`` are the client's.
-            MethodNotFound: the revision has no such request.
-            trio.TooSlowError: no response in time; the request is cancelled on the client.
-            ConnectionClosed: the session ended first.
+            MCPError: The client responded with an error; ``code`` and ``data`` are the client's.
+            MethodNotFound: The revision has no such request.
+            trio.TooSlowError: No response in time; the request is cancelled on the client.
+            ConnectionClosed: The session ended first.
         """
         # A cancelled caller must not ask the user.
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -68,25 +69,13 @@ class Outgoing:
         else:
             message = connection.request(method, params, peer=peer)
         waiter = self._waiters[message.id] = _Waiter(method, trio.current_time(), trio.Event())
-        sent = False
-        try:
-            with trio.fail_after(self._timeouts.input if timeout is None else timeout):
-                await outlet.send(message)
-                sent = True
-                await waiter.arrived.wait()
-        finally:
-            del self._waiters[message.id]
-            if waiter.answer is None:
-                connection.abandon(message.id)
-                # A request that was never sent needs no cancellation, and one with a response is over.
-                if sent and not waiter.arrived.is_set():
-                    with trio.move_on_after(CANCEL_NOTICE_TIMEOUT, shield=True):
-                        await self._take_back(message, peer, outlet)
-        answer = waiter.answer
-        if answer is None:
-            raise ConnectionClosed(self._closed or "the session ended")
-        if answer.error is not None:
-            raise answer.error
+        with sending(message, revision=peer.revision.version):
+            await self._exchange(message, waiter, peer, outlet, self._timeouts.input if timeout is None else timeout)
+            answer = waiter.answer
+            if answer is None:
+                raise ConnectionClosed(self._closed or "the session ended")
+            if answer.error is not None:
+                raise answer.error
         return answer.result or {}
 
     def settle(self, event: ResponseReceived) -> None:
@@ -107,11 +96,30 @@ class Outgoing:
         now = trio.current_time()
         return tuple(QuestionStatus(id=id, method=w.method, age=now - w.since) for id, w in self._waiters.items())
 
+    async def _exchange(
+        self, message: Request, waiter: _Waiter, peer: Peer, outlet: MessageSink, timeout: float
+    ) -> None:
+        sent = False
+        try:
+            with trio.fail_after(timeout):
+                await outlet.send(message)
+                sent = True
+                await waiter.arrived.wait()
+        finally:
+            del self._waiters[message.id]
+            if waiter.answer is None:
+                self._connection.abandon(message.id)
+                # A request that was never sent needs no cancellation, and one with a response is over.
+                if sent and not waiter.arrived.is_set():
+                    with trio.move_on_after(CANCEL_NOTICE_TIMEOUT, shield=True):
+                        await self._take_back(message, peer, outlet)
+
     async def _take_back(self, message: Request, peer: Peer, outlet: MessageSink) -> None:
         params = CancelledParams(request_id=message.id, reason="no longer needed")
         notice = self._connection.notification("notifications/cancelled", params, peer=peer)
         if notice is not None:
+            trace_notification(notice, peer.revision.version)
             try:
                 await outlet.send(notice)
             except ConnectionClosed:
-                pass  # the request is cancelled anyway, because its connection has ended
+                pass  # The peer cancels the request anyway, because its connection has ended.

@@ -1,7 +1,7 @@
 """Handlers that wait for a client's answer between two requests.
 
-The round trips add and remove them, within the supervisor's limits. They are a cache: any of them may be dropped at any
-time, and its retry is then replayed.
+The round trips add and remove them, within the supervisor's limits. They are a cache: each may be dropped at any time,
+and its retry is then replayed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class _Space:
 class SuspendedHandlers:
     """
     Args:
-        spaces: for all callers together. When they are used up, the caller with the most parked handlers loses the one
-            that has waited longest.
+        spaces: The number of handlers that can be parked, for all callers together. When all are used, the caller with
+            the most parked handlers loses the one that has waited longest.
     """
 
     def __init__(self, spaces: int) -> None:
@@ -59,8 +59,8 @@ class SuspendedHandlers:
         """Keep a handler, and return whether that is possible.
 
         Args:
-            caller: the caller of its request.
-            session: the handler is cancelled when this session ends.
+            caller: The caller of its request.
+            session: The handler is cancelled when this session ends.
         """
         if not self.has_spaces:
             return False
@@ -73,7 +73,7 @@ class SuspendedHandlers:
         return True
 
     def find(self, ticket: str) -> Parked | None:
-        """Return the handler with this ticket; ``None`` if it is gone."""
+        """Return the handler with this ticket, or ``None`` if it is no longer parked."""
         space = self._parked.get(ticket)
         return space.run if space is not None else None
 

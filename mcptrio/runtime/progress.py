@@ -1,4 +1,4 @@
-"""Progress of one request: increasing and rate-limited; the newest report wins.
+"""Progress reports of one request. They increase, are limited to 20 a second, and the newest replaces a queued one.
 
 ``Context.report_progress`` uses it. It writes to the request's outlet, so nothing is sent after the response.
 Source: MCP 2026-07-28, basic/patterns/progress: must increase; receivers should be protected from floods.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mcptrio.abc import MessageSink
+from mcptrio.abc.tracing import trace_notification
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.messages import Notification
 from mcptrio.protocol.model.progress import ProgressParams
@@ -17,7 +18,7 @@ from mcptrio.protocol.revisions.revision import Revision
 __all__ = ["ProgressReporter", "ProgressSink"]
 
 RATE = 20.0
-"""Notifications per second; a progress bar needs no more."""
+"""Notifications per second, enough for a progress bar."""
 BURST = 10.0
 _METHOD = "notifications/progress"
 
@@ -56,7 +57,7 @@ class ProgressReporter:
         self.total: float | None = None
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Report progress. A report that does not increase is dropped, and fast reports replace each other."""
+        """Report progress. A report that does not increase is dropped; a newer one replaces one that still waits."""
         # MCP 2026-07-28, basic/patterns/progress: the value MUST increase.
         if self.latest is not None and progress <= self.latest:
             return
@@ -69,6 +70,7 @@ class ProgressReporter:
     def flush(self) -> None:
         """See :class:`ProgressSink`."""
         if self._pending is not None:
+            trace_notification(self._pending)
             # The key makes a newer report replace a queued one.
             self._outlet.send_latest(self._pending, (_METHOD, self._token))
             self._pending = None

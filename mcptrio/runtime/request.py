@@ -6,51 +6,45 @@ states; each way in which a request ends is an event of that table.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from math import inf, isfinite
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import trio
 from attrs import define, field
 
 from mcptrio.abc import MessageSink, Principal
 from mcptrio.abc.status import RequestStatus
-from mcptrio.errors import ConnectionClosed, InternalError, MCPError, MethodNotFound, ToolError
+from mcptrio.abc.tracing import trace_notification
+from mcptrio.errors import ConnectionClosed, MCPError, MethodNotFound
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.shares import SharedPlace
-from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.messages import ErrorResponse, Notification, Response
 from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.callers import ANONYMOUS, ForwardedCaller, caller_of_principal, decode_caller
 from mcptrio.runtime.conversation import Conversation
+from mcptrio.runtime.handler_errors import Expired, error_for
 from mcptrio.runtime.long_work import LongWork, TaskPlan
 from mcptrio.runtime.open_request import OpenRequest
 from mcptrio.runtime.progress import ProgressReporter, ProgressSink
 from mcptrio.runtime.request_lifecycle import TRANSITIONS, Action, RequestEvent, RequestState
 from mcptrio.runtime.timeouts import CALL_TIMEOUT, Timeouts, call_timeout
 
-__all__ = ["Expired", "Handler", "MiddlewareProvider", "RequestScope", "Wrapper", "dispatch"]
-
-_log = logging.getLogger("mcptrio.dispatch")
-
-
-class Expired(InternalError):
-    """The deadline of a request has passed."""
+__all__ = ["Handler", "RequestScope", "Wrapper", "dispatch"]
 
 
 @define(eq=False, slots=True, weakref_slot=False)
 class RequestScope:
     """
     Args:
-        request: as received, in its revision.
-        outlet: the sink for all messages of this request.
-        session: the session of the request.
-        deadlines: watches :attr:`deadline`.
-        memory: the memory of its parameters; ``None`` if they are small.
-        owns_outlet: whether the outlet serves only this request and is closed with it.
+        request: The request as it was received, in its revision.
+        outlet: The sink for all messages of this request.
+        session: The session of the request.
+        deadlines: Watches :attr:`deadline`.
+        memory: The memory of its parameters; ``None`` if they are small.
+        owns_outlet: Whether the outlet serves only this request and is closed with it.
     """
 
     request: RequestReceived
@@ -61,7 +55,6 @@ class RequestScope:
     owns_outlet: bool = False
     state: RequestState = field(init=False, default=RequestState.WAITING)
     reply: Response | ErrorResponse | None = field(init=False, default=None)
-    """The answer, once the handler has ended."""
     reason: str | None = field(init=False, default=None)
     """The reason why there is no answer."""
     error: MCPError | None = field(init=False, default=None)
@@ -71,19 +64,21 @@ class RequestScope:
     forwarded_caller: ForwardedCaller | None = field(init=False, default=None)
     """The caller that the parent of an isolated plugin forwards; ``None`` for any other peer."""
     label: str = field(init=False)
-    """The tool or the like, for messages."""
+    """The name of the tool or other feature, for messages."""
     owner: str | None = field(init=False, default=None)
-    """The plugin that handles it."""
     progress: ProgressSink | None = field(init=False, default=None)
     plan: TaskPlan | None = field(init=False, default=None)
     """Makes a task of the request while its handler runs; ``None`` if it must be answered with its result."""
     task: LongWork | None = field(init=False, default=None)
     """The task for which the handler works, once the client's request has been answered."""
+    is_resumable: bool = field(init=False, default=False)  # in another process, once the request is a task
     can_stay_open: bool = field(init=False, default=False)
     """Whether it may stay open without a task (:meth:`keep_open`)."""
     open: OpenRequest | None = field(init=False, default=None)
     on_cancelled: Callable[[], None] | None = field(init=False, default=None)
     """Closes the request while it is kept open."""
+    on_lost_result: Callable[[], None] | None = field(init=False, default=None)
+    """Called when the request ends and its result was not sent. Does not block or raise."""
     started: float = field(init=False, factory=trio.current_time)
     deadline: float = field(init=False)
     """Trio time at which the request is ended."""
@@ -91,8 +86,7 @@ class RequestScope:
     _begun: float = field(init=False)
     _latest: float = field(init=False, default=inf)
     """The caller's own deadline, which nothing extends."""
-    waited: float = field(init=False, default=0.0)
-    """Seconds in which the client was asked, once it has answered."""
+    waited: float = field(init=False, default=0.0)  # seconds in which the client was asked, once it has answered
     _waiting: int = field(init=False, default=0)
     _cancel_scope: trio.CancelScope | None = field(init=False, default=None)
     _concluding: trio.CancelScope | None = field(init=False, default=None)
@@ -110,7 +104,7 @@ class RequestScope:
             if CALL_TIMEOUT in meta and (allowed := call_timeout(meta)) is not None:
                 self._latest = started + allowed
             token = meta.get("progressToken")
-            # A bool is an int to isinstance, and no token.
+            # isinstance accepts a bool as an int, but a bool is not a valid token.
             if isinstance(token, str | int) and not isinstance(token, bool):
                 self.progress = ProgressReporter(token, self.outlet, self.request.peer.revision)
         self.deadline = min(started + min(times.idle, times.request), self._latest)
@@ -150,10 +144,10 @@ class RequestScope:
         """Whether the handler may send nothing more."""
         return self.state >= RequestState.CANCELLED
 
-    # Its life
+    # Lifecycle
 
     def attach_cancel_scope(self, cancel_scope: trio.CancelScope) -> bool:
-        """Begin the request in the task that will run the handler within this scope.
+        """Begin the request in the current task, which will run the handler within this scope.
 
         Returns:
             Whether to run the handler: ``False`` if the request has been cancelled.
@@ -206,7 +200,7 @@ class RequestScope:
             self._concluding.cancel()
 
     def finish(self) -> Response | ErrorResponse | None:
-        """End the request after its handler: from now on only the answer is sent, and no event stops that.
+        """End the request after its handler has ended. From now on only the answer is sent, and no event prevents that.
 
         Returns:
             The answer, if one must be sent.
@@ -229,7 +223,7 @@ class RequestScope:
         if self.reply is None and self.reason is None:
             self.reason = "the session ended"
         if self.open is not None:
-            # Also when the client has left, so that a subscription never outlives its request.
+            # Also if the client has disconnected, so that a subscription never outlives its request.
             self.open.on_closed()
             self.open = None
             self.owns_outlet = True
@@ -238,7 +232,7 @@ class RequestScope:
     # Time
 
     def begin(self, timeout: float | None) -> None:
-        """Start the timeouts, after the request has waited for its turn; ``timeout``: the plugin's or the tool's."""
+        """Start the timeouts when the request has its turn; ``timeout`` is that of the plugin or the tool."""
         if trio.current_time() >= self.deadline:
             # The task that watches the deadlines has not run yet.
             self.expire()
@@ -276,7 +270,7 @@ class RequestScope:
         """Report progress: restart the idle timeout, and send it if the client wants it.
 
         Raises:
-            ValueError: not a finite number.
+            ValueError: A number is not finite.
         """
         if not isfinite(progress) or (total is not None and not isfinite(total)):
             raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
@@ -293,18 +287,20 @@ class RequestScope:
         notification = self.session.connection.notification(method, params, peer=self.request.peer)
         if notification is None or self.is_over:
             return False
+        trace_notification(notification)
         self.outlet.send_latest(notification, object() if key is None else key)
         return True
 
     async def send(self, notification: Notification) -> None:
         """Send a notification in wire form, as :meth:`check_open` allows; waits while the outlet is full."""
         self.check_open()
+        trace_notification(notification)
         await self.outlet.send(notification)
 
     def check_open(self) -> None:
         """
         Raises:
-            ConnectionClosed: the request is over. The outlet of a shared channel would still accept messages.
+            ConnectionClosed: The request is over. The outlet of a shared channel would still accept messages.
         """
         if self.is_over:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")
@@ -352,30 +348,23 @@ Wrapper: TypeAlias = Callable[[Handler, RequestScope, Any], Awaitable[Any]]
 """Calls the handler, with work before or after."""
 
 
-class MiddlewareProvider(Protocol):
-    """All middleware of a server."""
-
-    around: Wrapper | None
-    """``None`` while there is no middleware."""
-
-
 async def dispatch(
     handlers: Mapping[str, Handler], scope: RequestScope, around: Wrapper | None = None
 ) -> Response | ErrorResponse | None:
     """Return the response with the result of a request; ``None`` if it stays open.
 
     Args:
-        around: middleware that calls the handler.
+        around: Middleware that calls the handler.
 
     Raises:
-        MCPError: to be sent to the client.
+        MCPError: The error to send to the client.
     """
     handler = handlers.get(scope.label)
     if handler is None:
         raise MethodNotFound(f"no such method: {scope.label}")
     outcome = await run_guarded(_handle, handler, scope, around)
     if isinstance(outcome, Failure):
-        raise _error_of(outcome.error, scope.label)
+        raise error_for(outcome.error, scope.label)
     return outcome.value
 
 
@@ -389,14 +378,3 @@ async def _handle(handler: Handler, scope: RequestScope, around: Wrapper | None)
         result = await around(handler, scope, request.params)
     # Converted within the guard too: a plugin may return a value that cannot be written.
     return scope.session.connection.result(request, result) if scope.open is None else None
-
-
-def _error_of(error: BaseException, label: str) -> MCPError:
-    """Return the error to send for an exception. It is logged in full unless it was meant for the client."""
-    if isinstance(error, MCPError):
-        return error
-    if isinstance(error, ToolError):
-        return InternalError(str(error))
-    # The client gets only an id: the text of an exception may contain secrets.
-    failure_id = log_failure(_log, error, "%s failed", label)
-    return InternalError(f"internal error in {label}: see id {failure_id} in the server's log")

@@ -15,7 +15,7 @@ looks it up and performs its action.
 - From CANCELLED on, no message of the handler is sent. A handler that fails may still send messages while it cleans up.
 - A request that is kept open has no task, so a cancellation closes it at once. In all other states the task of the
   handler closes the request.
-- CLOSED has no way out, and closing twice is harmless.
+- No event leaves CLOSED, and closing twice is harmless.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RequestState(IntEnum):
     """No task runs it yet."""
     RUNNING = 1
     KEPT_OPEN = 2
-    """It stays open without a task, until its client leaves or the server stops."""
+    """It stays open without a task, until its client disconnects or the server stops."""
     FAILING = 3
     """The server ends it with an error; its handler is being cancelled."""
     CANCELLED = 4
@@ -51,7 +51,7 @@ class RequestEvent(IntEnum):
     KEEP_OPEN = 1
     """The handler wants the request to stay open without a task."""
     CANCEL = 2
-    """The client has cancelled it or left, or its session ends."""
+    """The client has cancelled it or disconnected, or its session ends."""
     FAIL = 3
     """The server ends it with an error: a deadline, a disabled plugin, or the server's own end."""
     FINISH = 4
@@ -106,7 +106,7 @@ TRANSITIONS: Final[Mapping[RequestState, _Row]] = MappingProxyType(
         },
         _S.CANCELLED: _staying(_S.CANCELLED) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
         _S.ANSWERING: _staying(_S.ANSWERING) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
-        # Events may still come: its session may have ended while a shielded handler continued.
+        # Events may still arrive, because a shielded handler may continue after its session has ended.
         _S.CLOSED: _staying(_S.CLOSED),
     }
 )

@@ -44,7 +44,7 @@ class KeyRing:
     """Seals with the first key, opens with any.
 
     Args:
-        keys: at least 16 bytes each, shared by all replicas; without keys, this process makes its own.
+        keys: The keys that all replicas share, at least 16 bytes each. Without keys, this process makes its own.
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
@@ -67,7 +67,7 @@ class KeyRing:
     def open(self, sealed: str, *, audience: bytes) -> bytes:
         """
         Raises:
-            ValueError: not sealed by any of the keys, altered, or for another audience.
+            ValueError: None of the keys has sealed it, it was altered, or it is for another audience.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -107,12 +107,13 @@ class Journal:
     """The history of a request over all its rounds.
 
     Args:
-        answers: the client's answers by key, in wire form.
-        once: results of side effects that must not run twice, by key; JSON values.
-        asked: the keys of the last round's questions.
-        pages: those of them that were URLs to open before the handler could work.
-        ticket: the id of the parked handler, if it is parked.
-        call: identifies the call over all its rounds; ``None`` before its first state.
+        answers: The client's answers by key, in wire form.
+        once: Results of side effects that must not run twice, by key; JSON values.
+        asked: The keys of the last round's questions.
+        pages: The keys among them of URLs that the user had to open before the handler could continue.
+        ticket: The id of the parked handler, if it is parked.
+        call: Identifies the call over all its rounds; ``None`` before its first state.
+        trace: The trace context of the first round; empty if it was not traced.
     """
 
     round: int = 0
@@ -122,6 +123,7 @@ class Journal:
     pages: tuple[str, ...] = ()
     ticket: str | None = None
     call: str | None = None
+    trace: dict[str, str] = field(factory=dict)
 
 
 def digest_of(request: RequestReceived) -> str:
@@ -146,9 +148,11 @@ def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principa
         "u": journal.pages,
         "t": journal.ticket,
         "c": journal.call,
-        # The state must differ in every round even if nothing else does.
+        # The state must differ in every round, even if everything else is equal.
         "n": secrets.token_hex(4),
     }
+    if journal.trace:
+        value["x"] = journal.trace
     sealed: str = ring.seal(orjson.dumps(value), audience=audience.encode())
     return sealed
 
@@ -156,7 +160,7 @@ def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principa
 def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: str, digest: str) -> Journal:
     """
     Raises:
-        InvalidParams: the same error for every reason; the log has the failed check.
+        InvalidParams: The same error for every reason; the log has the failed check.
     """
     refusal = _refusal(sealed)
     try:
@@ -185,6 +189,7 @@ def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: st
         pages=tuple(value["u"]),
         ticket=value["t"],
         call=value["c"],
+        trace=value.get("x", {}),
     )
 
 

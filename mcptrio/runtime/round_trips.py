@@ -20,6 +20,7 @@ from typing import Any
 import trio
 from attrs import evolve
 
+from mcptrio.abc.tracing import TRACING, trace_carrier
 from mcptrio.errors import InvalidParams, MCPError, ToolError, URLElicitationRequired
 from mcptrio.ground.guarded import Failure
 from mcptrio.protocol.model.elicitation import ElicitURLParams
@@ -39,9 +40,12 @@ class RoundTrips(RunChannel):
         scope = self.scope
         digest = digest_of(scope.request)
         journal = self._journal(digest)
+        if TRACING.tracer is not None and journal.trace:
+            TRACING.tracer.continues(journal.trace)
         run = self._resume(journal)
         if run is None:
-            journal = evolve(journal, ticket=None)
+            if journal.ticket is not None:
+                journal = evolve(journal, ticket=None)
             run = self._run = Run(self._runs, self, self._work, journal, self._given(journal), parks=parks)
             self._runs.start(run.run, handler)
         try:
@@ -71,7 +75,7 @@ class RoundTrips(RunChannel):
         if state is None:
             return Journal()
         settings = self._runs.settings
-        # Before it is decoded and decrypted.
+        # Checked before the state is decoded and decrypted.
         if len(state) > settings.limits.state_bytes:
             raise InvalidParams(
                 f"expected at most {settings.limits.state_bytes} characters, got {len(state)} at `requestState`"
@@ -115,7 +119,7 @@ class RoundTrips(RunChannel):
 
     def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:
         """Return the reply with the questions of a handler, and park the handler if there is room."""
-        # A parked side effect that asks would keep its claim, and the retry on another replica would wait for it.
+        # A parked side effect that asks would keep its claim, and a retry on another replica would wait for it.
         may_park = run.parks and self._runs.may_park and not run.has_claims
         ticket = secrets.token_urlsafe(16) if may_park else None
         journal = self._next(run.journal, asked=tuple(run.open), ticket=ticket)
@@ -140,14 +144,14 @@ class RoundTrips(RunChannel):
 
     @staticmethod
     def _next(journal: Journal, *, asked: tuple[str, ...], pages: tuple[str, ...] = (), ticket: str | None) -> Journal:
-        call = journal.call or secrets.token_urlsafe(16)
-        return evolve(journal, round=journal.round + 1, asked=asked, pages=pages, ticket=ticket, call=call)
+        call, trace = journal.call or secrets.token_urlsafe(16), journal.trace or trace_carrier()
+        return evolve(journal, round=journal.round + 1, asked=asked, pages=pages, ticket=ticket, call=call, trace=trace)
 
     def _require_url_visit(self, run: Run, error: URLElicitationRequired, digest: str) -> InputRequiredResult:
         """Return the round trip for an error that 2025-11-25 reports as -32042. The retry runs the handler again.
 
         Raises:
-            ToolError: the user declined to open the URL.
+            ToolError: The user declined to open the URL.
         """
         for page in run.journal.pages:
             answer = run.given.get(page)

@@ -7,11 +7,13 @@ a task (:mod:`mcptrio.tasks`) shows them to the client that asks for the task.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import trio
 
+from mcptrio.abc.tracing import waiting
 from mcptrio.errors import InvalidParams, MCPError
 from mcptrio.runtime.inputs import InputQuestion, Lifetime, request_for, require
 from mcptrio.runtime.request import RequestScope
@@ -24,8 +26,8 @@ __all__ = ["RunChannel"]
 class RunChannel:
     """
     Args:
-        work: the work of the request, passed to the handler that it starts or resumes.
-        runs: the runs of the server.
+        work: The work of the request, passed to the handler that it starts or resumes.
+        runs: The runs of the server.
     """
 
     def __init__(self, scope: RequestScope, work: Work, runs: Runs) -> None:
@@ -38,7 +40,7 @@ class RunChannel:
     async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         run = self._run
         if run is not None and run.is_shielded():
-            # A retry of the request may never come, and the shield would keep the handler alive.
+            # A retry may never arrive, and the shield would then keep the handler alive.
             raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
         peer = self.scope.request.peer
         for question in questions:
@@ -68,8 +70,10 @@ class RunChannel:
                     entry.arrived.set()
                 else:
                     run.wait_for(key, entry)
-            for entry in asked.values():
-                await entry.arrived.wait()
+            open = [each.wire.method for each in asked.values() if not each.arrived.is_set()]
+            with waiting(open) if open else nullcontext():
+                for entry in asked.values():
+                    await entry.arrived.wait()
         finally:
             run.end_question(effects)
             for key, entry in asked.items():
@@ -94,10 +98,10 @@ class RunChannel:
         """Return the answer for the handler.
 
         Args:
-            raw: the answer in wire form.
+            raw: The answer in wire form.
 
         Raises:
-            InvalidParams: it does not fit the question.
+            InvalidParams: It does not match the question.
         """
         if not isinstance(raw, dict):
             raise InvalidParams(f"expected an object, got {type(raw).__name__} at `inputResponses`")

@@ -53,10 +53,10 @@ class _Effect:
     """A running side effect.
 
     Args:
-        outer: the nurseries that its task had open when the effect began; tasks in later ones belong to the effect.
-        finishes: whether a cancellation of the handler waits for it.
-        is_claimed: whether other replicas wait for it.
-        asks: the number of its unanswered questions.
+        outer: The nurseries that its task had open when the effect began; tasks in later ones belong to the effect.
+        finishes: Whether a cancellation of the handler waits for it.
+        is_claimed: Whether other replicas wait for it.
+        asks: The number of its unanswered questions.
     """
 
     task: trio.lowlevel.Task
@@ -73,7 +73,7 @@ class Runs:
     """What the runs of one server share: their nursery, the parked handlers, and the key that seals their state.
 
     Args:
-        start: starts a task in the nursery of the server.
+        start: Starts a task in the nursery of the server.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Channel(Protocol):
         """Return the answer for the handler, from its wire form.
 
         Raises:
-            InvalidParams: it does not fit the question.
+            InvalidParams: It does not match the question.
         """
         ...
 
@@ -125,9 +125,9 @@ class Channel(Protocol):
 class Run:
     """
     Args:
-        work: the work of the request that started it.
-        given: answers in the request; each enters the journal when the handler asks its question.
-        parks: whether it may be parked between two requests; otherwise each retry replays it.
+        work: The work of the request that started it.
+        given: Answers in the request; each enters the journal when the handler asks its question.
+        parks: Whether it may be parked between two requests; otherwise each retry replays it.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Run:
         self.given = given
         self.parks = parks
         self.keep: float | None = None
-        """Seconds for which results of its side effects are stored; ``None``: as long as a sealed state is accepted."""
+        """Seconds for which results of its side effects are stored; ``None`` keeps them as long as a sealed state."""
         self.label = work.label
         self.owner = work.owner
         self.since = trio.current_time()
@@ -174,7 +174,7 @@ class Run:
             self.is_over = True
             self.channel.over()
             if self.is_parked:
-                # The handler ended while it was parked, so it is not counted as work now.
+                # The handler ended while it was parked, so it is not counted as a running call.
                 self.is_parked = False
                 self._runs.parking.remove(self)
                 self._runs.deadlines.discard(self)
@@ -190,7 +190,7 @@ class Run:
         _log.debug("%s: %s", self.label, reason)
         self._is_ending = True
         if self.is_parked:
-            # Its code runs again, to clean up, so it counts as work.
+            # Its code runs again, to clean up, so it counts as a running call.
             self._unpark(self.work)
         self._cut()
 
@@ -200,7 +200,7 @@ class Run:
         self.cancel("no answer came")
 
     def park(self, seconds: float) -> None:
-        """Park the handler until a request brings the answers. Its present request is answered with its questions."""
+        """Park the handler until a request brings the answers. Its current request is answered with its questions."""
         self.since = trio.current_time()
         self.deadline = self.since + seconds
         self.is_parked = True
@@ -216,7 +216,7 @@ class Run:
         """Return what the handler, which has ended, returned or raised.
 
         Raises:
-            InvalidParams: an answer did not fit its question, or the handler was cancelled.
+            InvalidParams: An answer did not match its question, or the handler was cancelled.
         """
         if self.failure is not None:
             raise self.failure
@@ -228,8 +228,8 @@ class Run:
         """Return what the handler, which has ended, returned.
 
         Raises:
-            Exception: what it raised.
-            InvalidParams: as :meth:`result`.
+            Exception: The exception that the handler raised.
+            InvalidParams: See :meth:`result`.
         """
         outcome = self.result()
         if isinstance(outcome, Failure):
@@ -279,8 +279,8 @@ class Run:
         """Continue the task of the handler that has asked this question.
 
         Args:
-            raw: the answer in wire form, for a replay.
-            answer: what the handler gets.
+            raw: The answer in wire form, for a replay.
+            answer: The answer that the handler gets.
         """
         entry = self.open.pop(key)
         self.journal.answers[key] = raw
@@ -347,10 +347,10 @@ class Run:
     def is_shielded(self) -> bool:
         """Return whether a shield keeps a cancellation of this run from the current task."""
         if all(task is not self._task for task, _ in _above()):
-            # Called in a thread, or in a nursery of the plugin: Lifetime cancels it at the end of the run.
+            # The caller is in a thread or in a nursery of the plugin. Lifetime cancels it at the end of the run.
             return False
         deadline = self._scope.deadline
-        # Set a past deadline, and look whether it appears in the effective deadline: a shield in between hides it. The
+        # Set a past deadline, and check whether it appears in the effective deadline: a shield in between hides it. The
         # deadline is restored at once.
         self._scope.deadline = -inf
         try:
@@ -359,7 +359,7 @@ class Run:
             self._scope.deadline = deadline
 
     def begin_question(self) -> list[_Effect]:
-        """Note that the current task asks a question, so the side effects around it wait and do not work.
+        """Note that the current task asks a question, so that the side effects around it count as waiting.
 
         Returns:
             The side effects, for :meth:`end_question`.
@@ -377,7 +377,7 @@ class Run:
     # Private
 
     async def _wait_for_turn(self) -> None:
-        """Wait while the handler is parked: the state that the client has would lack a side effect that begins now.
+        """Wait while the handler is parked: the state at the client would lack a side effect that begins now.
 
         Raises:
             ConnectionClosed: The run has ended.

@@ -1,4 +1,4 @@
-"""One peer in this process, with its requests in flight, which come from its channel or from the HTTP endpoint.
+"""One peer in this process, with its requests in flight. They arrive on its channel or at the HTTP endpoint.
 
 The supervisor makes it. A stdio process is one session; so is the local part of an HTTP session, and, with a single
 request, an HTTP request of a per-request revision. Everything that a session starts ends with it: the tasks in its
@@ -17,25 +17,28 @@ from attrs import define, field
 
 from mcptrio.abc import MessageChannel, MessageSink
 from mcptrio.abc.status import SessionStatus
+from mcptrio.abc.tracing import TRACING, notified
 from mcptrio.errors import ConnectionClosed, MCPError, Overloaded
 from mcptrio.ground.workers import Workers
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.events import (
     CancelReceived,
+    Event,
     MessageRefused,
     NotificationReceived,
     RequestReceived,
     ResponseReceived,
     Unexpected,
 )
-from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Message, RequestId
+from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Malformed, Message, RequestId, Response
 from mcptrio.runtime.batches import BatchOutlet
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
 from mcptrio.runtime.keepalive import keep_alive
+from mcptrio.runtime.middleware import MiddlewareProvider
 from mcptrio.runtime.notifications import Listener, handle_notification
-from mcptrio.runtime.request import Handler, MiddlewareProvider, RequestScope, dispatch
+from mcptrio.runtime.request import Handler, RequestScope, dispatch
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.settings import ServerSettings
 
@@ -44,7 +47,7 @@ __all__ = ["Session", "SessionOwner"]
 _log = logging.getLogger("mcptrio.session")
 
 FLUSH_TIMEOUT = 1.0
-"""Seconds for writing queued messages, once nothing more is read."""
+"""Seconds for writing queued messages after the last read."""
 
 
 class SessionOwner(Protocol):
@@ -53,13 +56,13 @@ class SessionOwner(Protocol):
     settings: ServerSettings
     gate: Gate
     workers: Workers
-    """Shared by the sessions without own workers."""
+    """The workers of all sessions that have none of their own."""
     handlers: dict[str, Handler]
     listeners: Mapping[str, Sequence[Listener]]
     middleware: MiddlewareProvider
 
     def forget(self, session: Session, /) -> None:
-        """The session has ended."""
+        """Called when the session has ended."""
         ...
 
 
@@ -68,14 +71,13 @@ class Session(Conversation):
     """The requests and tasks of one session. The other arguments are those of :class:`Conversation`.
 
     Args:
-        begin: called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
+        begin: Called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
     """
 
     server: SessionOwner
     _begin: Callable[[Session], None] | None = field(alias="begin", default=None)
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
-    """The reason for its end."""
     is_counted: bool = field(init=False, default=False)
     """Whether it counts as a session: over HTTP in 2026-07-28, each request has one of its own that does not."""
     _over: bool = field(init=False, default=False)
@@ -94,7 +96,7 @@ class Session(Conversation):
     def _cancel_scope(self) -> trio.CancelScope:
         return trio.CancelScope()
 
-    # The life of a session
+    # Lifecycle
 
     async def talk(self, channel: MessageChannel, outbox: Outbox) -> None:
         """Serve the peer on a channel, until either side ends it."""
@@ -122,12 +124,11 @@ class Session(Conversation):
         self._close()
 
     def keep_alive(self) -> None:
-        """Ping the peer from now on, if the settings say so."""
+        """Start pings to the peer, if the settings ask for them."""
         if self.settings.ping_interval:
             self.start(keep_alive, self, self.end)
 
     def start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Run a task of this session."""
         if self._nursery is not None:
             self._nursery.start_soon(function, *args)
             return
@@ -160,11 +161,11 @@ class Session(Conversation):
         return bool(self.in_flight or self.outlets)
 
     def _close(self) -> None:
-        """Send nothing more, and end the waits for answers of the peer."""
+        """Stop sending, and end all waits for answers of the peer."""
         self._over = True
         self.outgoing.close(self.reason or "the session ended")
         if self.is_shared:
-            # Requests that no worker has begun: the session's own workers have ended with its nursery.
+            # No worker will begin these requests: the session's own workers have ended with its nursery.
             for scope in list(self.in_flight.values()):
                 self.release(scope)
                 scope.outlet.close()
@@ -179,7 +180,7 @@ class Session(Conversation):
                     if self._negotiating is not None:
                         # Messages pipelined behind initialize must be read in the negotiated revision.
                         await self._negotiating.wait()
-                # Back-pressure: a peer that does not read its answers is not read either.
+                # Back-pressure: nothing is read from a peer that does not read its answers.
                 await outbox.wait_for_room()
         except trio.EndOfChannel:
             # The peer may still read, so running requests get some time to finish.
@@ -196,7 +197,7 @@ class Session(Conversation):
             while True:
                 await channel.send(await outbox.take())
         except trio.EndOfChannel:
-            pass  # the outbox is closed and empty
+            pass  # The outbox is closed and empty.
         except ConnectionClosed as error:
             outbox.abort()
             self.end(str(error))
@@ -211,7 +212,7 @@ class Session(Conversation):
             which another replica may be waiting for.
         """
         if self._over or self.reason is not None:
-            # No task is left that could answer.
+            # No remaining task could answer.
             if not self.is_shared:
                 outlet.close()
             return True
@@ -236,23 +237,28 @@ class Session(Conversation):
         if isinstance(event, MessageRefused):
             self.start(self._refuse, event.reply, outlet, own)
             return True
-        known = True
-        if isinstance(event, ResponseReceived):
-            self.outgoing.settle(event)
-        elif isinstance(event, CancelReceived):
-            scope = self.in_flight.get(event.id)
-            known = scope is not None
-            # A client must not cancel initialize (2025-11-25, basic/utilities/cancellation).
-            if scope is not None and scope.request.method.name != "initialize":
-                scope.cancel(event.reason or "cancelled by the client")
-        elif isinstance(event, NotificationReceived):
-            self._notified(event)
-        elif isinstance(event, Unexpected):
-            known = not event.what.startswith("a response") and not event.what.startswith("an error")
-            _log.debug("%s: ignored %s", self.name, event.what)
+        with notified(message):
+            known = self._handle(event)
         if own:
             outlet.close()
         return known
+
+    def _handle(self, event: Event) -> bool:
+        """Handle an event that is no request. Returns whether it concerned this process."""
+        if isinstance(event, CancelReceived):
+            scope = self.in_flight.get(event.id)
+            # A client must not cancel initialize (2025-11-25, basic/utilities/cancellation).
+            if scope is not None and scope.request.method.name != "initialize":
+                scope.cancel(event.reason or "cancelled by the client")
+            return scope is not None
+        if isinstance(event, ResponseReceived):
+            self.outgoing.settle(event)
+        elif isinstance(event, NotificationReceived):
+            self._notified(event)
+        elif isinstance(event, Unexpected):
+            _log.debug("%s: ignored %s", self.name, event.what)
+            return not event.what.startswith(("a response", "an error"))
+        return True
 
     def _accept(self, event: RequestReceived, outlet: MessageSink, own: bool) -> None:
         try:
@@ -287,7 +293,7 @@ class Session(Conversation):
         try:
             await outlet.send(reply)
         except ConnectionClosed:
-            pass  # the peer has disconnected, so the refusal has no receiver
+            pass  # The peer has disconnected, so nothing receives the refusal.
         finally:
             if close:
                 outlet.close()
@@ -329,8 +335,14 @@ class Session(Conversation):
             await self.finish(scope)
 
     async def serve(self, scope: RequestScope) -> None:
-        """Run the handler of a request."""
         CURRENT.set(scope)
+        if TRACING.tracer is not None:
+            with TRACING.tracer.serving(scope):
+                await self._dispatch(scope)
+        else:
+            await self._dispatch(scope)
+
+    async def _dispatch(self, scope: RequestScope) -> None:
         try:
             scope.reply = await dispatch(self.server.handlers, scope, self.server.middleware.around)
         except MCPError as error:
@@ -345,6 +357,8 @@ class Session(Conversation):
                 # With other requests in flight, use the queue: several answers then become one write.
                 if len(self.in_flight) > 1 or not isinstance(outlet, Outbox) or not outlet.send_now(reply):
                     await outlet.send(reply)
+                if isinstance(reply, Response):
+                    scope.on_lost_result = None
         except ConnectionClosed:
             scope.reason = "the connection was closed before the answer was sent"
             _log.debug("%s: the answer to %s was lost", self.name, scope.label)
@@ -356,6 +370,8 @@ class Session(Conversation):
         if not scope.close():
             return
         request = scope.request
+        if scope.on_lost_result is not None:
+            scope.on_lost_result()
         if scope.reply is None:
             self.connection.drop_response(request)
         if self.in_flight.get(request.id) is scope:

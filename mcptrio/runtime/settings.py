@@ -24,21 +24,22 @@ class ServerSettings:
     """The settings of one server, for :class:`mcptrio.Server`.
 
     Args:
-        timeouts: the timeouts of requests, plugins and clients.
-        limits: the limits of sessions, requests and queues.
-        page_size: entries on one page of a list, at least 1.
-        list_ttl_ms: milliseconds for which clients may keep a list (2026-07-28); the server announces changes anyway.
-        list_all: whether lists also contain entries that need more scopes, so that clients can request these.
-        log_level: level of log messages for a handshake session until it sends ``logging/setLevel``; ``None`` for none.
-        ping_interval: seconds between keepalive pings, in revisions that have them; 0 sends none.
-        audience: the name of this service in sealed state; the same on every replica.
-        keys: keys that seal state which passes through clients; the same on every replica. By default, each process
+        timeouts: The timeouts of requests, plugins and clients.
+        limits: The limits of sessions, requests and queues.
+        page_size: Entries on one page of a list, at least 1.
+        list_ttl_ms: Milliseconds for which clients may keep a list (2026-07-28); the server announces changes anyway.
+        list_all: Whether lists also contain entries that need more scopes, so that clients can request these.
+        log_level: Level of log messages for a handshake session until it sends ``logging/setLevel``; ``None`` for none.
+        ping_interval: Seconds between keepalive pings, in revisions that have them; 0 sends none.
+        audience: The name of this service in sealed state; the same on every replica.
+        keys: Keys that seal state which passes through clients; the same on every replica. By default, each process
             generates one.
-        run_tasks: where tasks run: ``here``, or only in processes of ``mcptrio worker`` that share the store.
-        stores: what the server shares with other replicas, from :func:`mcptrio.stores.open_stores`; ``None`` for
-            a single process.
-        experimental: capabilities outside the specification that are advertised, by name, each with its settings.
-        strict: raise the error of a plugin that fails, instead of running without the plugin.
+        repair_arguments: Whether arguments of tools in a slightly wrong form are repaired, if only one repair fits.
+        run_tasks: Where tasks run: ``here``, or ``workers``: only in processes of ``mcptrio worker`` on the same store.
+        stores: The stores that the server shares with other replicas, from :func:`mcptrio.stores.open_stores`;
+            ``None`` for a single process.
+        experimental: Capabilities outside the specification that are advertised, by name, each with its settings.
+        strict: Raise the error of a plugin that fails, instead of running without the plugin.
     """
 
     timeouts: Timeouts = field(factory=Timeouts, validator=instance(Timeouts))
@@ -50,6 +51,7 @@ class ServerSettings:
     ping_interval: float = field(default=0.0, validator=number(0))
     audience: str = "mcptrio"
     keys: Sequence[bytes] = field(default=(), repr=False, metadata=PROGRAM_ONLY)
+    repair_arguments: bool = True
     run_tasks: Literal["here", "workers"] = field(default="here", validator=in_(("here", "workers")))
     stores: Stores | None = field(default=None, metadata=PROGRAM_ONLY)
     experimental: Mapping[str, Mapping[str, Any]] = field(factory=dict, metadata=PROGRAM_ONLY)

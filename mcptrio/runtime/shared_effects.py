@@ -21,11 +21,11 @@ from mcptrio.runtime.request_state import LIFETIME
 __all__ = ["REPORT_SECONDS", "SharedEffects"]
 
 _FIRST_WAIT: Final = 0.05
-"""Seconds until the store is asked again about an effect that another replica runs; doubled each time."""
+"""Seconds until the store is first asked again about an effect that another replica runs. Doubled each time."""
 _MAX_WAIT: Final = 2.0
 REPORT_SECONDS: Final = 2.5
-"""Seconds for which a call waits until its result or the end of its claim is stored. The caller shields this time,
-because other replicas wait, also if the call has been cancelled."""
+"""Seconds for which a call waits until its result or the end of its claim is stored. The caller shields this wait,
+because other replicas wait for the result even if the call has been cancelled."""
 _MAX_OWED: Final = 1000
 """Results and releases that could not be stored yet."""
 _MAX_OWED_BYTES: Final = 16 * 1024 * 1024
@@ -45,7 +45,7 @@ class _Result:
 class SharedEffects:
     """
     Args:
-        bus: wakes the calls on other replicas that wait for an effect; without one they ask again from time to time.
+        bus: Wakes the calls on other replicas that wait for an effect. Without a bus they poll the store.
     """
 
     def __init__(self, store: EffectStore, bus: Bus | None) -> None:
@@ -62,20 +62,20 @@ class SharedEffects:
         """Return the result of an effect, waiting while another replica runs it.
 
         Args:
-            repeatable: whether it may run again if the replica that ran it has ended.
-            waits: returns whether to wait for a store that fails, because no client repeats the call.
+            repeatable: Whether it may run again if the replica that ran it has ended.
+            waits: Returns whether to wait for a store that fails, because no client repeats the call.
 
         Returns:
             The key under which the effect is stored, and its result; ``None`` if the caller has to run it, and then to
             call :meth:`finish` or :meth:`release` with this key.
 
         Raises:
-            Overloaded: the store failed, and this call does not wait for it; the effect has not been run by this call.
-            InternalError: the replica that ran it has ended. The effect may have happened, and must not be repeated.
+            Overloaded: The store failed, and this call does not wait for it; the effect has not been run by this call.
+            InternalError: The replica that ran it has ended. The effect may have happened, and must not be repeated.
         """
         found = await self._until_ended(call, key, waits)
         while repeatable and found.state is EffectState.LOST:
-            # A lost claim stays, so that no delay of its replica can change what is stored now.
+            # A lost claim stays in the store, so that its replica cannot replace the outcome if it continues later.
             key += "~"
             found = await self._until_ended(call, key, waits)
         return key, self._result(found.state, found.result)
@@ -93,12 +93,12 @@ class SharedEffects:
         await self._report((call, key), None)
 
     async def run(self) -> None:
-        """Store what could not be stored at once. Runs until cancelled."""
+        """Retry results and releases that could not be stored. Runs until cancelled."""
         wait = _FIRST_WAIT
         while True:
             for name, result in list(self._owed.items()):
                 is_stored = False
-                # The first failure is in the log.
+                # Only the first failure is logged.
                 with suppress(StoreFailed), trio.move_on_after(REPORT_SECONDS):
                     await self._store_now(name, result)
                     is_stored = True
@@ -124,7 +124,7 @@ class SharedEffects:
         unfollow = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _nothing
         try:
             wait = _FIRST_WAIT
-            # No end of its own: the deadline of the request cancels it.
+            # The deadline of the request ends this loop.
             while True:
                 # The claim may have ended before this replica followed the topic.
                 found = await self._claim(call, key, waits)
@@ -163,7 +163,7 @@ class SharedEffects:
             raise Overloaded(message) from error
         finally:
             if not is_known:
-                # It may have been claimed all the same.
+                # The claim may have been stored although the store failed.
                 self._owe(name, None)
         return claim
 
@@ -222,7 +222,7 @@ class _Signal:
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait for a message since the last call, at most so long."""
+        """Wait for a message since the last call, at most ``seconds``."""
         with trio.move_on_after(seconds):
             await self._event.wait()
         self._event = trio.Event()

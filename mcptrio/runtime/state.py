@@ -29,7 +29,7 @@ __all__ = ["RuntimeState"]
 class RuntimeState:
     """
     Args:
-        sealer: of the state that travels through clients.
+        sealer: Seals the state that clients keep.
     """
 
     def __init__(self, settings: ServerSettings, sealer: StateSealer) -> None:
@@ -37,14 +37,14 @@ class RuntimeState:
         self.stores = settings.stores
         """The stores that the server shares with other replicas; ``None`` if there are none."""
         self.on_subscriptions: Callable[[], None] = _nothing
-        """Called when a session has other subscriptions than before."""
+        """Called when the subscriptions of a session have changed."""
         self.on_missed_changes: Callable[[Conversation], None] = _ignore
         """Called when the client of a session may have missed notifications of changes."""
         self.deadlines = Deadlines()
         self.observers = Observers()
         self.sessions: set[Session] = set()
         self.works = Works()
-        """Running handlers; also those of ended requests count against ``limits.requests``."""
+        """Running handlers. Those of ended requests count against ``limits.requests`` too."""
         self.surrounding = Works()
         """Requests within middleware, and requests to ASGI applications of plugins."""
         self.threads = ThreadShares(settings.limits.threads)
@@ -73,7 +73,7 @@ class RuntimeState:
     def nursery(self) -> trio.Nursery:
         """
         Raises:
-            RuntimeError: the server is not open.
+            RuntimeError: The server is not open.
         """
         if self._nursery is None:
             raise RuntimeError("the server is not open: use `async with server.open() as running:`")

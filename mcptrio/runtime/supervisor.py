@@ -6,7 +6,7 @@ seconds before they are cancelled.
 
     Supervisor ── Session (one peer) ── RequestScope (one request)
        ├───────── Runs: handlers, waiting between two requests for a client's answer
-       └───────── LongTasks: calls that go on after their request was answered
+       └───────── LongTasks: calls that continue after their request was answered
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import trio
 
 from mcptrio.abc import ASGIApp, MessageChannel, MessageSink, Principal, SessionRecord, SynchronousChannel
 from mcptrio.abc.status import Readiness
+from mcptrio.abc.tracing import notified
 from mcptrio.errors import InternalError, Overloaded
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.ground.workers import Workers
@@ -33,8 +34,9 @@ from mcptrio.protocol.model.methods import Method
 from mcptrio.runtime.conversation import Conversation, peer_of
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
+from mcptrio.runtime.middleware import MiddlewareProvider
 from mcptrio.runtime.notifications import Listener, handle_notification
-from mcptrio.runtime.request import Handler, MiddlewareProvider, RequestScope
+from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
@@ -52,13 +54,13 @@ class Supervisor:
     """Runs the sessions and requests of one server.
 
     Args:
-        server_info: the wire form of Implementation, added to results in per-request revisions.
-        handlers: the capabilities' handlers, by method.
-        state: the state that requests share.
-        serves: whether a capability is advertised.
-        param_headers: a tool's parameter headers, from header to path.
-        readiness: the body of ``/readyz``.
-        middleware: the plugins' middleware.
+        server_info: The wire form of Implementation, added to results in per-request revisions.
+        handlers: The capabilities' handlers, by method.
+        state: The state that requests share.
+        serves: Whether a capability is advertised.
+        param_headers: A tool's parameter headers, from header to path.
+        readiness: The body of ``/readyz``.
+        middleware: The plugins' middleware.
     """
 
     def __init__(
@@ -188,12 +190,12 @@ class Supervisor:
         """Serve one peer on one channel until either side ends it.
 
         Args:
-            trusts_forwarded_caller: whether the peer is the parent process of an isolated plugin, which forwards
+            trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards
                 callers; see :mod:`mcptrio.runtime.callers`.
 
         Raises:
-            Overloaded: too many sessions; the channel is still open, so that the caller can report it.
-            RuntimeError: the server is not open, so nothing would watch deadlines.
+            Overloaded: Too many sessions; the channel is still open, so that the caller can report it.
+            RuntimeError: The server is not open, so nothing would watch deadlines.
         """
         _ = self.nursery
         write_now = channel.send_now if isinstance(channel, SynchronousChannel) else None
@@ -255,8 +257,9 @@ class Supervisor:
                 await outlet.send(event.reply)
             elif isinstance(event, NotificationReceived):
                 # In the caller's task, so that a client with many notifications slows down only itself.
-                for listener in self.listeners.get(event.method.name, ()):
-                    await handle_notification(listener, session, event)
+                with notified(message):
+                    for listener in self.listeners.get(event.method.name, ()):
+                        await handle_notification(listener, session, event)
         finally:
             if not is_kept_open:
                 self.sessions.discard(session)
@@ -267,7 +270,7 @@ class Supervisor:
         """Return a session that waits for ``initialize``, or the local part of a stored one.
 
         Raises:
-            Overloaded: too many sessions, or the server is stopping.
+            Overloaded: Too many sessions, or the server is stopping.
         """
         self.gate.refuse_closed("initialize")
         # Most sessions are idle most of the time, so a session has no task until it needs one.

@@ -24,14 +24,14 @@ class Timeouts:
     """Timeouts in seconds; ``math.inf`` means no limit.
 
     Args:
-        request: from a request's start to its response, even with progress.
-        idle: since the request's start or its last progress.
-        task_after: until a call of a tool with ``task="optional"`` becomes a task, if the client supports tasks.
-        input: for a client's answer to an elicitation or a sampling request; ``idle`` does not run in this time.
-        ping: for the response to a keepalive ping.
-        start: for entering a plugin's lifespan; a plugin that takes longer is put in quarantine.
-        shutdown: for requests in flight when the server stops.
-        blocked: for which a function may block the event loop before the log names it.
+        request: From a request's start to its response, even with progress.
+        idle: Since the request's start or its last progress.
+        task_after: Until a call of a tool with ``task="optional"`` becomes a task, if the client supports tasks.
+        input: For a client's answer to an elicitation or a sampling request; ``idle`` does not run in this time.
+        ping: For the response to a keepalive ping.
+        start: For entering a plugin's lifespan; a plugin that takes longer is put in quarantine.
+        shutdown: For requests in flight when the server stops.
+        blocked: For which a function may block the event loop before the log names it.
     """
 
     request: float = field(default=3600.0, validator=number(above=0))

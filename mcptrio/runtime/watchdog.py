@@ -40,8 +40,8 @@ async def watch_loop(timeout: float, owner_of: Callable[[str], str | None]) -> A
     Disabled with a test clock, which jumps when all tasks wait.
 
     Args:
-        timeout: seconds; ``math.inf`` switches the check off.
-        owner_of: returns the owner of a source file, in words; ``None`` if it has none.
+        timeout: Seconds; ``math.inf`` switches the check off.
+        owner_of: Returns the owner of a source file, in words; ``None`` if it has none.
     """
     if timeout == inf or type(trio.lowlevel.current_clock()).__module__ != _REAL_CLOCK:
         yield

@@ -1,9 +1,9 @@
 """Counts the running code of plugins until it has really ended.
 
-Each call of an author's function is one :class:`Work`, and so is each request within a plugin's middleware and each
-request to a plugin's ASGI application. The answer may be sent long before its end: a thread cannot be cancelled, and a
-handler of 2026-07-28 cleans up outside its request. Until its code has ended, a work keeps its places in limiters and
-the lifespan of its plugin open.
+A :class:`Work` is one call of an author's function, one request in a plugin's middleware, or one request to a plugin's
+ASGI application. The answer may be sent long before the call ends: a thread cannot be cancelled, and a handler of
+2026-07-28 cleans up outside its request. Until then, the call keeps its places in limiters, and keeps the lifespan of
+its plugin open.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from mcptrio.runtime.fair_limiter import FairLimiter
 __all__ = ["Cancelling", "Ending", "ThreadShares", "Work", "Works"]
 
 CANCEL_TIMEOUT = 1.0
-"""Seconds for works to end once they are cancelled."""
+"""Seconds that cancelled calls have to end."""
 
 
 class Ending(Protocol):
-    """A request from the view of its works: it can be ended before its code."""
+    """A request as its calls see it: it can be ended before their code has ended."""
 
     @property
     def memory(self) -> SharedPlace | None:
-        """The memory of its parameters, until the last work has ended."""
+        """The memory of its parameters, until the last call has ended."""
         ...
 
     def fail(self, error: MCPError, /) -> None:
@@ -38,12 +38,12 @@ class Ending(Protocol):
         ...
 
     def conclude(self) -> None:
-        """End it normally if it is one that stays open."""
+        """End it normally if it is a request that stays open."""
         ...
 
 
 class Cancelling:
-    """Ends, by its cancel scope, work that is no MCP request: a notification or an HTTP exchange."""
+    """Ends, with a cancel scope, a call that is not for an MCP request but for a notification or an HTTP exchange."""
 
     memory = None
 
@@ -65,9 +65,9 @@ class Work:
     It is also the limiter of the call's own thread, because Trio calls a limiter when a thread has really ended.
 
     Args:
-        label: the name of the tool or similar, for messages.
-        owner: the plugin of the function.
-        scope: the request that waits for it.
+        label: The name of the tool or similar, for messages.
+        owner: The plugin of the function.
+        scope: The request that waits for it.
     """
 
     _works: Works
@@ -79,7 +79,7 @@ class Work:
     _ended: trio.Event | None = field(init=False, default=None)
 
     def begin(self) -> None:
-        """Count a task or thread of the work."""
+        """Count a task or thread of the call."""
         if self._parts == 0:
             self._works.add(self)
             if self.scope.memory is not None:
@@ -87,7 +87,7 @@ class Work:
         self._parts += 1
 
     def end(self) -> None:
-        """Count the end of a task or thread; the last one frees all places."""
+        """Count the end of a task or thread. The last one frees all places."""
         self._parts -= 1
         if self._parts == 0:
             while self._limiters:
@@ -133,23 +133,23 @@ class Work:
 
 
 class Works(set[Work]):
-    """All works of a server."""
+    """The running calls of a server."""
 
     def new(self, label: str, owner: str | None, scope: Ending) -> Work:
-        """Return a work, which is counted while it runs: ``with works.new(...) as work``."""
+        """Return a new call, which is counted while it runs: ``with works.new(...) as work``."""
         return Work(self, label, owner, scope)
 
     async def wait_ended(self) -> None:
-        """Wait until no work is left."""
+        """Wait until no call is running."""
         while self:
             for work in list(self):
                 await work.wait_ended()
 
     async def drain(self, owner: str, reason: str, deadline: float, but: Ending | None = None) -> None:
-        """Wait until no work of a plugin is left. Works that have not ended by ``deadline`` are cancelled.
+        """Wait until no call of a plugin is running. Calls that have not ended by ``deadline`` are cancelled.
 
         Args:
-            but: a request to leave out.
+            but: A request to leave out.
         """
         for work in self._of(owner, but):
             work.scope.conclude()
@@ -175,10 +175,10 @@ class Works(set[Work]):
 class ThreadShares:
     """The limiters for threads of sync functions, separate for each plugin.
 
-    Clients take turns, and one over HTTP gets at most half.
+    Clients take turns, and a client over HTTP gets at most half of the threads.
 
     Args:
-        share: concurrent threads of one plugin; abandoned ones count until they have ended.
+        share: Concurrent threads of one plugin; abandoned ones count until they have ended.
     """
 
     def __init__(self, share: int) -> None:
@@ -187,7 +187,7 @@ class ThreadShares:
         self._helpers: dict[str | None, FairLimiter] = {}
 
     def of_calls(self, owner: str | None) -> FairLimiter:
-        """Return the limiter for a plugin's sync functions; ``None``: the server's."""
+        """Return the limiter for a plugin's sync functions, or for the server's if ``owner`` is ``None``."""
         return self._limiter(self._calls, owner)
 
     def of_helpers(self, owner: str | None) -> FairLimiter:
@@ -198,7 +198,7 @@ class ThreadShares:
 
     @property
     def borrowed_tokens(self) -> int:
-        """Threads that are busy."""
+        """The number of busy threads."""
         limiters = (*self._calls.values(), *self._helpers.values())
         return sum(limiter.borrowed_tokens for limiter in limiters)
 

@@ -83,11 +83,11 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
     """Describe annotations as JSON Schema.
 
     Args:
-        output: describe the values that are sent, not those that are accepted. They differ for fields that a class
+        output: Describe the values that are sent, not those that are accepted. They differ for fields that a class
             sets, and for pydantic's computed fields and aliases.
 
     Raises:
-        TypeError: an annotation has no JSON form; the message names the type.
+        TypeError: An annotation has no JSON form; the message names the type.
     """
     shapes = Shapes(output=output)
     try:
@@ -131,8 +131,8 @@ def convert(value: Any, wire: Any, schema: Mapping[str, Any]) -> Any:
     """Convert a JSON value to the type ``wire``. Strict: only 1 becomes a float, and 1.0 an int.
 
     Args:
-        wire: an annotation for msgspec; :func:`restore` makes instances of its classes.
-        schema: the schema of the annotation, for the error.
+        wire: An annotation for msgspec; :func:`restore` makes instances of its classes.
+        schema: The schema of the annotation, for the error.
 
     Raises:
         InvalidParams: The value does not fit; the message has the expected value, the actual one and the place.
@@ -159,8 +159,8 @@ def restore(shapes: Shapes, converted: Any, value: Any, schema: Mapping[str, Any
     """Replace the structs in a converted value by instances of the author's classes.
 
     Args:
-        value: the JSON value, for the error.
-        schema: the schema of the annotation, for the error.
+        value: The JSON value, for the error.
+        schema: The schema of the annotation, for the error.
 
     Raises:
         InvalidParams: A class refused its fields; the message has the place.

@@ -54,7 +54,7 @@ class ElicitationForm:
         """Make a form.
 
         Args:
-            schema: a class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic); ``str``, ``int``,
+            schema: A class with flat fields (attrs, dataclass, TypedDict, msgspec, pydantic); ``str``, ``int``,
                 ``float``, ``bool``, a date, an ``Enum``, ``Literal[...]`` or a list of these two; a list of strings or
                 a dict value -> title to choose from; or a JSON Schema, which is used unchanged.
 

@@ -34,7 +34,7 @@ def encode_value(value: Any) -> Any:
     NaN and the infinities become null, as in JSON. A tuple may stay one; to every encoder and validator it is an array.
 
     Raises:
-        TypeError: a value in it has no JSON form; the message names its type and place.
+        TypeError: A value in it has no JSON form; the message names its type and place.
     """
     # Nothing to look into: the usual case for a tool that returns text or a number.
     if type(value) in _SAFE:

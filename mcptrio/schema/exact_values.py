@@ -38,7 +38,7 @@ class ExactValues:
     """Checks values that msgspec has accepted.
 
     Args:
-        schema: the schema of the values, with its ``$defs``.
+        schema: The schema of the values, with its ``$defs``.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ class ExactValues:
     def check(self, value: Any) -> None:
         """
         Raises:
-            InvalidParams: an array for a set has duplicate items, or a decimal number is not the text of a finite
+            InvalidParams: An array for a set has duplicate items, or a decimal number is not the text of a finite
                 number.
         """
         try:

@@ -110,7 +110,7 @@ class FormField:
         """Convert the text that a user typed.
 
         Args:
-            text: a text unchanged; yes or no; a choice by value, title or number (from 1); several choices separated by
+            text: A text unchanged; yes or no; a choice by value, title or number (from 1); several choices separated by
                 commas, or ``none``.
 
         Raises:

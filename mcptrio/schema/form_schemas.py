@@ -71,7 +71,7 @@ def read_fields(schema: Mapping[str, Any], limits: ElicitationLimits) -> Iterato
 def check_text(what: str, text: str, limits: ElicitationLimits) -> None:
     """
     Raises:
-        ValueError: the text is too long; the message begins with ``what``.
+        ValueError: The text is too long; the message begins with ``what``.
     """
     if len(text) > limits.text:
         raise ValueError(f"{what}: expected at most {limits.text} characters, got {len(text)}")

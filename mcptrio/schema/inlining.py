@@ -27,8 +27,8 @@ def inlined(
     """Return the schemas without references, and the definitions that remain because they are recursive.
 
     Args:
-        schemas: schemas with references of the form ``#/$defs/NAME``.
-        definitions: by name.
+        schemas: Schemas with references of the form ``#/$defs/NAME``.
+        definitions: By name.
     """
     kept = {name for name in definitions if _reaches(name, name, definitions)}
     try:

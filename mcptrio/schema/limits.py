@@ -103,8 +103,8 @@ class SchemaCost:
     """A schema within its limits, with the number of evaluations that it can cause.
 
     Args:
-        schema: any JSON object.
-        old_references: whether ``$ref`` overrides the other keywords next to it, as up to draft-07.
+        schema: Any JSON object.
+        old_references: Whether ``$ref`` overrides the other keywords next to it, as up to draft-07.
 
     Raises:
         ValueError: The schema exceeds a limit, is not JSON, or refers to another document.

@@ -84,7 +84,7 @@ class Shapes:
     """Translates annotations for msgspec, and msgspec's values back to values of the annotations.
 
     Args:
-        output: show the fields that are sent, not those that are accepted.
+        output: Show the fields that are sent, not those that are accepted.
     """
 
     def __init__(self, *, output: bool = False) -> None:
@@ -130,7 +130,7 @@ class Shapes:
         """Replace the structs in a converted value by instances of the classes.
 
         Raises:
-            Misfit: a class refused its fields.
+            Misfit: A class refused its fields.
         """
         kind = type(value)
         # Most values are atoms: returning early saves two lookups.
@@ -264,7 +264,7 @@ def fields_of(annotation: Any) -> list[Field] | None:
     """Return the fields of a class, or of a generic class with its arguments; ``None`` for a type without fields.
 
     Raises:
-        TypeError: a field's annotation names something that cannot be found.
+        TypeError: A field's annotation names something that cannot be found.
     """
     cls = get_origin(annotation) or annotation
     if not isinstance(cls, type) or not (_has_fields(cls) or is_model(cls)):

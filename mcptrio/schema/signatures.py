@@ -46,7 +46,7 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     """Return the JSON Schema 2020-12 of an annotation as a complete document.
 
     Raises:
-        TypeError: the annotation has no JSON form.
+        TypeError: The annotation has no JSON form.
     """
     return describe([annotation]).to_document()
 
@@ -71,11 +71,11 @@ class Arguments:
         """Read a signature.
 
         Args:
-            function: a function, method, partial or callable object.
-            skip: parameters that the caller supplies, such as the context.
+            function: A function, method, partial or callable object.
+            skip: Parameters that the caller supplies, such as the context.
 
         Raises:
-            TypeError: a parameter cannot be passed by name, or its annotation has no JSON form or cannot be resolved;
+            TypeError: A parameter cannot be passed by name, or its annotation has no JSON form or cannot be resolved;
                 the message names function and parameter.
         """
         called = _name(function)
@@ -175,8 +175,8 @@ class OutputSchema:
         """Read a return annotation (``inspect.Signature.empty`` if there is none).
 
         Args:
-            annotation: resolved, not a string; see :meth:`of_function`.
-            content: the classes whose instances are content already.
+            annotation: Resolved, not a string; see :meth:`of_function`.
+            content: The classes whose instances are content already.
 
         Raises:
             TypeError: The annotation has no JSON form.
@@ -201,7 +201,7 @@ class OutputSchema:
         """Read the return annotation of a function.
 
         Raises:
-            TypeError: it cannot be found or has no JSON form; the message names the function.
+            TypeError: It cannot be found or has no JSON form; the message names the function.
         """
         where = f"{_name(function)}: return annotation"
         annotation = inspect.signature(function).return_annotation
@@ -225,7 +225,7 @@ class OutputSchema:
         """Convert a function's result to a JSON value.
 
         Raises:
-            TypeError: the result does not fit the annotation, which is the function's fault.
+            TypeError: The result does not fit the annotation, which is the function's fault.
         """
         # A plain string or number needs neither conversion nor check.
         if type(value) is self._plain:

@@ -20,7 +20,7 @@ __all__ = ["convert_text"]
 def convert_text(arguments: Arguments, texts: Mapping[str, Any]) -> dict[str, Any]:
     """
     Raises:
-        InvalidParams: an argument is missing or unknown, or its text does not fit its type.
+        InvalidParams: An argument is missing or unknown, or its text does not fit its type.
     """
     return arguments.convert({name: _read(text, name, arguments) for name, text in texts.items()})
 

@@ -85,7 +85,7 @@ Part: TypeAlias = Literal | Expression
 def parse(template: str) -> tuple[Part, ...]:
     """
     Raises:
-        ValueError: the template is malformed; the message names the position.
+        ValueError: The template is malformed; the message names the position.
     """
     if len(template) > _MAX_TEMPLATE_CHARS:
         raise ValueError(f"URI template: expected at most {_MAX_TEMPLATE_CHARS} characters, got {len(template)}")

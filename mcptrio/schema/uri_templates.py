@@ -32,10 +32,10 @@ class URITemplate:
     text.
 
     Args:
-        template: at most 2 048 characters, 32 expressions and 64 variables.
+        template: At most 2 048 characters, 32 expressions and 64 variables.
 
     Raises:
-        ValueError: the template is malformed; the message names the position.
+        ValueError: The template is malformed; the message names the position.
     """
 
     template: str

@@ -60,10 +60,10 @@ class Validator:
 
     Args:
         schema: JSON Schema 2020-12, or draft-07 where ``$schema`` says so.
-        formats: whether ``format`` is checked; by the standard it is only a note.
+        formats: Whether ``format`` is checked; by the standard it is only a note.
 
     Raises:
-        ValueError: the schema is not an object, exceeds a limit, has an unsupported dialect, is invalid, or refers
+        ValueError: The schema is not an object, exceeds a limit, has an unsupported dialect, is invalid, or refers
             outside.
     """
 
@@ -124,7 +124,7 @@ def check_header_annotations(schema: Mapping[str, Any]) -> dict[str, tuple[str, 
         The name after ``Mcp-Param-``, lower-cased -> the property's path from the root.
 
     Raises:
-        ValueError: an annotation breaks a rule, which makes the tool invalid; the message says which one and where.
+        ValueError: An annotation breaks a rule, which makes the tool invalid; the message says which one and where.
     """
     found: dict[str, tuple[str, ...]] = {}
     # (subschema, where for messages, path of properties or None where no chain of properties alone leads)

@@ -56,7 +56,7 @@ def describe_mismatch(error: msgspec.ValidationError, value: Any, schema: Mappin
     """Translate msgspec's error about ``value``.
 
     Args:
-        schema: the schema of ``value``, for the choices of an enumeration and the known names of an object.
+        schema: The schema of ``value``, for the choices of an enumeration and the known names of an object.
     """
     located = _LOCATED.match(str(error))
     assert located is not None  # every part of the pattern is optional

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from mcptrio.serve.http_options import HTTPTable
     from mcptrio.serve.stores_table import StoresTable
     from mcptrio.serve.stream_options import StreamTable
+    from mcptrio.telemetry.settings import TelemetryTable
 
 __all__ = [
+    "LOG_FORMATS",
     "LOG_LEVELS",
     "ConsoleTable",
     "LogTable",
@@ -45,6 +47,8 @@ __all__ = [
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LOG_LEVELS: Final[tuple[str, ...]] = get_args(LogLevel)
+LogFormat = Literal["text", "json"]
+LOG_FORMATS: Final[tuple[str, ...]] = get_args(LogFormat)
 
 # The module and class of each table. The HTTP classes are imported only if a table needs them.
 _CLASSES: Final = MappingProxyType(
@@ -56,6 +60,7 @@ _CLASSES: Final = MappingProxyType(
         "stores": ("mcptrio.serve.stores_table", "StoresTable"),
         "log": ("mcptrio.serve.config", "LogTable"),
         "console": ("mcptrio.serve.config", "ConsoleTable"),
+        "telemetry": ("mcptrio.telemetry.settings", "TelemetryTable"),
     }
 )
 # Tables that other modules read.
@@ -132,10 +137,12 @@ class LogTable:
     Args:
         level: The lowest level that is written.
         format: ``text``, or ``json`` for one JSON object per line.
+        levels: Levels of single loggers and those below them, such as that of a plugin's module.
     """
 
     level: LogLevel = "info"
-    format: Literal["text", "json"] = "text"
+    format: LogFormat = "text"
+    levels: Mapping[str, LogLevel] = field(factory=dict)
 
 
 @frozen(kw_only=True)
@@ -203,6 +210,11 @@ class ServeConfig:
     @cached_property
     def console(self) -> ConsoleTable:
         table: ConsoleTable = self._read("console")
+        return table
+
+    @cached_property
+    def telemetry(self) -> TelemetryTable:
+        table: TelemetryTable = self._read("telemetry")
         return table
 
     @property
@@ -274,7 +286,9 @@ class ServeConfig:
             check_variables(self._environ, {variable_of(key) for key in keys()}, _CLASSES)
 
     def _read(self, name: str, prefix: Key = ()) -> Any:
-        reader = SettingsReader(folder=self.beside("."), error=self.error, environ=self._environ)
+        reader = SettingsReader(
+            folder=self.beside("."), error=self.error, environ=self._environ, tables_with=_tables_with
+        )
         table = self._table(self.tables, (name,), prefix)
         return reader.read(_class_of(name), table, (*prefix, name), variables=(name,))
 
@@ -293,6 +307,10 @@ def keys() -> Iterator[Key]:
     """Yield every key of the server's tables, without ``[auth]`` and the tables of plugins and mounts."""
     for name in _CLASSES:
         yield from ((name, *key) for key in keys_of_class(_class_of(name)))
+
+
+def _tables_with(name: str) -> list[str]:
+    return [".".join(key[:-1]) for key in keys() if key[-1] == name]
 
 
 def load_config(path: Path | None, profile: str | None = None, environ: Mapping[str, str] | None = None) -> ServeConfig:

@@ -27,6 +27,7 @@ class HTTPProcess:
         worker: This process as a worker; ``None`` if it serves alone.
         addresses: Addresses instead of host and port.
         certificates: The certificates for TLS, if any.
+        beside: Runs beside the server, as for :func:`mcptrio.serve.process.run`.
         renew: Called at SIGHUP after the certificates are reloaded, in a process that serves alone.
     """
 
@@ -34,6 +35,7 @@ class HTTPProcess:
     addresses: tuple[str, ...] = ()
     certificates: Certificates | None
     renew: Callable[[], Awaitable[None]] | None = None
+    beside: Callable[..., Awaitable[None]] | None = None
 
     def run(self, serve: Callable[..., Awaitable[None]]) -> None:
         """Run ``serve(sockets=..., shutdown=...)`` until it returns. Signals or the parent set ``shutdown``.
@@ -52,7 +54,7 @@ class HTTPProcess:
 
         # Also in a worker, where SIGHUP would otherwise shut it down: an operator may signal all processes of a
         # service, and only the parent should react.
-        run(in_process, renew=self._renew)
+        run(in_process, renew=self._renew, beside=self.beside)
 
     async def _renew(self) -> None:
         if self.certificates is not None:

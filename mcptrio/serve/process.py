@@ -32,6 +32,7 @@ def run(
     hangups: Hangups | None = None,
     renew: Callable[[], Awaitable[None]] | None = None,
     at_once: Callable[[], None] = lambda: None,
+    beside: Callable[..., Awaitable[None]] | None = None,
 ) -> None:
     """Run ``serve`` until it returns; the first signal sets its event.
 
@@ -40,8 +41,9 @@ def run(
         hangups: Notified of each SIGHUP. Without it and ``renew``, SIGHUP starts the shutdown too.
         renew: Called for each SIGHUP, one call at a time.
         at_once: Called by the second signal before the process ends, from a signal handler.
+        beside: Runs until ``serve`` has returned; ``serve`` begins when it has started.
     """
-    trio.run(partial(_until_signalled, serve, hangups, renew, at_once))
+    trio.run(partial(_until_signalled, serve, hangups, renew, at_once, beside))
 
 
 class Hangups:
@@ -74,6 +76,7 @@ async def _until_signalled(
     hangups: Hangups | None,
     renew: Callable[[], Awaitable[None]] | None,
     at_once: Callable[[], None],
+    beside: Callable[..., Awaitable[None]] | None,
 ) -> None:
     stop = trio.Event()
     if hangups is None and renew is not None:
@@ -82,7 +85,10 @@ async def _until_signalled(
         async with open_hidden_nursery() as nursery:
             if hangups is not None and renew is not None:
                 nursery.start_soon(_renew_at, hangups, renew)
+            if beside is not None:
+                await nursery.start(beside)
             await serve(stop)
+            nursery.cancel_scope.cancel()
 
 
 async def _renew_at(hangups: Hangups, renew: Callable[[], Awaitable[None]]) -> None:

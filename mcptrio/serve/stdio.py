@@ -6,10 +6,12 @@ The command line and embedding programs call it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 import trio
 
-from mcptrio.abc import Principal
+from mcptrio.abc import Principal, Stores
+from mcptrio.abc.tracing import Network, receiving
 from mcptrio.ground.expected import expect
 from mcptrio.ground.nurseries import open_hidden_nursery, require_trio
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
@@ -40,6 +42,7 @@ async def serve_process(
     restore: bool = True,
     identify: Callable[[], Awaitable[Principal | None]] | None = None,
     trusts_forwarded_caller: bool = False,
+    stores: AbstractAsyncContextManager[Stores] | None = None,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve like :func:`serve_stdio`, in a process that does nothing else.
@@ -51,6 +54,7 @@ async def serve_process(
         restore: True to restore standard input and output afterwards; False in a process that ends then.
         identify: Returns the user of the process, before anything is served; its exception ends the call.
         trusts_forwarded_caller: As for ``mcptrio.runtime.supervisor.Supervisor.serve``.
+        stores: Opened before the server, which uses them. The session itself is in memory.
         task_status: Started once the server is open, with an empty list.
     """
     async with open_stdio(limits=limits, restore=restore) as channel:
@@ -59,11 +63,16 @@ async def serve_process(
         async with open_hidden_nursery() as nursery:
             if shutdown is not None:
                 nursery.start_soon(_stop_after, shutdown, made, nursery.cancel_scope)
-            async with made.open():
+            async with AsyncExitStack() as stack:
+                if stores is not None:
+                    made.use_stores(await stack.enter_async_context(stores))
+                await stack.enter_async_context(made.open())
                 task_status.started([])
-                await made.supervisor.serve(
-                    channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
-                )
+                with receiving(Network("pipe")):
+                    if trusts_forwarded_caller:
+                        await made.supervisor.serve(channel, principal=principal, trusts_forwarded_caller=True)
+                    else:
+                        await made.engine.serve(channel, principal=principal)
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:

@@ -10,10 +10,12 @@ from typing import Any, Final
 from attrs import evolve
 
 from mcptrio.abc import Bus, Stores, StoreStatus
+from mcptrio.abc.tracing import TRACING
 from mcptrio.errors import ConfigError
 from mcptrio.serve.stores_table import StoresTable
 from mcptrio.server import Server
 from mcptrio.stores.opening import open_stores
+from mcptrio.telemetry.traced_stores import traced_stores
 
 __all__ = ["open_table", "serve_with_stores"]
 
@@ -79,9 +81,10 @@ async def serve_with_stores(
         StoreFailed: An engine cannot be used.
     """
     # One process with everything in memory needs no bus: it would only repeat to itself what it knows.
-    if bus is None and set(table.urls.values()) == {"memory"}:
+    if bus is None and table.is_memory:
         await serve(**more)
         return
     async with open_table(table, bus) as stores:
-        server.use_stores(stores)
+        has_details = TRACING.tracer is not None and TRACING.tracer.has_details
+        server.use_stores(traced_stores(stores) if has_details else stores)
         await serve(**more)

@@ -48,6 +48,11 @@ class StoresTable(StoreSettings):
     tasks: StoreName | None = None
 
     @property
+    def is_memory(self) -> bool:
+        """Whether the memory of the process keeps everything."""
+        return set(self.urls.values()) == {"memory"}
+
+    @property
     def urls(self) -> dict[str, StoreName]:
         """The URL for each kind of state."""
         return {name: getattr(self, name) or self.url for name in PORTS}

@@ -11,7 +11,7 @@ import os
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
@@ -59,30 +59,32 @@ class SettingsReader:
       mappings as JSON.
 
     Args:
-        folder: the folder of relative paths.
-        error: makes the error about a key.
-        environ: the environment; by default that of the process, at the time a table is read.
+        folder: The folder of relative paths.
+        error: Makes the error about a key.
+        environ: The environment; by default that of the process, at the time a table is read.
+        tables_with: Returns the tables that have a setting of this name, for the error about an unknown one.
     """
 
     folder: Path = attrs.field(factory=Path)
     error: Callable[[Key, str], ConfigError] = _error
     environ: Mapping[str, str] | None = None
+    tables_with: Callable[[str], Sequence[str]] = lambda name: ()
 
     def read(self, cls: type[_T], table: Mapping[str, Any], where: Key, *, variables: Key) -> _T:
         """Return an instance of a class; fields without a value get their defaults.
 
         Args:
-            where: the key of the table, for errors.
-            variables: the parts of a variable's name between ``MCPTRIO`` and the field.
+            where: The key of the table, for errors.
+            variables: The parts of a variable's name between ``MCPTRIO`` and the field.
 
         Raises:
-            ConfigError: a value does not fit, or a key is unknown; names file, line and key, or the variable.
+            ConfigError: A value does not fit, or a key is unknown; names file, line and key, or the variable.
         """
         hints = _hints(cls)
         expected = _expected(cls)
         for key in table:
             if key not in hints:
-                raise self.error((*where, key), _unknown(key, hints))
+                raise self.error((*where, key), self._unknown(key, hints))
         environ = self._environ
         settings: dict[str, Any] = {}
         hidden: set[str] = set()
@@ -126,7 +128,7 @@ class SettingsReader:
         """Return a value with its references to variables and files replaced.
 
         Raises:
-            ConfigError: a variable is not set, or a file cannot be read; names file, line and key.
+            ConfigError: A variable is not set, or a file cannot be read; names file, line and key.
         """
         if isinstance(value, list):
             return [self.resolved(item, where) for item in value]
@@ -165,16 +167,23 @@ class SettingsReader:
             hints = _hints(cls)
             for key, part in table.items():
                 if key not in hints:
-                    raise self.error((*path, key), _unknown(key, hints))
+                    raise self.error((*path, key), self._unknown(key, hints))
                 self._check_keys(hints[key], part, (*path, key))
+
+    def _unknown(self, key: str, known: Mapping[str, Any]) -> str:
+        if tables := self.tables_with(key):
+            return f"there is no setting {key} here; it belongs in {' or '.join(f'[{table}]' for table in tables)}"
+        near = get_close_matches(key, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sorted(known))}"
+        return f"there is no setting {key}; {hint}"
 
     def _converted(
         self, value: Any, hint: Any, where: Key, expected: str | None = None, *, hidden: bool = False
     ) -> Any:
         """
         Args:
-            expected: the values in words, if a validator knows more than the type.
-            hidden: whether errors may not show the value: it may be a secret.
+            expected: The values in words, if a validator knows more than the type.
+            hidden: Whether errors may not show the value: it may be a secret.
         """
         self._check_keys(hint, value, where)
         if get_origin(hint) in (dict, Mapping) and isinstance(value, dict):
@@ -227,13 +236,6 @@ def keys_of_class(cls: type[Any]) -> Iterator[Key]:
             yield (name,)
         else:
             yield from ((name, *key) for key in keys_of_class(inner))
-
-
-def _unknown(key: str, known: Mapping[str, Any]) -> str:
-    near = get_close_matches(key, known, 1)
-    return f"there is no setting {key}; " + (
-        f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-    )
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:

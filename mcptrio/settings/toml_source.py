@@ -76,7 +76,7 @@ def read_toml(path: Path) -> tuple[TOMLSource, dict[str, Any]]:
     """Return a file's text and its tables.
 
     Raises:
-        ConfigError: the file cannot be read, or is not TOML.
+        ConfigError: The file cannot be read, or is not TOML.
     """
     text = read_text(path, _MAX_FILE_BYTES, lambda problem: ConfigError(f"{path}: {problem}"))
     try:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from difflib import get_close_matches
-from importlib.metadata import entry_points
-from typing import Any, Final, Protocol
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, Protocol
 
 from attrs import asdict
 
@@ -21,7 +21,7 @@ from mcptrio.stores.memory import memory_stores
 from mcptrio.stores.settings import StoreBounds, StoreSettings
 from mcptrio.stores.urls import is_of_this_machine, scheme_of
 
-__all__ = ["StoreOpener", "StoreTools", "find_tools", "open_stores"]
+__all__ = ["StoreOpener", "StoreTools", "check_scheme", "find_tools", "open_stores"]
 
 _GROUP: Final = "mcptrio.stores"
 _TOOLS_GROUP: Final = "mcptrio.store_tools"
@@ -110,6 +110,16 @@ async def open_stores(
         yield stores
 
 
+def check_scheme(url: str) -> None:
+    """Check that :func:`open_stores` can open a URL, without opening it.
+
+    Raises:
+        ConfigError: No installed distribution has the scheme.
+    """
+    if not is_of_this_machine(url):
+        _find(_GROUP, scheme_of(url))
+
+
 def find_tools(url: str) -> StoreTools:
     """Return the tools for the engine of a URL.
 
@@ -119,20 +129,20 @@ def find_tools(url: str) -> StoreTools:
     scheme = scheme_of(url)
     if is_of_this_machine(url):
         raise ConfigError(f"store: expected the URL of an engine, got {scheme}, which is checked when it is opened")
-    tools: StoreTools = _load(_TOOLS_GROUP, scheme)
+    tools: StoreTools = _find(_TOOLS_GROUP, scheme).load()
     return tools
 
 
 def _opener(scheme: str) -> StoreOpener:
-    opener: StoreOpener = _load(_GROUP, scheme)
+    opener: StoreOpener = _find(_GROUP, scheme).load()
     return opener
 
 
-def _load(group: str, scheme: str) -> Any:
+def _find(group: str, scheme: str) -> EntryPoint:
     found = entry_points(group=group)
     for each in found:
         if each.name == scheme:
-            return each.load()
+            return each
     if scheme in _EXTRAS:
         raise ConfigError(f"store: {scheme} needs the distribution {_EXTRAS[scheme]}, which is not installed")
     known = sorted({"memory", "sqlite", *_EXTRAS, *(each.name for each in found)})

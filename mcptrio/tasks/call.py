@@ -12,6 +12,7 @@ from typing import Any
 from attrs import evolve
 
 from mcptrio.abc import Principal
+from mcptrio.abc.tracing import trace_carrier
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.shares import SharedPlace
@@ -22,14 +23,17 @@ from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation
 from mcptrio.protocol.model.tasks import TASKS_EXTENSION
 from mcptrio.protocol.model.tools import CallToolParams
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.protocol.revisions.revision import TaskCreation
 from mcptrio.runtime.callers import ForwardedCaller, decode_caller, encode_caller
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.settings import ServerSettings
 
-__all__ = ["load_call", "new_scope", "owner_of", "store_call", "supports_tasks"]
+__all__ = ["TRACE", "load_call", "new_scope", "owner_of", "store_call", "supports_tasks"]
 
 _FORWARDED = "mcptrio/caller"
+TRACE = "trace"
+"""The member of a stored call with the trace context of its request."""
 
 
 class _NoOutlet:
@@ -49,20 +53,27 @@ class _NoOutlet:
 
 
 def supports_tasks(peer: Peer) -> bool:
-    """Return whether the client has declared the extension, in a revision that has it."""
-    extensions = peer.capabilities.extensions
-    return extensions is not None and TASKS_EXTENSION in extensions and "tasks/get" in peer.revision.server_methods
+    """Return whether the client has declared tasks in the form of its revision."""
+    capabilities = peer.capabilities
+    if peer.revision.tasks is TaskCreation.BY_CLIENT:
+        return capabilities.tasks is not None
+    is_declared = capabilities.extensions is not None and TASKS_EXTENSION in capabilities.extensions
+    return is_declared and peer.revision.tasks is TaskCreation.BY_SERVER
 
 
 def owner_of(scope: RequestScope) -> str:
-    """Return the owner of the tasks of a request: its principal; empty without one, and then the id is the key."""
+    """Return the owner of the tasks of a request: its principal.
+
+    The owner is empty for an anonymous request. The id of its task is then the only protection.
+    """
     return scope.caller if scope.principal is not None else ""
 
 
-def store_call(scope: RequestScope) -> dict[str, Any]:
+def store_call(scope: RequestScope, params: CallToolParams) -> dict[str, Any]:
     """Return what :func:`load_call` needs, without the token and the claims of the principal."""
-    peer, params = scope.request.peer, scope.request.params
+    peer = scope.request.peer
     return {
+        **({TRACE: trace} if (trace := trace_carrier()) else {}),
         "name": params.name,
         "arguments": params.arguments,
         "revision": peer.revision.version,
@@ -76,10 +87,10 @@ def load_call(stored: Mapping[str, Any], id: str) -> tuple[RequestReceived, Prin
     """Return the request of a stored call, its principal and its caller.
 
     Args:
-        id: of the task.
+        id: The id of the task.
 
     Raises:
-        KeyError: this version does not speak the revision of the call.
+        KeyError: This version does not speak the revision of the call.
     """
     revision = REVISIONS[stored["revision"]]
     info = stored["info"]
@@ -107,12 +118,12 @@ def new_scope(
     """Return a request without a client that waits for it.
 
     Args:
-        ttl: seconds until its deadline.
-        memory: the memory of its parameters, if other code has counted it.
+        ttl: Seconds until its deadline.
+        memory: The memory of its parameters, if other code has counted it.
     """
     session = Conversation(
         connection=Connection(serves=lambda capability: True, handshake=False),
-        # Progress need not be reported: a client polls when it likes.
+        # Progress need not be reported, because clients poll.
         settings=evolve(settings, timeouts=settings.timeouts.with_request(ttl)),
         name="task",
         principal=principal,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from mcptrio.protocol.messages import ErrorResponse
+from mcptrio.protocol.remote_errors import client_error
+from mcptrio.runtime.inputs import InputQuestion
 from mcptrio.runtime.request_state import Journal
 from mcptrio.runtime.run_channel import RunChannel
 from mcptrio.runtime.runs import Run
@@ -13,7 +16,11 @@ __all__ = ["TaskChannel"]
 
 
 class TaskChannel(RunChannel):
-    """See :class:`mcptrio.runtime.run_channel.RunChannel`."""
+    """See :class:`mcptrio.runtime.run_channel.RunChannel`.
+
+    An answer may be an object with the member ``error``: a client of 2025-11-25 has refused the question, and the call
+    fails with its error.
+    """
 
     async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
         task = self.scope.task
@@ -24,3 +31,10 @@ class TaskChannel(RunChannel):
         self._runs.start(run.run, handler)
         await task.watch(run)
         return run.value()
+
+    def read(self, question: InputQuestion, raw: Any) -> Any:
+        error = raw.get("error") if isinstance(raw, dict) else None
+        if isinstance(error, dict):
+            response = ErrorResponse(None, error["code"], error["message"], error.get("data"))
+            raise client_error(response, self.scope.request.peer.revision)
+        return super().read(question, raw)

@@ -1,44 +1,50 @@
 """The data of a task in its record: the call, its questions and answers, and its end.
 
-The process that holds the task writes status, questions and end. Any process writes answers and the wish to cancel.
+The process that holds the task writes status, questions and end. Any process writes answers and requests to cancel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 from attrs import asdict, field, frozen
 
 from mcptrio.abc import TaskRecord
-from mcptrio.protocol.model.tasks import CreateTaskResult, GetTaskResult, TaskStatus
+from mcptrio.errors import MCPError
+from mcptrio.protocol.model.input_required import InputRequest
+from mcptrio.protocol.model.tasks import CreateTaskResult, GetTaskResult, TaskParams, TaskStatus
+from mcptrio.protocol.model.tools import CallToolResult
+from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
+from mcptrio.protocol.revisions.revision import Revision, TaskCreation
 
-__all__ = ["TaskDocument"]
+__all__ = ["TaskDocument", "announcement"]
 
 _VERSION: Final = 1
+_CANCELLED: Final = "the client has cancelled the task"
 
 
 @frozen(kw_only=True)
 class TaskDocument:
     """
     Args:
-        request: what another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
-        resumable: whether another process may run the handler again from the start.
-        has_begun: whether a process may have begun to run the handler.
-        call: names the call in the store of side effects.
-        ttl: seconds from the creation to the end of the task's life.
-        poll_interval: seconds between two polls of a client.
-        status: as the client sees it.
-        message: a text for users about the status.
-        updated: seconds since 1970 of the last change that a client can see.
-        questions: open requests to the client in wire form, by key.
-        answers: responses of the client in wire form, by key; a key is never asked again.
-        effects: results of side effects from before the call became a task.
-        is_cancelled: whether the client wants the task to end.
-        result: the result of the call in wire form.
-        error: the JSON-RPC error of the call in wire form.
+        request: What another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
+        resumable: Whether another process may run the handler again from the start.
+        has_begun: Whether a process may have begun to run the handler.
+        call: Identifies the call in the store of side effects.
+        ttl: Seconds from the creation to the deadline of the task.
+        poll_interval: Seconds between two polls of a client.
+        status: The status that the client sees.
+        message: A text for users about the status.
+        updated: Seconds since 1970 of the last change that a client can see.
+        questions: Open requests to the client in wire form, by key.
+        answers: Responses of the client in wire form, by key; a key is never asked again.
+        effects: Results of side effects from before the call became a task.
+        is_cancelled: Whether the client wants the task to end.
+        result: The result of the call in wire form.
+        error: The JSON-RPC error of the call in wire form.
     """
 
     request: Mapping[str, Any]
@@ -64,7 +70,7 @@ class TaskDocument:
     def decode(cls, data: bytes) -> TaskDocument:
         """
         Raises:
-            ValueError: another version of mcptrio has written it.
+            ValueError: Another version of mcptrio has written it.
         """
         members = orjson.loads(data)
         version = members.pop("v", None)
@@ -79,14 +85,54 @@ class TaskDocument:
         """Return the answer to the call."""
         return CreateTaskResult(**self._common(record))
 
-    def shown(self, record: TaskRecord) -> GetTaskResult:
-        """Return what ``tasks/get`` returns."""
+    def shown(self, record: TaskRecord, revision: Revision) -> GetTaskResult:
+        """Return what ``tasks/get`` returns to a client of a revision."""
+        if self._is_cancelled_for(revision):
+            return GetTaskResult(**{**self._common(record), "status": "cancelled", "status_message": _CANCELLED})
         return GetTaskResult(
             **self._common(record),
-            input_requests=dict(self.questions) if self.status == "input_required" else None,
-            result=dict(self.result) if self.result is not None else None,
+            input_requests=self.questions_in(revision) if self.status == "input_required" else None,
+            result=self._result_in(revision),
             error=dict(self.error) if self.error is not None else None,
         )
+
+    def has_ended_for(self, revision: Revision) -> bool:
+        """Return whether clients of a revision see a final status."""
+        return self.status in ("completed", "failed", "cancelled") or self._is_cancelled_for(revision)
+
+    def outcome(self, revision: Revision) -> dict[str, Any]:
+        """Return the result of the call, which has ended, in the wire form of a revision.
+
+        Raises:
+            MCPError: The error with which it has ended.
+        """
+        result = None if self._is_cancelled_for(revision) else self._result_in(revision)
+        if result is not None:
+            return result
+        if self.error is not None and not self._is_cancelled_for(revision):
+            raise MCPError(self.error["message"], code=self.error["code"], data=self.error.get("data"))
+        raise MCPError(self.message or _CANCELLED)
+
+    @property
+    def revision(self) -> Revision:
+        """The revision of the call, its questions, answers and result."""
+        return REVISIONS.get(self.request.get("revision", ""), LATEST)
+
+    def questions_in(self, revision: Revision) -> dict[str, Any]:
+        """Return the open questions in the wire form of a revision."""
+        own = self.revision
+        if own is revision:
+            return dict(self.questions)
+        return {key: revision.unstructure(own.structure(wire, InputRequest)) for key, wire in self.questions.items()}
+
+    def _result_in(self, revision: Revision) -> dict[str, Any] | None:
+        if self.result is None or self.revision is revision:
+            return dict(self.result) if self.result is not None else None
+        return revision.unstructure(self.revision.structure(dict(self.result), CallToolResult))
+
+    def _is_cancelled_for(self, revision: Revision) -> bool:
+        # In the extension, a task may end in another way after it was cancelled.
+        return self.is_cancelled and revision.tasks is TaskCreation.BY_CLIENT
 
     def _common(self, record: TaskRecord) -> dict[str, Any]:
         return {
@@ -98,6 +144,13 @@ class TaskDocument:
             "ttl_ms": round(self.ttl * 1000),
             "poll_interval_ms": round(self.poll_interval * 1000),
         }
+
+
+def announcement(state: GetTaskResult, meta: dict[str, Any] | None = None) -> TaskParams:
+    """Return the parameters of a notification about a task."""
+    # All members of the result except its _meta.
+    members: dict[str, Any] = asdict(cast("Any", state), recurse=False)
+    return TaskParams(**{**members, "meta": meta})
 
 
 def _time(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""How a running call becomes a task: a tool with ``task="optional"``, for a client that has tasks.
+"""Makes a task of a running call of a tool with ``task="optional"``, for a client that supports tasks.
 
 Source: MCP extension io.modelcontextprotocol/tasks, "Task Creation": questions before the creation are answered in
 round trips of the call.
@@ -32,7 +32,7 @@ class AdoptionPlan:
     Args:
         deadlines: Ends the wait; a cancel scope would cost a tenth of a short call.
         after: Seconds after which the call becomes a task.
-        policy: Returns how it becomes one.
+        policy: Returns how the call becomes a task.
         convert: Returns the result of the call from that of the handler.
     """
 
@@ -54,12 +54,19 @@ class AdoptionPlan:
         """Trio time at which the call becomes a task."""
         self._convert = convert
         self._is_wanted = False
-        self._decided = trio.Event()
+        # Made when a handler waits for it: few do, and each call that may become a task would pay for it.
+        self._decided: trio.Event | None = None
+        self._is_decided = False
         self._run: Run | None = None
 
     async def begin(self) -> None:
         """See :class:`mcptrio.runtime.long_work.TaskPlan`."""
         self.expire()
+        if self._is_decided:
+            await trio.lowlevel.checkpoint()
+            return
+        if self._decided is None:
+            self._decided = trio.Event()
         await self._decided.wait()
 
     def expire(self) -> None:
@@ -77,7 +84,7 @@ class AdoptionPlan:
         finally:
             self._deadlines.discard(self)
             self._run = None
-            self._decided.set()
+            self._end_wait()
 
     async def _settle(self, run: Run, channel: Channel) -> CreateTaskResult | None:
         while not (self._is_wanted or run.has_ended or run.asks):
@@ -92,6 +99,11 @@ class AdoptionPlan:
         except (Overloaded, StoreFailed) as error:
             _log.warning("%s continues as a call without a task: %s", self._scope.label, error)
         run.keep = None
-        self._decided.set()
+        self._end_wait()
         await run.settle()
         return None
+
+    def _end_wait(self) -> None:
+        self._is_decided = True
+        if self._decided is not None:
+            self._decided.set()

@@ -16,6 +16,7 @@ import trio
 from attrs import evolve
 
 from mcptrio.abc import Bus, TaskRecord, TaskState, TaskStore, task_topic
+from mcptrio.abc.tracing import TraceOutcome, working
 from mcptrio.errors import InternalError, MCPError, Overloaded, StoreFailed
 from mcptrio.ground.backoff import Backoff
 from mcptrio.ground.deadlines import Deadlines
@@ -25,6 +26,7 @@ from mcptrio.protocol.messages import ErrorResponse
 from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.runtime.request import RequestScope
 from mcptrio.runtime.runs import Run
+from mcptrio.tasks.call import TRACE
 from mcptrio.tasks.document import TaskDocument
 
 __all__ = ["RunningTask"]
@@ -52,6 +54,7 @@ class RunningTask:
         self, record: TaskRecord, document: TaskDocument, scope: RequestScope, store: TaskStore, bus: Bus
     ) -> None:
         self.scope = scope
+        self._trace = document.request.get(TRACE, {})
         self._is_resumable = document.resumable
         self._has_begun = document.has_begun
         self.call = document.call
@@ -70,13 +73,14 @@ class RunningTask:
         """Open questions of a process that ran the task before, until the handler asks them again."""
         self._status: str | None = None
         self._is_stale = False
-        self._has_questions = False
+        self._is_unsaved = False
+        """Whether the store lacks a change other than the status text."""
         self._status_due = inf
         """Trio time at which the status text is stored; ``inf`` if it is stored."""
         self._status_stored = -inf
         self._woken = trio.Event()
         self._is_lost = False
-        self._is_released = False
+        self.is_released = False
         scope.task = self
         scope.progress = self
 
@@ -93,7 +97,7 @@ class RunningTask:
         """Whether another process may run it from the start."""
         return self._is_resumable or not self._has_begun
 
-    # Its life
+    # Lifecycle
 
     async def run(self, work: Callable[[], Awaitable[CallToolResult]], deadlines: Deadlines) -> None:
         """Run the call and store its end."""
@@ -109,7 +113,9 @@ class RunningTask:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(self._tend)
                         await self._begin()
-                        outcome = await run_guarded(work)
+                        with working(self.scope, self._trace) as traced:
+                            outcome = await run_guarded(work)
+                            _describe(outcome, traced)
                         nursery.cancel_scope.cancel()
                 elif self._run is not None:
                     self._run.cancel(self._why)
@@ -128,7 +134,7 @@ class RunningTask:
 
     def release(self) -> None:
         """Stop, and let another process run the task from the start."""
-        self._is_released = True
+        self.is_released = True
         self.scope.cancel("the server is stopping")
 
     # For the handler
@@ -147,6 +153,12 @@ class RunningTask:
             raise
         finally:
             self._run = None
+
+    def note_resumable(self) -> None:
+        """See :class:`mcptrio.runtime.long_work.LongWork`."""
+        if not self._is_resumable:
+            self._is_resumable = self._is_unsaved = True
+            self._woken.set()
 
     def set_status(self, message: str) -> None:
         """See :class:`mcptrio.runtime.long_work.LongWork`."""
@@ -179,7 +191,7 @@ class RunningTask:
         self._woken.set()
 
     async def _begin(self) -> None:
-        """Store that the handler begins, if no other process may begin it again."""
+        """Store that the handler begins, if no other process may run it again."""
         backoff = Backoff(0.2, 5.0)
         while self.is_movable and not self._is_resumable:
             try:
@@ -191,7 +203,7 @@ class RunningTask:
                 await trio.sleep(backoff.draw())
 
     async def _tend(self) -> None:
-        """Keep record and handler alike."""
+        """Keep record and handler in step until cancelled."""
         backoff = Backoff(0.2, 5.0)
         while True:
             with trio.move_on_at(self._status_due):
@@ -200,8 +212,8 @@ class RunningTask:
             try:
                 if self._is_stale:
                     await self._reload()
-                if self._has_questions or self._status_due <= trio.current_time():
-                    self._has_questions, self._status_due, self._status_stored = False, inf, trio.current_time()
+                if self._is_unsaved or self._status_due <= trio.current_time():
+                    self._is_unsaved, self._status_due, self._status_stored = False, inf, trio.current_time()
                     await self._save(self._with_progress, TaskState.RUNNING)
                     self._deliver()
                 backoff.reset()
@@ -210,7 +222,7 @@ class RunningTask:
                 self.scope.fail(error)
             except StoreFailed as error:
                 _log.warning("the state of a task could not be stored yet: task=%s: %s", self.id[:6], error)
-                self._has_questions = True
+                self._is_unsaved = True
                 self._woken.set()
                 await trio.sleep(backoff.draw())
 
@@ -261,13 +273,14 @@ class RunningTask:
         questions = self._former | {key: unstructure(asked.wire) for key, asked in shown.items()}
         if questions != self._questions:
             self._questions = questions
-            self._has_questions = True
+            self._is_unsaved = True
             self._woken.set()
 
     def _with_progress(self, document: TaskDocument) -> TaskDocument:
         questions = {key: wire for key, wire in self._questions.items() if key not in document.answers}
         return evolve(
             document,
+            resumable=self._is_resumable,
             status="input_required" if questions else "working",
             questions=questions,
             message=document.message if self._status is None else self._status,
@@ -295,7 +308,7 @@ class RunningTask:
             return
 
     async def _store_end(self, outcome: Done[CallToolResult] | Failure | None) -> None:
-        state = TaskState.QUEUED if self._is_released and outcome is None else TaskState.ENDED
+        state = TaskState.QUEUED if self.is_released and outcome is None else TaskState.ENDED
         change = self._given_back if state is TaskState.QUEUED else self._end_of(outcome)
         is_replaced = False
         backoff = Backoff(0.2, 5.0)
@@ -307,7 +320,7 @@ class RunningTask:
                 if is_replaced:
                     _log.error("the end of a task is not stored: task=%s: %s", self.id[:6], error)
                     return
-                # It is too large, and the reason takes its place.
+                # The result is too large, so store the reason instead.
                 is_replaced = True
                 change = self._end_of(Failure(error))
             except StoreFailed as error:
@@ -315,13 +328,16 @@ class RunningTask:
                 await trio.sleep(backoff.draw())
 
     def _given_back(self, document: TaskDocument) -> TaskDocument:
-        return evolve(document, has_begun=self._has_begun)
+        return evolve(document, has_begun=self._has_begun, resumable=self._is_resumable)
 
     def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
         """Return how the task has ended, as a change of its record."""
         revision = self.scope.request.peer.revision
-        # No process runs the call again, so the place of its parameters and answers is free for the result.
-        common: dict[str, Any] = {"request": {}, "answers": {}, "effects": {}, "questions": {}, "updated": time.time()}
+        # No process runs the call again, so its parameters and answers make room for the result.
+        # Its revision is that of the result.
+        request = {"revision": revision.version}
+        common: dict[str, Any] = {"request": request, "answers": {}, "effects": {}, "questions": {}}
+        common["updated"] = time.time()
         if self._status is not None:
             common["message"] = self._status
         if isinstance(outcome, Done):
@@ -344,3 +360,10 @@ class RunningTask:
         # The client gets only an id: the text of an exception may contain secrets.
         failure_id = log_failure(_log, error, "task of %s failed", self._record.tool)
         return InternalError(f"internal error in {self._record.tool}: see id {failure_id} in the server's log")
+
+
+def _describe(outcome: Done[CallToolResult] | Failure, traced: TraceOutcome) -> None:
+    if isinstance(outcome, Failure):
+        traced.error = outcome.error
+    else:
+        traced.is_tool_error = bool(outcome.value.is_error)

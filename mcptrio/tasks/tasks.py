@@ -1,4 +1,4 @@
-"""All tasks of a server: created for calls, claimed from the store, found for their clients.
+"""All tasks of a server: creates them for calls, claims them from the store, and finds them for their clients.
 
 The catalogue makes it. Tools create tasks, the methods ``tasks/*`` find and change them, and the supervisor ends them.
 """
@@ -19,7 +19,9 @@ from attrs import evolve, frozen
 from mcptrio.abc import TASKS_TOPIC, Bus, Stores, TaskRecord, TaskState, TaskStore, task_topic
 from mcptrio.abc.status import RequestStatus
 from mcptrio.errors import InternalError, InvalidParams, Overloaded, StoreFailed
+from mcptrio.ground.backoff import Backoff
 from mcptrio.ground.guarded import Done, Failure, run_guarded
+from mcptrio.protocol.events import RequestReceived
 from mcptrio.protocol.model.tasks import CreateTaskResult
 from mcptrio.protocol.model.tools import CallToolParams, CallToolResult
 from mcptrio.runtime.request import RequestScope
@@ -35,7 +37,7 @@ __all__ = ["TaskPolicy", "Tasks"]
 
 _log = logging.getLogger("mcptrio.tasks")
 
-# Seconds between two looks for queued tasks, if no message of the bus comes earlier.
+# Seconds between two searches for queued tasks, if no message of the bus arrives earlier.
 _POLL: Final = 5.0
 # Seconds between two deletions of expired tasks.
 _EXPIRE: Final = 60.0
@@ -53,7 +55,7 @@ class TaskPolicy:
         ttl: Seconds from the creation to the deadline of the task.
         poll_interval: Seconds that clients should wait between two polls.
         resumable: Whether another process may run the handler again from the start.
-        timeout: Seconds for the call itself; ``None``: the ttl.
+        timeout: Seconds for the call itself; ``None`` means the ttl.
         is_queued: Whether the number of running calls over all processes is bounded, so that each waits for its turn.
     """
 
@@ -70,8 +72,8 @@ Execute = Callable[[RequestScope, CallToolParams], Awaitable[CallToolResult]]
 class Tasks:
     """
     Args:
-        execute: calls a tool for a request that is a task.
-        concurrency: returns the tools that make tasks, with the number of calls that may run; 0 for any number.
+        execute: Calls a tool for a request that is a task.
+        concurrency: Returns the tools that make tasks, with the number of calls that may run; 0 for any number.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class Tasks:
         self._settings = settings
         self._execute = execute
         self._concurrency = concurrency
-        # Not by id: a task that is lost and claimed again is in it twice for a moment.
+        # Not by id: a task that this process loses and claims again is in the set twice for a moment.
         self._running: set[RunningTask] = set()
         self.runs_here = settings.run_tasks == "here"
         """Whether this process runs tasks; otherwise it queues them for others."""
@@ -97,13 +99,13 @@ class Tasks:
         self._is_shared = False
         state.tasks = self
 
-    # Its life
+    # Lifecycle
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Claim queued tasks and delete expired ones, until cancelled."""
         stores = self._state.stores
         self._is_shared = stores is not None and stores.tasks is not None and stores.bus is not None
-        # Without a store the tasks end with the process.
+        # Without a shared store, tasks are kept in memory and end with the process.
         self._stores = stores if self._is_shared else memory_stores(bus=MemoryBus())
         unfollow = self.bus.follow(TASKS_TOPIC, lambda message: self.wake())
         task_status.started()
@@ -117,7 +119,7 @@ class Tasks:
                             expires = trio.current_time() + _EXPIRE
                             await self.store.expire()
                     except StoreFailed as error:
-                        _log.warning("queued tasks are not claimed: %s", error)
+                        _log.warning("cannot claim queued tasks: %s", error)
                 with trio.move_on_after(self._pause):
                     await self._woken.wait()
                 self._woken = trio.Event()
@@ -132,7 +134,8 @@ class Tasks:
         """See :class:`mcptrio.runtime.long_work.LongTasks`."""
         self._is_stopping = True
         for task in list(self._running):
-            # In memory it would end with the process, so it has the same time as the others.
+            # Without a shared store the task would be lost with the process, so let it use the shutdown time like
+            # the others.
             if task.is_movable and self._is_shared:
                 task.release()
 
@@ -147,7 +150,7 @@ class Tasks:
 
     @property
     def status(self) -> tuple[RequestStatus, ...]:
-        # The first characters of the id are enough to find it, and no key.
+        # A prefix identifies the task but does not grant access: the whole id would.
         return tuple(evolve(task.scope.status, id=task.id[:6]) for task in self._running)
 
     @property
@@ -164,18 +167,25 @@ class Tasks:
 
     # Creating
 
-    async def submit(self, scope: RequestScope, policy: TaskPolicy) -> CreateTaskResult:
+    async def submit(
+        self, scope: RequestScope, policy: TaskPolicy, params: CallToolParams | None = None
+    ) -> CreateTaskResult:
         """Make a task of a call that has not begun.
 
+        Args:
+            params: The call, if it is not that of the request.
+
         Raises:
-            Overloaded: there are too many tasks, in total or of this principal.
-            StoreFailed: the task could not be stored.
+            Overloaded: There are too many tasks, in total or of this principal.
+            StoreFailed: The task could not be stored.
         """
         has_room = not policy.is_queued and self._has_room
-        document = self._document(scope, policy, secrets.token_urlsafe(16), has_begun=has_room)
-        record = await self._create(scope, document, TaskState.RUNNING if has_room else TaskState.QUEUED)
+        call: CallToolParams = scope.request.params if params is None else params
+        document = self._document(scope, call, policy, secrets.token_urlsafe(16), has_begun=has_room)
+        state = TaskState.RUNNING if has_room else TaskState.QUEUED
+        record = await self._create(scope, call.name, document, state)
         if has_room:
-            self._begin(record, document, self._scope_of(scope, policy))
+            self._begin(record, document, self._scope_of(evolve(scope.request, params=call), scope, policy))
         return document.created(record)
 
     async def adopt(
@@ -189,10 +199,10 @@ class Tasks:
         """Make a task of a call whose handler is running.
 
         Args:
-            convert: returns the result of the call from that of the handler.
+            convert: Returns the result of the call from that of the handler.
 
         Raises:
-            Overloaded, StoreFailed: as :meth:`submit`, or the server is stopping.
+            Overloaded, StoreFailed: See :meth:`submit`. Overloaded also if the server is stopping.
         """
         if self._is_stopping:
             raise Overloaded("the server is stopping")
@@ -201,18 +211,22 @@ class Tasks:
         run.journal = evolve(run.journal, call=call)
         run.keep = policy.ttl
         document = evolve(
-            self._document(scope, policy, call, has_begun=True),
+            self._document(scope, scope.request.params, policy, call, has_begun=True),
+            resumable=policy.resumable or scope.is_resumable,
             answers=dict(run.journal.answers),
             effects=dict(run.journal.once),
         )
-        record = await self._create(scope, document, TaskState.RUNNING)
-        task_scope = self._scope_of(scope, policy)
+        record = await self._create(scope, scope.request.params.name, document, TaskState.RUNNING)
+        task_scope = self._scope_of(scope.request, scope, policy)
         task_scope.label, task_scope.owner, task_scope.memory = scope.label, scope.owner, scope.memory
         if policy.timeout is not None:
             task_scope.begin(max(0.001, scope.deadline - trio.current_time()))
         channel.scope = task_scope
         run.work.scope = task_scope
         task = self._add(record, document, task_scope)
+        if scope.is_resumable:
+            # Perhaps only since the record was made.
+            task.note_resumable()
         task.adopt(run)
 
         async def finish() -> CallToolResult:
@@ -228,11 +242,13 @@ class Tasks:
         """Return a task of the principal of a request.
 
         Raises:
-            InvalidParams: there is none, or it belongs to another principal.
+            InvalidParams: There is no such task, or it belongs to another principal.
         """
         record = await self.store.load(id)
         if record is None or record.owner != owner_of(scope):
-            raise InvalidParams(f"expected a task of yours that has not expired at `taskId`, got {id[:100]!r}")
+            raise InvalidParams(
+                f"taskId: no task with this id, or it has expired or belongs to another user: {id[:100]!r}"
+            )
         return record
 
     def follow(self, id: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
@@ -258,13 +274,17 @@ class Tasks:
             if await self.store.save(evolve(record, data=changed.encode())) is not None:
                 return
 
-    async def cancel(self, scope: RequestScope, id: str) -> None:
-        """Ask the process that runs a task to cancel it; a queued task ends at once."""
+    async def cancel(self, scope: RequestScope, id: str) -> bool:
+        """Ask the process that runs a task to cancel it; a queued task ends at once.
+
+        Returns:
+            Whether the task had not ended and was not cancelled before.
+        """
         while True:
             record = await self.find(scope, id)
             document = TaskDocument.decode(record.data)
             if record.state is TaskState.ENDED or document.is_cancelled:
-                return
+                return False
             changed: TaskDocument = evolve(document, is_cancelled=True)
             state: TaskState = record.state
             if state is TaskState.QUEUED:
@@ -273,17 +293,21 @@ class Tasks:
                     changed,
                     status="cancelled",
                     message="the client has cancelled the task",
+                    # No longer needed, and the record must stay below its limit.
+                    request={},
+                    answers={},
+                    effects={},
                     questions={},
                     updated=time.time(),
                 )
             if await self.store.save(evolve(record, data=changed.encode(), state=state)) is not None:
-                return
+                return True
 
     # Private
 
     @property
     def _pause(self) -> float:
-        """Seconds until queued and expired tasks are looked for, if no message of the bus comes earlier."""
+        """Seconds until the next search for queued and expired tasks, if no message of the bus arrives earlier."""
         if not self._concurrency():
             return inf
         return _POLL if self._is_shared else _EXPIRE
@@ -292,9 +316,11 @@ class Tasks:
     def _has_room(self) -> bool:
         return self.runs_here and not self._is_stopping and len(self._running) < self._settings.limits.tasks
 
-    def _document(self, scope: RequestScope, policy: TaskPolicy, call: str, *, has_begun: bool) -> TaskDocument:
+    def _document(
+        self, scope: RequestScope, params: CallToolParams, policy: TaskPolicy, call: str, *, has_begun: bool
+    ) -> TaskDocument:
         return TaskDocument(
-            request=store_call(scope),
+            request=store_call(scope, params),
             resumable=policy.resumable,
             has_begun=has_begun,
             call=call,
@@ -302,21 +328,43 @@ class Tasks:
             poll_interval=policy.poll_interval,
         )
 
-    async def _create(self, scope: RequestScope, document: TaskDocument, state: TaskState) -> TaskRecord:
+    async def _create(self, scope: RequestScope, tool: str, document: TaskDocument, state: TaskState) -> TaskRecord:
         record = TaskRecord(
-            # The id is all that protects a task without a principal.
+            # Only the id protects a task without a principal.
             # In hexadecimal, because a hyphen at the beginning would look like an option in a shell.
             id=secrets.token_hex(16),
             owner=owner_of(scope),
-            tool=scope.request.params.name,
+            tool=tool,
             state=state,
             data=document.encode(),
         )
-        return await self.store.create(record, keep=document.ttl + _GRACE)
+        record = await self.store.create(record, keep=document.ttl + _GRACE)
+        scope.on_lost_result = partial(self._start_abandoning, scope, record.id, document.ttl)
+        return record
 
-    def _scope_of(self, scope: RequestScope, policy: TaskPolicy) -> RequestScope:
+    def _start_abandoning(self, scope: RequestScope, id: str, ttl: float) -> None:
+        # A server that is stopping ends its tasks itself.
+        if not self._is_stopping:
+            self._state.start(self._abandon, scope, id, ttl)
+
+    async def _abandon(self, scope: RequestScope, id: str, ttl: float) -> None:
+        """Cancel a task whose client has not received its id: no client could answer its questions."""
+        _log.info("a task is cancelled: its client has left before it got the id: task=%s", id[:6])
+        backoff = Backoff(0.2, 5.0)
+        with trio.move_on_after(ttl):
+            while True:
+                try:
+                    await self.cancel(scope, id)
+                    return
+                except InvalidParams:
+                    return  # The task has expired.
+                except StoreFailed as error:
+                    _log.warning("a task could not be cancelled yet: task=%s: %s", id[:6], error)
+                    await trio.sleep(backoff.draw())
+
+    def _scope_of(self, request: RequestReceived, scope: RequestScope, policy: TaskPolicy) -> RequestScope:
         return new_scope(
-            scope.request,
+            request,
             scope.principal,
             scope.caller,
             settings=self._settings,
@@ -332,7 +380,7 @@ class Tasks:
         task = RunningTask(record, document, scope, self.store, self.bus)
         self._running.add(task)
         if self._is_stopping and task.is_movable and self._is_shared:
-            # It was created or claimed while the server began to stop.
+            # The task was created or claimed after stop() had released the others.
             task.release()
         return task
 
@@ -340,8 +388,8 @@ class Tasks:
         try:
             outcome = await run_guarded(task.run, work, self._state.deadlines)
             if isinstance(outcome, Failure):
-                # Nothing that is known; the store queues the task again when this process has ended.
-                _log.error("a task was left: task=%s", task.id[:6], exc_info=outcome.error)
+                # A bug. The store queues the task again when this process has ended.
+                _log.error("task failed unexpectedly: task=%s", task.id[:6], exc_info=outcome.error)
         finally:
             self._running.remove(task)
             self._all_ended.set()
@@ -360,7 +408,9 @@ class Tasks:
             document = TaskDocument.decode(record.data)
             request, principal, caller = load_call(document.request, record.id)
         except (ValueError, KeyError, InvalidParams) as error:
-            _log.error("a task of another version of mcptrio was left: task=%s: %s", record.id[:6], error)
+            _log.error(
+                "task not run, because another version of mcptrio has stored it: task=%s: %s", record.id[:6], error
+            )
             return
         left = record.expires - time.time() - _GRACE if record.expires is not None else document.ttl
         scope = new_scope(

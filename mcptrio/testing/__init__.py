@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from mcptrio.testing.faults import garble as garble
     from mcptrio.testing.faults import sometimes as sometimes
     from mcptrio.testing.faulty_channel import FaultyChannel as FaultyChannel
+    from mcptrio.testing.killable import KillableServer as KillableServer
+    from mcptrio.testing.killable import open_killable as open_killable
     from mcptrio.testing.leaks import Holdings as Holdings
     from mcptrio.testing.leaks import adopt_orphans as adopt_orphans
     from mcptrio.testing.leaks import nothing_left as nothing_left
     from mcptrio.testing.recording import Recording as Recording
+    from mcptrio.testing.replay import replayed as replayed
     from mcptrio.testing.scripts import AnsweredQuestion as AnsweredQuestion
     from mcptrio.testing.scripts import FormAnswer as FormAnswer
     from mcptrio.testing.scripts import QuestionKind as QuestionKind
@@ -52,8 +55,10 @@ _HOMES = {
     "run_jumping": "mcptrio.testing.clock",
     # A server and its clients
     "Connect": "mcptrio.testing.servers",
+    "KillableServer": "mcptrio.testing.killable",
     "Served": "mcptrio.testing.servers",
     "ServerSpec": "mcptrio.testing.server_spec",
+    "open_killable": "mcptrio.testing.killable",
     "open_served": "mcptrio.testing.servers",
     # Scripted answers
     "AnsweredQuestion": "mcptrio.testing.scripts",
@@ -76,6 +81,7 @@ _HOMES = {
     "Recording": "mcptrio.testing.recording",
     "adopt_orphans": "mcptrio.testing.leaks",
     "nothing_left": "mcptrio.testing.leaks",
+    "replayed": "mcptrio.testing.replay",
 }
 """Every public name and the module that defines it."""
 

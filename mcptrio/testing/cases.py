@@ -7,6 +7,7 @@ error then, with a suggestion how to fix it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from attrs import evolve, frozen
@@ -32,6 +33,7 @@ MODERN: Final = MODERN_VERSIONS
 """The revisions in which the server asks for input inside a result, so that its handler may be replayed."""
 
 _IN_MEMORY: Final = ("memory",)
+_RECORDING: Final = ".jsonl"
 _WORDS: Final = ("revisions", "transports", "replay", "autojump")
 
 
@@ -43,6 +45,7 @@ class Case:
         revision: The protocol revision of the client.
         transport: The transport between client and server.
         replay: The server suspends no handlers, so it replays a handler after each question.
+        recording: The file of a recorded server, which answers instead of the server under test; empty for none.
         autojump: The clock jumps to the next deadline when every task waits.
     """
 
@@ -50,8 +53,15 @@ class Case:
     transport: Transport = "memory"
     replay: bool = False
     autojump: bool = False
+    recording: str = ""
+
+    def beside(self, test: Path) -> Case:
+        """Return this case with the path of its recording, which is relative to the folder of a test."""
+        return evolve(self, recording=str(test.parent / self.recording)) if self.recording else self
 
     def __str__(self) -> str:
+        if self.recording:
+            return f"recorded-{PurePath(self.recording).stem}"
         return f"{self.transport}-{self.revision}{'-replayed' if self.replay else ''}"
 
 
@@ -74,10 +84,12 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
             # The closest marker comes first.
             said.setdefault(word, value)
     replay, autojump = said.get("replay", False), said.get("autojump", False)
-    if replay not in (True, False, "both"):
-        raise ConfigError(f'mcp: replay: expected True, False or "both", got {replay!r}')
     if autojump not in (True, False):
         raise ConfigError(f"mcp: autojump: expected True or False, got {autojump!r}")
+    if isinstance(replay, str) and replay.endswith(_RECORDING):
+        return [_recorded(replay, said, fixtures)]
+    if replay not in (True, False, "both"):
+        raise ConfigError(f'mcp: replay: expected True, False, "both" or a file *{_RECORDING}, got {replay!r}')
     cases = list(
         _combined(
             _chosen("revisions", said.get("revisions", REVISIONS if everywhere else MODERN[-1:]), REVISIONS),
@@ -89,13 +101,23 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
     if autojump or "autojump_clock" in fixtures:
         # Trio cannot see a busy socket or process: the clock would jump past every deadline while they work.
         _only_in_memory(cases, "autojump_clock" if "autojump_clock" in fixtures else "autojump")
-    if "mcp_wire" in fixtures:
-        _only_in_memory(cases, "mcp_wire")
+    for fixture in ("mcp_wire", "mcp_tasks"):
+        if fixture in fixtures:
+            _only_in_memory(cases, fixture)
     if "mcp_server" in fixtures and any(case.transport == "stdio" for case in cases):
         raise ConfigError(
             'mcp_server: over stdio the server is in another process; leave it out: transports=["memory", "http"]'
         )
     return cases
+
+
+def _recorded(recording: str, said: Mapping[str, Any], fixtures: Sequence[str]) -> Case:
+    for word in ("revisions", "transports"):
+        if word in said:
+            raise ConfigError(f"mcp: {word}: expected none, because a recorded server has its own; got {said[word]!r}")
+    if "mcp_server" in fixtures:
+        raise ConfigError("mcp_server: a recorded server is no Server; use mcp_client or mcp_connect")
+    return Case(recording=recording, autojump=bool(said.get("autojump", False)))
 
 
 def _combined(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcptrio.client.client import Client
     from mcptrio.client.handlers import Handlers
     from mcptrio.server import Server
-    from mcptrio.testing import Case, Connect, Fault, Recording, Script, Served
+    from mcptrio.testing import Case, Connect, Fault, KillableServer, Recording, Script, Served
 
 __all__ = [
     "mcp_any_client",
@@ -40,6 +40,7 @@ __all__ = [
     "mcp_script",
     "mcp_server",
     "mcp_server_options",
+    "mcp_tasks",
     "mcp_wire",
     "pytest_addoption",
     "pytest_collection_modifyitems",
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 # Fixtures that run inside trio.run.
-_ASYNC = frozenset({"mcp_any_client", "mcp_client", "mcp_connect", "mcp_server"})
+_ASYNC = frozenset({"mcp_any_client", "mcp_client", "mcp_connect", "mcp_server", "mcp_tasks"})
 
 _rewritten = pytest.StashKey[list[str]]()
 
@@ -117,12 +118,14 @@ def mcp_case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture
 async def _mcp_served(
+    request: pytest.FixtureRequest,
     mcp_case: Case,
     mcp_plugins: Sequence[Any],
     mcp_config: Mapping[str, Mapping[str, Any]],
     mcp_server_options: Mapping[str, Any],
     _mcp_wire: Recording | None,
 ) -> AsyncIterator[Served]:
+    mcp_case = mcp_case.beside(request.path)
     parts = testing.ServerSpec(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
     try:
         async with testing.open_served(parts, mcp_case, recording=_mcp_wire) as served:
@@ -183,6 +186,26 @@ async def mcp_any_client(mcp_connect: Connect) -> AsyncIterator[Client]:
         yield client
 
 
+@pytest.fixture
+async def mcp_tasks(
+    mcp_case: Case,
+    mcp_plugins: Sequence[Any],
+    mcp_config: Mapping[str, Mapping[str, Any]],
+    mcp_server_options: Mapping[str, Any],
+    mcp_handlers: Handlers | None,
+    mcp_client_options: Mapping[str, Any],
+    _mcp_script: Script | None,
+) -> AsyncIterator[KillableServer]:
+    """A server with a client, in memory, that the test can kill and resume; its tasks survive."""
+    parts = testing.ServerSpec(plugins=mcp_plugins, config=mcp_config, options=mcp_server_options)
+    options = {"revision": mcp_case.revision, **mcp_client_options}
+    async with (
+        nullcontext() if _mcp_script is None else _mcp_script.watched(),
+        testing.open_killable(parts, handlers=mcp_handlers, options=options) as killable,
+    ):
+        yield killable
+
+
 # Recordings and leaks
 
 
@@ -228,7 +251,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "mcp(revisions, transports, replay=False, autojump=False): where a test of an MCP server runs; revisions and "
-        'transports are lists; replay is True or "both"; autojump is for tests in memory.',
+        'transports are lists; replay is True, "both" or a recording "x.jsonl"; autojump is for tests in memory.',
     )
 
 

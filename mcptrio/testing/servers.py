@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import trio
@@ -20,6 +21,7 @@ from mcptrio.connecting.connect import connect
 from mcptrio.connecting.targets import Command, Target
 from mcptrio.errors import ConfigError
 from mcptrio.ground.nurseries import open_hidden_nursery
+from mcptrio.recording.replay_server import ReplayServer
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.serve.http import serve_http
 from mcptrio.serve.opened import CLOSE_TIMEOUT
@@ -29,6 +31,7 @@ from mcptrio.testing.clock import waiting_for_threads
 from mcptrio.testing.faults import Fault
 from mcptrio.testing.faulty_channel import FaultyChannel
 from mcptrio.testing.recording import Recording
+from mcptrio.testing.replay import read_replay
 from mcptrio.testing.server_spec import ServerSpec, pickle_spec
 from mcptrio.transports.memory import memory_channel_pair
 
@@ -54,13 +57,21 @@ class Connect(Protocol):
 class Served:
     """A server under test. Made by :func:`open_served`."""
 
-    def __init__(self, case: Case, target: Target, server: Server | None, recording: Recording | None) -> None:
+    def __init__(
+        self,
+        case: Case,
+        target: Target,
+        server: Server | None,
+        recording: Recording | None,
+        replay: ReplayServer | None = None,
+    ) -> None:
         self.case = case
         self.target = target
         """The target for ``mcptrio.connect``. Over stdio, each connection starts a separate server process."""
         self.server = server
-        """The server; ``None`` over stdio."""
+        """The server; ``None`` over stdio, and for a recorded one."""
         self._recording = recording
+        self._replay = replay
 
     @asynccontextmanager
     async def connect(
@@ -85,21 +96,27 @@ class Served:
             ConfigError: Faults or a recording were requested over a transport other than memory.
             MCPTrioError: As in ``mcptrio.connect``.
         """
-        more: dict[str, Any] = {"handlers": handlers, "revision": revision or self.case.revision, **(options or {})}
+        replay = self._replay
+        revision = revision or (replay.revision if replay is not None else self.case.revision)
+        more: dict[str, Any] = {"handlers": handlers, "revision": revision, **(options or {})}
         is_wrapped = to_server or to_client or self._recording is not None
-        if is_wrapped and not isinstance(self.target, Server):
-            raise ConfigError(f"faults: only in memory, the test runs over {self.case.transport}")
-        if not is_wrapped or not isinstance(self.target, Server):
+        serve = replay.serve if replay is not None else None
+        if serve is None and is_wrapped:
+            if not isinstance(self.target, Server):
+                raise ConfigError(f"faults: only in memory, the test runs over {self.case.transport}")
+            serve = self.target.engine.serve
+        if serve is None:
             async with connect(self.target, **more) as client:
                 yield client
             return
+        name = replay.name if replay is not None else self.server.info.name if self.server is not None else None
         ours, theirs = memory_channel_pair()
         channel = FaultyChannel(ours, received=to_client)
         async with open_hidden_nursery() as nursery:
             # Each end has its own wrapper, because garbling is possible only for messages that arrive.
-            nursery.start_soon(self.target.supervisor.serve, FaultyChannel(theirs, received=to_server))
+            nursery.start_soon(serve, FaultyChannel(theirs, received=to_server))
             recorded = channel if self._recording is None else self._recording.of(channel)
-            async with connect(recorded, **{"name": self.target.info.name, **more}) as client:
+            async with connect(recorded, **{"name": name, **more}) as client:
                 yield client
 
 
@@ -119,6 +136,11 @@ async def open_served(
         ConfigError: The description is invalid, or cannot be transferred to another process.
     """
     case = case or Case()
+    if case.recording:
+        # The same recording for a program that connects to the target by itself.
+        args = (sys.executable, "-m", "mcptrio", "replay", case.recording, "--as", "server", "--speed", "max")
+        yield Served(case, Command(args=args), None, recording, read_replay(Path(case.recording)))
+        return
     if case.replay:
         settings: ServerSettings = parts.options.get("settings") or ServerSettings()
         # A server that may suspend no handler replays each one with the client's answers.

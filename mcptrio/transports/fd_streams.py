@@ -22,6 +22,7 @@ import outcome
 import trio
 
 from mcptrio.errors import ConnectionClosed
+from mcptrio.ground.traffic import TRAFFIC
 
 # O_NONBLOCK is never set here. It belongs to the open file description, which the parent, the shell or this process's
 # own standard error may share.
@@ -141,7 +142,9 @@ class WaitingReader(PollableDescriptor):
             self._require_open()
             try:
                 await trio.lowlevel.wait_readable(self._fd)
-                return os.read(self._fd, READ_BYTES)
+                data = os.read(self._fd, READ_BYTES)
+                TRAFFIC.received += len(data)
+                return data
             except BlockingIOError:
                 # Another process has set O_NONBLOCK and read the bytes first, or the readiness was spurious, as
                 # after a wrong checksum; select(2), "BUGS".
@@ -167,6 +170,7 @@ class WaitingWriter(PollableDescriptor):
                 written += os.write(self._fd, data[written : written + ATOMIC])
         except BlockingIOError:
             pass  # another process has filled the room first
+        TRAFFIC.sent += written
         return written
 
     def write_whole(self, data: bytes) -> bool:
@@ -174,7 +178,11 @@ class WaitingWriter(PollableDescriptor):
             return False
         try:
             # A socket on which another process has set O_NONBLOCK may accept a part.
-            return (self._is_pipe or os.get_blocking(self._fd)) and os.write(self._fd, data) == len(data)
+            if not (self._is_pipe or os.get_blocking(self._fd)):
+                return False
+            written = os.write(self._fd, data)
+            TRAFFIC.sent += written
+            return written == len(data)
         except OSError:
             return False
 
@@ -186,7 +194,9 @@ class WaitingWriter(PollableDescriptor):
                 # error.
                 if not self._poll.poll(0):
                     await trio.lowlevel.wait_writable(self._fd)
-                return os.write(self._fd, data[:ATOMIC])
+                written = os.write(self._fd, data[:ATOMIC])
+                TRAFFIC.sent += written
+                return written
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._fd)
             except trio.ClosedResourceError as error:

@@ -60,11 +60,13 @@ class Script:
 
     Attributes:
         received: all messages received, in order.
+        lacks: methods that the server does not know; the test does not see their requests.
     """
 
     def __init__(self, channel: MemoryChannel, revision: str) -> None:
         self.revision = revision
         self.received: list[Message] = []
+        self.lacks: frozenset[str] = frozenset()
         self._channel = channel
         self._unread: deque[Any] = deque()
 
@@ -85,9 +87,13 @@ class Script:
         """Return the next message."""
         jumps = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
         with trio.fail_after(VIRTUAL_WAIT_TIMEOUT if jumps else WAIT_TIMEOUT):
-            while not self._unread:
-                self._unread.extend(await self._channel.receive())
-        message: Message = self._unread.popleft()
+            while True:
+                while not self._unread:
+                    self._unread.extend(await self._channel.receive())
+                message: Message = self._unread.popleft()
+                if not (isinstance(message, Request) and message.method in self.lacks):
+                    break
+                await self.refuse(message, -32601)
         self.received.append(message)
         return message
 

@@ -4,7 +4,7 @@ A test runs it as a process with the packages of tests/coming_from/fastmcp.txt. 
 official SDK's session, with other methods; an adapter gives them the SDK's names, so the behaviours are those of
 python_sdk.py. It uses only FastMCP's public API.
 
-Source: fastmcp 4.1.2, fastmcp/client.
+Source: fastmcp 4.1.4, fastmcp/client.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def test_form_is_validated_line_by_line(tmp_path: Path, revision: str) -> None:
         terminal.until(r"Expected an integer \(0 to 150\), got 999\.\n")
         terminal.until("age: ")
         terminal.type("4\x7f\x15\r")  # deleted again
-        terminal.until(r"To be sent to .*:\n  1\) name: Ann\n  2\) age: \(left out\)\n")
+        terminal.until(r"Your answers for .*:\n  1\) name: Ann\n  2\) age: \(left out\)\n")
         terminal.until(r"Send\? ")
         assert not terminal.echoes()
         terminal.type("send\r")

@@ -64,7 +64,7 @@ while True:
         (
             with_plugin("call", "greet"),
             3,
-            "; the server asks the user: run the command in a terminal, without a pipe\n",
+            "mcptrio: the server asks a question, which needs a terminal: run the command without a pipe (",
         ),
         (
             with_plugin("call", "weather", "--args", "[1]"),
@@ -81,6 +81,12 @@ while True:
             ("ping", "--", "no-such-program"),
             4,
             "mcptrio: cannot start no-such-program: 'no-such-program' was not found",
+        ),
+        (
+            ("call", "add", "a=2"),
+            4,
+            "no mcp.json in this folder has a server of this name either. To call a tool of a plugin: "
+            "`mcptrio call --plugin FILE.py add …`\n",
         ),
         (("ping", "http://127.0.0.1:9/mcp"), 4, "mcptrio: cannot connect to 127.0.0.1:9: Connection refused; is the "),
         (

@@ -116,12 +116,14 @@ def test_replicas_require_common_keys_and_an_audience(tmp_path: Path, environmen
     without_name = run(*serve, cwd=tmp_path, **environment, **keys)
 
     assert without_keys.returncode == without_name.returncode == 2
-    assert "server.key_files: expected sealing keys that all replicas share, got none" in without_keys.stderr
-    assert "server.audience: expected a name of this service that all its replicas share" in without_name.stderr
+    assert "server.key_files: replicas need a common key: create one with `head -c 32" in without_keys.stderr
+    assert "server.audience: replicas need a common name of their service" in without_name.stderr
 
 
-def test_store_without_http_is_refused(tmp_path: Path) -> None:
-    done = run("serve", "--stdio", "--store", "memory", cwd=tmp_path)
+def test_misspelled_scheme_is_reported_before_the_settings_of_replicas(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    done = run("serve", "--http", "--port=0", "--store", "sqllite:x", cwd=tmp_path, **environment)
 
     assert done.returncode == 2
-    assert "--store goes with --http, not with stdio" in done.stderr
+    assert "no installed distribution has the scheme 'sqllite'; did you mean sqlite?" in done.stderr

@@ -14,9 +14,9 @@ from tests.processes import serving
 
 __all__: list[str] = []
 
-MAX_COMMANDS = 39
-MAX_OPTIONS = 221
-MAX_SERVING = 15
+MAX_COMMANDS = 41
+MAX_OPTIONS = 236
+MAX_SERVING = 18
 
 GARDEN = """
 from mcptrio import tool

@@ -212,7 +212,7 @@ def test_unlisted_task_needs_its_server(site: Site, id: str) -> None:
     assert unlisted.returncode == 2
     assert f"no detached task `{id}`; name its server too: mcptrio task ID TARGET".encode() in unlisted.stderr
     assert unknown.returncode == 3
-    assert b"expected a task of yours" in unknown.stderr
+    assert b"no task with this id" in unknown.stderr
 
 
 def test_contrary_options_are_refused(site: Site) -> None:

@@ -83,14 +83,14 @@ notes asks:
   Takes yes or no.
 """,
         """\
-To be sent to notes:
+Your answers for notes:
   1) Your name: Ann
   2) age: 30
   3) color: Blue
   4) tags: a, c
   5) sure: yes
-Enter send to accept, the number of an answer to change it, :decline to
-  refuse, or :cancel.
+Type send to accept, the number of an answer to change it, :decline to refuse,
+  or :cancel.
 """,
         "Sent.\n",
     ]
@@ -212,7 +212,7 @@ def test_empty_line_at_the_review_sends_nothing() -> None:
     review, again = enter(FormDialog(make({"name": NAME})), "Ann", "")[-2:]
 
     assert again.result is None
-    assert again.text.startswith("Nothing is sent yet. Enter send to accept, the number of")
+    assert again.text.startswith("Nothing is sent yet. Type send to accept, the number of")
     assert again.prompt == review.prompt == "Send? "
 
 
@@ -226,7 +226,7 @@ notes asks:
 commands: :back, :skip, :help, :decline, :cancel
 
 There is nothing to fill in.
-Enter send to accept, :decline to refuse, or :cancel.
+Type send to accept, :decline to refuse, or :cancel.
 """,
         prompt="Send? ",
     )
@@ -382,10 +382,10 @@ async def test_form_is_repeated_until_it_is_answered() -> None:
 name: 
 This one is required: text.
 name: Ann
-To be sent to notes:
+Your answers for notes:
   1) name: Ann
-Enter send to accept, the number of an answer to change it, :decline to
-  refuse, or :cancel.
+Type send to accept, the number of an answer to change it, :decline to refuse,
+  or :cancel.
 Send? send
 Sent.
 """  # noqa: W291 - the prompt ends with a space

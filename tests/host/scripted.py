@@ -43,7 +43,7 @@ class Scripted:
     _arrived: trio.Event = field(factory=trio.Event)
 
     @property
-    def supervisor(self) -> Scripted:
+    def engine(self) -> Scripted:
         return self
 
     @property

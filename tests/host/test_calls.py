@@ -146,7 +146,7 @@ async def test_host_is_opened_once_and_unusable_before() -> None:
         await host.call_tool("one_echo")
     async with host:
         pass
-    with pytest.raises(ConfigError, match="opened once"):
+    with pytest.raises(ConfigError, match="opened only once"):
         async with host:
             pass
 

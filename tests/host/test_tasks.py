@@ -13,7 +13,7 @@ from trio.testing import MockClock
 
 from mcptrio import Context, Host, MCPError, Server, tool
 from mcptrio.client import Form, Handlers
-from mcptrio.host import ApprovalRequest, AuditFile, AuditRecord
+from mcptrio.host import ApprovalRequest, AuditFile, AuditRecord, HostChange, HostChanges
 from tests.host.scripted import text_of
 
 __all__: list[str] = []
@@ -106,3 +106,58 @@ async def test_cancelled_call_cancels_its_task(leaves: str, attempt: int, autoju
 
         assert site.ended == ["the client has cancelled the task"]
     assert [(each.outcome, each.task_id is None) for each in records] == [("cancelled", False)]
+
+
+async def seen(changes: HostChanges, found: list[HostChange]) -> None:
+    while True:
+        change = await anext(changes)
+        if change.kind != "server":
+            found.append(change)
+
+
+async def test_subscription_reports_the_states_of_a_task(autojump_clock: MockClock) -> None:
+    found: list[HostChange] = []
+
+    async def fill_in(form: Form) -> Any:
+        await trio.sleep(5)
+        return {"value": "Ada"}
+
+    server = Server(plugins=[Site()])
+    async with Host({"site": server}, approve=None, handlers=Handlers(elicit=fill_in)) as host:
+        async with host.subscribe(tasks=True) as changes, host.subscribe(tools=True) as others:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(seen, changes, found)
+                other: list[HostChange] = []
+                nursery.start_soon(seen, others, other)
+                await host.call_tool("site_ask")
+                await host.call_tool("site_walk")
+                with pytest.raises(MCPError):
+                    await host.call_tool("site_break_off")
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+
+    tasks = [each.task for each in found if each.task is not None]
+    assert [(each.server, each.kind) for each in found] == [("site", "task")] * len(tasks)
+    assert [(each.tool, each.status, each.is_over) for each in tasks] == [
+        ("site_ask", "working", False),
+        ("site_ask", "input_required", False),
+        ("site_ask", "working", False),
+        ("site_ask", "completed", True),
+        ("site_break_off", "working", False),
+        ("site_break_off", "failed", True),
+    ]
+    assert (len({each.id for each in tasks}), tasks[-1].message) == (2, "no site")
+    assert other == []
+
+
+async def test_task_of_a_cancelled_call_is_over(autojump_clock: MockClock) -> None:
+    async with Host({"site": Server(plugins=[Site()])}, approve=None) as host:
+        async with host.subscribe(tasks=True) as changes:
+            with trio.move_on_after(5):
+                await host.call_tool("site_dig")
+            # Only the newest state of a task is kept until it is read.
+            while (change := await anext(changes)).kind == "server":
+                pass
+
+    assert change.task is not None
+    assert (change.task.status, change.task.is_over) == ("working", True)

@@ -370,3 +370,52 @@ async def test_end_of_a_session_reaches_every_replica(start: Starter) -> None:
     assert ends == [[]]
     assert one.engine.sessions == two.engine.sessions == set()
     assert (await one.client.post(call("echo"))).status_code == 404
+
+
+class CountingStore(MemorySessionStore):
+    """A store that counts how often a record is read."""
+
+    loads = 0
+
+    async def load(self, id: str) -> SessionRecord | None:
+        self.loads += 1
+        return await super().load(id)
+
+
+class DeafBus(MemoryBus):
+    """A bus whose messages are lost."""
+
+    def publish(self, topic: str, message: bytes) -> None:
+        pass
+
+
+async def test_replica_reads_a_record_once_for_several_requests(start: Starter) -> None:
+    store = CountingStore()
+    _, _, other = await replicas(start, sessions=store)
+    await other.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    await other.post(call("echo"))
+    before, began = store.loads, trio.current_time()
+    for _ in range(20):
+        await other.post(call("echo"))
+
+    # At most once in a tenth of a second.
+    assert store.loads - before <= 2 + 10 * (trio.current_time() - began)
+
+
+async def test_ended_session_is_refused_by_a_replica_that_was_not_told(start: Starter) -> None:
+    one, _, other = await replicas(start, bus=DeafBus())
+    await other.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    await other.post(call("echo"))
+    await one.client.http.delete("/mcp", headers=one.client.headers())
+
+    assert (await other.post(call("echo"))).status_code == 404
+
+
+async def test_announced_end_is_not_undone_by_a_record_that_was_read_before(start: Starter) -> None:
+    one, two, other = await replicas(start)
+    await other.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    await other.post(call("echo"))
+    await one.client.http.delete("/mcp", headers=one.client.headers())
+
+    assert (await other.post(call("echo"))).status_code == 404
+    assert two.engine.sessions == set()

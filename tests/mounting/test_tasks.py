@@ -84,12 +84,15 @@ async def at(
             yield client
 
 
+@pytest.mark.parametrize("upstream", [OLD, NEW])
 @pytest.mark.parametrize("revision", [OLD, NEW])
 @pytest.mark.parametrize("seconds", [2, 40])
-async def test_task_of_a_mounted_server_is_followed(revision: str, seconds: float, autojump_clock: MockClock) -> None:
-    """A client of a handshake revision has no tasks. In the other one, the long call is a task of the outer server."""
+async def test_task_of_a_mounted_server_is_followed(
+    upstream: str, revision: str, seconds: float, autojump_clock: MockClock
+) -> None:
+    """In the newest revision, the call is a task of the outer server at once. In the other, no client asks for one."""
     site, seen, created = Site(), list[Progress](), list[str]()
-    async with at(site, revision=revision) as client, trio.open_nursery() as nursery:
+    async with at(site, revision=revision, upstream=upstream) as client, trio.open_nursery() as nursery:
 
         async def dig() -> None:
             result = await client.call_tool(
@@ -102,7 +105,7 @@ async def test_task_of_a_mounted_server_is_followed(revision: str, seconds: floa
         site.go_on.set()
 
     assert [each.message for each in seen] == ["stones (1 of 4)", "stones (2 of 4)"][: 1 if seconds < 10 else 2]
-    assert len(created) == (revision == NEW and seconds > 5)
+    assert len(created) == (revision == NEW)
 
 
 @pytest.mark.parametrize("upstream", [OLD, NEW])
@@ -119,9 +122,10 @@ async def test_slow_call_of_any_mounted_server_becomes_a_task(upstream: str, aut
         assert (await client.task(id).result()).text == "walked"
 
 
-async def test_status_of_the_inner_task_is_that_of_the_outer_one(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("upstream", [OLD, NEW])
+async def test_status_of_the_inner_task_is_that_of_the_outer_one(upstream: str, autojump_clock: MockClock) -> None:
     site = Site()
-    async with at(site) as client, client.start_tool("up_dig") as call:
+    async with at(site, upstream=upstream) as client, client.start_tool("up_dig") as call:
         id = await call.detach()
         assert id is not None
         await trio.sleep(30)
@@ -132,27 +136,32 @@ async def test_status_of_the_inner_task_is_that_of_the_outer_one(autojump_clock:
         assert (await client.task(id).result()).text == "dug"
 
 
+@pytest.mark.parametrize("upstream", [OLD, NEW])
 @pytest.mark.parametrize("revision", [OLD, NEW])
-async def test_questions_of_the_inner_task_reach_the_client(revision: str, autojump_clock: MockClock) -> None:
-    async with at(Site(), revision=revision) as client:
+async def test_questions_of_the_inner_task_reach_the_client(
+    upstream: str, revision: str, autojump_clock: MockClock
+) -> None:
+    async with at(Site(), revision=revision, upstream=upstream) as client:
         assert await text(client, "up_ask") == "Ada Eve"
 
 
-async def test_failure_of_the_inner_task_is_passed_on(autojump_clock: MockClock) -> None:
-    async with at(Site()) as client:
+@pytest.mark.parametrize("upstream", [OLD, NEW])
+async def test_failure_of_the_inner_task_is_passed_on(upstream: str, autojump_clock: MockClock) -> None:
+    async with at(Site(), upstream=upstream) as client:
         with pytest.raises(MCPError, match="no site") as caught:
             await client.call_tool("up_break_off")
 
     assert caught.value.data == {"site": 3}
 
 
+@pytest.mark.parametrize("upstream", [OLD, NEW])
 @pytest.mark.parametrize("name", ["up_dig", "up_walk"])
 @pytest.mark.parametrize("seconds", [2, 30])
 async def test_cancellation_of_the_outer_call_ends_the_inner_one(
-    name: str, seconds: float, autojump_clock: MockClock
+    upstream: str, name: str, seconds: float, autojump_clock: MockClock
 ) -> None:
     site = Site()
-    async with at(site) as client:
+    async with at(site, upstream=upstream) as client:
         with trio.move_on_after(seconds):
             await client.call_tool(name)
         # Until the cancellation has reached the inner server.
@@ -161,9 +170,10 @@ async def test_cancellation_of_the_outer_call_ends_the_inner_one(
         assert len(site.ended) == 1
 
 
-async def test_cancelled_inner_task_ends_the_outer_one(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("upstream", [OLD, NEW])
+async def test_cancelled_inner_task_ends_the_outer_one(upstream: str, autojump_clock: MockClock) -> None:
     site = Site()
-    async with at(site) as client, client.start_tool("up_dig") as call:
+    async with at(site, upstream=upstream) as client, client.start_tool("up_dig") as call:
         id = await call.detach()
         assert id is not None
         await client.task(id).cancel()

@@ -117,3 +117,41 @@ def test_invalid_policy_limit_is_refused(key: str) -> None:
     plugin = server.plugins.plugins["Files"]
     assert plugin.state == "quarantined"
     assert f"plugins.Files.{key}: expected " in str(plugin.failure)
+
+
+class Slow:
+    @tool
+    async def short(self) -> str:
+        return "short"
+
+    @tool(task="optional")
+    async def long(self) -> str:
+        return "long"
+
+    @tool(task="required")
+    async def longest(self) -> str:
+        return "longest"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (None, {"short": "never", "long": "optional", "longest": "required"}),
+        ("optional", {"short": "optional", "long": "optional", "longest": "required"}),
+        ("never", {"short": "never", "long": "never"}),
+    ],
+)
+def test_operator_decides_whether_calls_become_tasks(policy: str | None, expected: dict[str, str]) -> None:
+    server = Server(plugins=[Slow()], config={"Slow": {"task": policy}} if policy is not None else {})
+
+    assert {entry.key: entry.mark.task for entry in server.catalog.tools.registry} == expected
+    withheld = server.plugins.plugins["Slow"].withheld
+    assert withheld == (
+        {"longest": 'its calls are always tasks, and the operator has set task = "never"'} if policy == "never" else {}
+    )
+
+
+def test_invalid_policy_for_tasks_is_refused() -> None:
+    server = Server(plugins=[Slow()], config={"Slow": {"task": "required"}})
+
+    assert "plugins.Slow.task: " in str(server.plugins.plugins["Slow"].failure)

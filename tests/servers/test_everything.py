@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from base64 import b64decode
 from typing import Any
 
@@ -16,7 +18,7 @@ from attrs import evolve
 
 from mcptrio import Endpoint, MCPError, connect
 from mcptrio.client import Change, Form, Handlers, OpenURL, Progress
-from mcptrio.errors import URLElicitationRequired
+from mcptrio.errors import TaskCancelled, URLElicitationRequired
 from mcptrio.types import (
     BlobResourceContents,
     EmbeddedResource,
@@ -25,7 +27,7 @@ from mcptrio.types import (
     TextContent,
     TextResourceContents,
 )
-from tests.servers.ways import TIMEOUTS, WAIT_TIMEOUT, User, text, until
+from tests.servers.ways import TIMEOUTS, WAIT_TIMEOUT, User, text, text_of, until
 
 __all__: list[str] = []
 
@@ -73,7 +75,6 @@ async def test_everything_server_tools_return_their_results(target: Any) -> None
         assert await text(client, "get-sum", a=1, b=2.5) == "The sum of 1 and 2.5 is 3.5."
         assert (await text(client, "echo")).startswith("error: MCP error -32602")
         assert await text(client, "nope") == "error: MCP error -32602: Tool nope not found"
-        assert (await text(client, "simulate-research-query", topic="cats")).startswith("error: MCP error -32601")
 
         weather = await client.call_tool("get-structured-content", {"location": "Chicago"})
         assert weather.structured_content == {
@@ -202,6 +203,44 @@ async def test_everything_server_form_is_filled_in(target: Any) -> None:
     assert got["action"] == "accept"
     assert filled.items() <= got["content"].items()
     assert (got["content"]["integer"], got["content"]["number"]) == (42, 3.14), "defaults are filled in"
+
+
+async def test_everything_server_task_is_followed_and_its_question_answered(target: Any) -> None:
+    """The tool requires a task, and asks its question only while the client waits for the result."""
+    forms: list[Form] = []
+    seen: list[Progress] = []
+
+    async def fill_in(form: Form) -> Any:
+        forms.append(form)
+        return {"interpretation": "technical"}
+
+    async with connect(target, timeouts=TIMEOUTS, handlers=Handlers(elicit=fill_in)) as client:
+        arguments = {"topic": "cats", "ambiguous": True}
+        result = await client.call_tool("simulate-research-query", arguments, progress=seen.append)
+
+    assert text_of(result).startswith("# Research Report: cats (technical)")
+    assert [form.message.partition(" could")[0] for form in forms] == ['The research query "cats"']
+    assert seen[0].message == "Gathering sources..."
+
+
+async def test_everything_server_task_is_found_again_and_cancelled(target: Any) -> None:
+    async with connect(target, timeouts=TIMEOUTS) as client:
+        async with client.start_tool("simulate-research-query", {"topic": "cats"}) as call:
+            id = await call.detach()
+        assert id is not None
+        task = client.task(id)
+
+        assert (await task.state()).status == "working"
+        await task.cancel()
+        with pytest.raises(TaskCancelled):
+            await task.result()
+
+
+def test_everything_server_task_is_called_in_the_shell(everything_http_url: str) -> None:
+    command = ("-m", "mcptrio", "call", everything_http_url, "simulate-research-query", "topic=cats")
+    done = subprocess.run((sys.executable, *command), capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=False)
+
+    assert (done.returncode, done.stdout.startswith("# Research Report: cats")) == (0, True), done
 
 
 async def test_everything_server_call_continues_after_required_pages_are_opened(target: Any) -> None:

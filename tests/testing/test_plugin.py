@@ -176,7 +176,7 @@ mcp_handlers = Handlers(elicit=lambda form: fail())
 
 async def test_module(mcp_client, mcp_server):
     names = {tool.name async for tool in mcp_client.tools()}
-    assert {"now", "more", "setting", "fs_read_file"} <= names
+    assert {"now", "more", "setting", "fs_read_text_file"} <= names
     assert (await mcp_client.call_tool("setting", {"name": "colour"})).content[0].text == "red"
     assert mcp_client.server_info.name == "mine"
     assert mcp_server.settings.timeouts.request == 7

@@ -65,10 +65,10 @@ def read_arguments(
     """Make arguments of words.
 
     Args:
-        words: words in the forms of the module docstring.
-        schema: the tool's input schema.
-        base: arguments to which the words are added, or which they replace.
-        checked: whether each word must fit the schema; otherwise a word that does not is read without a schema.
+        words: Words in the forms of the module docstring.
+        schema: The tool's input schema.
+        base: Arguments to which the words are added, or which they replace.
+        checked: Whether each word must fit the schema; otherwise a word that does not is read without a schema.
     """
     # A deep copy, because the words change nested objects. The base comes from JSON, so nothing is lost on the way.
     arguments: dict[str, Any] = json.loads(json.dumps(base)) if base else {}
@@ -88,7 +88,7 @@ def _read(word: Word, schema: Mapping[str, Any], *, checked: bool) -> tuple[list
     """Return the path of a word's key, the schema there, and the word's value.
 
     Raises:
-        ValueError: the word does not fit the schema, and ``checked`` is true.
+        ValueError: The word does not fit the schema, and ``checked`` is true.
     """
     try:
         path, there = _find(word.key, schema, schema, is_raw=word.is_raw)
@@ -122,8 +122,8 @@ def read_json(text: str, what: str, form: str = "JSON", advice: str = "") -> Any
     """Parse JSON.
 
     Args:
-        form: the expected form, for the error.
-        advice: advice for the end of the error.
+        form: The expected form, for the error.
+        advice: Advice for the end of the error.
     """
     try:
         return json.loads(text, parse_constant=_refuse_constant)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -19,11 +19,12 @@ from mcptrio.cli.client.exit_codes import EXIT_CODES
 from mcptrio.cli.client.running import Action, run_action
 from mcptrio.cli.client.targets import FILES, TargetOptions
 from mcptrio.cli.help_pages import SECONDS, CLICommand, split_passed_on
+from mcptrio.cli.server.config_options import RECORD
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
 from mcptrio.protocol.revisions.registry import REVISIONS
 
-__all__ = ["ClientCommand", "common_options"]
+__all__ = ["ClientCommand", "RecordingCommand", "common_options"]
 
 _COMMAND = "mcptrio.cli.command"
 """The key in click's context of the words after ``--``."""
@@ -45,16 +46,22 @@ class ClientCommand(CLICommand):
 
     arguments = (("TARGET", _SERVER),)
     sections = MappingProxyType(
-        {"Connection": ("plugins", "headers", "env", "revision", "timeout"), "General": ("as_json", "verbose")}
+        {
+            "Connection": ("plugins", "headers", "env", "revision", "timeout"),
+            "General": ("as_json", "verbose"),
+        }
     )
     environment = tuple(VARIABLES.items())
+    records: ClassVar[bool] = False
+    """Whether the command has the option ``--record``."""
 
     def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
         self.own_params = list(params or ())
         """The parameters without TARGET and the options for connecting."""
         options.setdefault("epilog", EXIT_CODES)
         target = click.Argument(["target"], metavar="TARGET")
-        super().__init__(name, params=[target, *self.own_params, *common_options()], **options)
+        more = [click.Option(["--record"], **RECORD)] if self.records else []
+        super().__init__(name, params=[target, *self.own_params, *common_options(), *more], **options)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remove the words after ``--``; then, and with ``--plugin``, TARGET is not expected."""
@@ -99,13 +106,20 @@ class ClientCommand(CLICommand):
         """Read a line of the shell: the own parameters, and ``as_json``.
 
         Raises:
-            click.ClickException: the words are invalid.
-            click.exceptions.Exit: help was requested and has been shown.
+            click.ClickException: The words are invalid.
+            click.exceptions.Exit: Help was requested and has been shown.
         """
         # Another command with the same parameters but without TARGET: the shell is connected already.
         inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
         with inner.make_context(self.name, list(words)) as ctx:
             return dict(ctx.params)
+
+
+class RecordingCommand(ClientCommand):
+    """A client command with the option ``--record``."""
+
+    sections = MappingProxyType({**ClientCommand.sections, "General": (*ClientCommand.sections["General"], "record")})
+    records = True
 
 
 def _json() -> click.Option:
@@ -126,13 +140,14 @@ def common_options() -> list[click.Parameter]:
             ["--header", "headers"],
             multiple=True,
             metavar="NAME=VALUE",
-            help="Send this header to a URL. VALUE may be @FILE or $VARIABLE, to hide it from process lists.",
+            help="Send this header to a URL. VALUE may be @FILE or '$VARIABLE' (quoted, so that the shell does not"
+            " replace it), which keeps it out of process lists.",
         ),
         click.Option(
             ["--env"],
             multiple=True,
             metavar="NAME=VALUE",
-            help="Set this variable for a command. VALUE may be @FILE or $VARIABLE.",
+            help="Set this variable for a command. VALUE may be @FILE or '$VARIABLE' (quoted), as in --header.",
         ),
         click.Option(
             ["--revision"],
@@ -144,7 +159,8 @@ def common_options() -> list[click.Parameter]:
             ["--timeout"],
             type=SECONDS,
             metavar="SECONDS",
-            help="Seconds to wait: for a connection, and for an answer or a progress report.  [default: 30, 60]",
+            help="Seconds to wait for the connection (default 30), and for an answer or the next progress report"
+            " (default 60).",
         ),
         _json(),
         click.Option(

@@ -55,7 +55,7 @@ class CommandContext:
         """Return the error about a name that the server does not list, if the server may hide it.
 
         Args:
-            names: the names that it lists, for a suggestion.
+            names: The names that it lists, for a suggestion.
         """
         hint = await self.hint_at_login()
         # The list may hide the entry, so the error claims no more than the list shows.

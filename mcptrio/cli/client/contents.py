@@ -33,8 +33,8 @@ __all__ = ["Contents", "bytes_of", "says_the_same"]
 class Contents:
     """
     Args:
-        folder: the folder for bytes; ``None`` only names them.
-        name: the name of files whose content has none.
+        folder: The folder for bytes; ``None`` only names them.
+        name: The name of files whose content has none.
     """
 
     def __init__(self, console: Console, folder: Path | None, *, name: str) -> None:
@@ -46,7 +46,7 @@ class Contents:
         """Show blocks one after the other. Bytes are saved if there is a folder.
 
         Args:
-            as_error: whether to use standard error.
+            as_error: Whether to use standard error.
 
         Raises:
             ConfigError: A file cannot be written.
@@ -98,7 +98,7 @@ def bytes_of(contents: ResourceContents, what: str) -> bytes:
     """Return the contents of a resource as bytes, text in UTF-8.
 
     Args:
-        what: a name for it in the error.
+        what: A name for it in the error.
     """
     if isinstance(contents, TextResourceContents):
         # JSON can contain lone surrogates, which strict UTF-8 refuses. The user gets what the server has sent.

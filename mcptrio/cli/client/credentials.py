@@ -67,7 +67,7 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
     """Return the endpoint with the stored credentials, or with an offer to log in if the server requires it.
 
     Args:
-        redirects: sends the user to the authorization server; ``None`` without a terminal.
+        redirects: Sends the user to the authorization server; ``None`` without a terminal.
 
     Raises:
         ConfigError, StoreFailed: The store cannot be used.

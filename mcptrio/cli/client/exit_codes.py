@@ -16,6 +16,7 @@ from mcptrio.errors import (
     ConnectionClosed,
     MCPError,
     MCPTrioError,
+    MissingClientCapability,
     PluginError,
     RequestFailed,
     RequestTimeout,
@@ -28,6 +29,7 @@ __all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "only", "report"]
 
 _MAX_ERROR_CHARS = 2_000
 """Characters of an error that are shown."""
+_NEEDS_TERMINAL = "the server asks a question, which needs a terminal: run the command without a pipe"
 _MAX_STDERR_LINES = 10
 """Last lines of a server's standard error that are shown on a terminal."""
 
@@ -73,7 +75,10 @@ def code_of(error: MCPTrioError | OSError) -> int:
 def line_of(error: MCPTrioError | OSError) -> str:
     """Return one printable line about an error."""
     text = str(error) or type(error).__name__
-    if isinstance(error, MCPError):
+    # The command declares elicitation only if a user can answer.
+    if isinstance(error, MissingClientCapability) and "elicitation" in error.required:
+        text = f"{_NEEDS_TERMINAL} ({text}, {error.code:d})"
+    elif isinstance(error, MCPError):
         text = f"the server refused: {text} ({error.code:d})"
     # One line: a server's error may contain line breaks, which could imitate messages of ours.
     text = " ".join(text.split())

@@ -29,6 +29,7 @@ from mcptrio.cli.terminal.messages import ConsoleHandler
 from mcptrio.cli.terminal.progress import progress_line
 from mcptrio.cli.terminal.prompting import Person, handlers_for
 from mcptrio.cli.terminal.terminal import Terminal, open_terminal
+from mcptrio.client.handlers import Handlers
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
 from mcptrio.connecting.mcp_json import AskInput, Input
@@ -66,10 +67,10 @@ def run_at_console(start: Callable[[], Work], *, moved: bool = False, verbose: b
     """Run an async function that uses a terminal or a server, and return the exit code.
 
     Args:
-        start: makes it, before Trio runs.
-        url: the URL of the server, for hints; empty if it has none.
-        moved: whether other output of this process, such as that of plugins, goes to standard error.
-        verbose: whether to show mcptrio's log.
+        start: Makes it, before Trio runs.
+        url: The URL of the server, for hints; empty if it has none.
+        moved: Whether other output of this process, such as that of plugins, goes to standard error.
+        verbose: Whether to show mcptrio's log.
     """
     with _streams(moved=moved) as (out, err):
         console = Console(out, err)
@@ -149,16 +150,26 @@ async def _with_terminal(work: Work, console: Console) -> int:
 
 
 async def connected(
-    action: Action, options: TargetOptions, found: FoundTarget, console: Console, terminal: Terminal | None
+    action: Action,
+    options: TargetOptions,
+    found: FoundTarget,
+    console: Console,
+    terminal: Terminal | None,
+    *,
+    handlers: Handlers | None = None,
 ) -> int:
-    """Connect to one server, run the function of a command, and return the exit code."""
+    """Connect to one server, run the function of a command, and return the exit code.
+
+    Args:
+        handlers: Answer the server's questions; by default the user does.
+    """
     if found.note is not None:
         console.note(found.note, "dim")
     settings = options.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
     # Without a Person the client declares no capability for questions, so the server asks none.
     person = Person(console, terminal) if terminal is not None and settings.input else None
-    handlers = handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
+    handlers = handlers or handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
     # MCPTRIO_CLIENT_INPUT=false also prevents the question whether to log in.
     target = await _authorized(found, console, terminal if person is not None else None)
     async with AsyncExitStack() as stack:
@@ -170,6 +181,7 @@ async def connected(
                     timeouts=_timeouts(options.timeout),
                     revision=options.revision,
                     log_level=log_level,
+                    record=options.record,
                 )
             )
         cmd = CommandContext(
@@ -225,7 +237,7 @@ def _streams(*, moved: bool) -> Iterator[tuple[TextIOWrapper, TextIO]]:
     """Open standard output and standard error for any text; characters that cannot be encoded are escaped.
 
     Args:
-        moved: whether other output of this process, such as that of plugins, goes to standard error.
+        moved: Whether other output of this process, such as that of plugins, goes to standard error.
     """
     with ExitStack() as stack:
         encoding = getattr(sys.stdout, "encoding", None) or "utf-8"

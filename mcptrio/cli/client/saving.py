@@ -59,7 +59,7 @@ def decode(text: str, what: str) -> bytes:
     """Decode Base64.
 
     Raises:
-        RemoteProtocolError: the text is not Base64.
+        RemoteProtocolError: The text is not Base64.
     """
     try:
         # Without `validate`, Python skips other characters, and returns different bytes.
@@ -72,7 +72,7 @@ def file_name(suggested: str, mime_type: str | None) -> str:
     """Return a harmless name for a file, with the extension of its type.
 
     Args:
-        suggested: a URI, whose last part is used, or a word.
+        suggested: A URI, whose last part is used, or a word.
     """
     try:
         path = unquote(urlsplit(suggested).path) or suggested

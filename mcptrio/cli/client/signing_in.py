@@ -32,10 +32,10 @@ def sign_in(
     """Return the redirects for a terminal.
 
     Args:
-        terminal: asks for consent to open a browser; ``None`` only shows the URL.
-        server: the server that requires the login, for the user.
-        port: the local port for the browser's return; 0 for any.
-        browser: whether to offer a browser.
+        terminal: Asks for consent to open a browser; ``None`` only shows the URL.
+        server: The server that requires the login, for the user.
+        port: The local port for the browser's return; 0 for any.
+        browser: Whether to offer a browser.
     """
     return LoopbackRedirects(
         show=partial(_show, console, server),
@@ -56,7 +56,7 @@ async def _consent(console: Console, terminal: Terminal, url: str) -> bool:
     """Ask whether a browser may be opened. Cancelled if the user has opened the URL in the meantime.
 
     Raises:
-        AuthorizationError: the input has ended.
+        AuthorizationError: The input has ended.
     """
     answer = None
     async with terminal.floor():

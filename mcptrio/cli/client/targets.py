@@ -55,6 +55,7 @@ class TargetOptions:
     timeout: float | None = None
     as_json: bool = False
     verbose: bool = False
+    record: Path | None = None
 
 
 @frozen(kw_only=True)
@@ -72,7 +73,7 @@ def find_target(options: TargetOptions, *, ask: AskInput | None = None) -> Found
     """Return the server for these options.
 
     Args:
-        ask: asks the user for the inputs of a server file; ``None`` without a terminal.
+        ask: Asks the user for the inputs of a server file; ``None`` without a terminal.
     """
     if options.plugins:
         _refuse(options, "plugins are served in this process", "headers", "env")

@@ -26,7 +26,7 @@ def as_words(words: Sequence[str], schema: Mapping[str, Any], options: Sequence[
     """Yield the words, with each ``--key value`` as ``key=value``.
 
     Args:
-        options: the names of the command's own options, for suggestions.
+        options: The names of the command's own options, for suggestions.
     """
     root = dict(schema)
     names = {_option(name): name for name in properties(root, root)}

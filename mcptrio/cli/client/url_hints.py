@@ -10,7 +10,9 @@ import re
 from errno import ECONNREFUSED
 from urllib.parse import SplitResult, urlsplit
 
-from mcptrio.errors import MCPTrioError, MissingClientCapability, RequestFailed, RequestTimeout
+import click
+
+from mcptrio.errors import MCPTrioError, RequestFailed, RequestTimeout
 
 __all__ = ["hint_of", "usual_endpoint"]
 
@@ -23,14 +25,15 @@ _UNTRUSTED = re.compile(r"self.signed certificate|local issuer certificate")
 
 def hint_of(error: MCPTrioError | OSError, url: str) -> str:
     """Return what to check or type; empty if the error suggests nothing."""
-    # The command declares elicitation only if a user can answer.
-    if isinstance(error, MissingClientCapability) and "elicitation" in error.required:
-        return "the server asks the user: run the command in a terminal, without a pipe"
+
     if isinstance(error, RequestTimeout):
         return "--timeout SECONDS waits longer"
     # A misspelt name of a server is started as a command.
     if url and " " not in url and "was not found in PATH" in str(error):
-        return "no mcp.json in this folder has a server of this name either"
+        hint = "no mcp.json in this folder has a server of this name either"
+        command = click.get_current_context(silent=True)
+        is_call = command is not None and command.info_name == "call"
+        return f"{hint}. To call a tool of a plugin: `mcptrio call --plugin FILE.py {url} …`" if is_call else hint
     if (parts := _split(error, url)) is None:
         return ""
     text = str(error)

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import click
@@ -48,7 +49,7 @@ def _dev(**params: Any) -> None:
         raise click.UsageError(f"expected --stdio or --http, got {transport or 'neither'}")
     chosen = ChosenPlugins(**{name: params[name] for name in fields_dict(ChosenPlugins) if name in params})
     read = chosen.read()
-    log_to_stderr(params["log_level"] or read.log.level, read.log.format)
+    log_to_stderr(params["log_level"] or read.log.level, params["log_format"] or read.log.format, read.log.levels)
     if transport == "http":
         from mcptrio.cli.dev.http import over_http
 
@@ -99,11 +100,17 @@ def _environment(read: ServeConfig) -> Iterator[tuple[str, str]]:
         yield "MCPTRIO_KEYS", secrets.token_urlsafe(32)
 
 
-command = ServeCommand(
+class _DevCommand(ServeCommand):
+    sections = MappingProxyType({**ServeCommand.sections, "General": ("log_level", "log_format", "record")})
+
+
+command = _DevCommand(
     "dev",
-    params=serve.params,
+    # Two versions run at the same time for a moment, and only one of them could have the port of the metrics.
+    params=[each for each in serve.params if each.name != "metrics"],
     callback=_dev,
     help="Serve plugins during development: changes are reloaded, and clients stay connected.\n\n"
     "\b\nmcptrio dev --http --plugin hello.py\n\n"
-    "Takes the options of serve. A failing plugin is an error, as with --strict; the previous version keeps running.",
+    "Takes the options of serve but --metrics. A failing plugin is an error, as with --strict; the previous version"
+    " keeps running.",
 )

@@ -29,7 +29,7 @@ def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[s
     """Serve until a signal ends it.
 
     Args:
-        command: the command that starts the mounted server.
+        command: The command that starts the mounted server.
     """
     # Several workers would each mount a server of their own.
     if read.http.workers != 1:

@@ -59,7 +59,7 @@ class DevRelay:
     """The relay of one client. :meth:`run` is called once.
 
     Args:
-        shutdown: seconds for requests in flight after the client disconnects or a signal arrives.
+        shutdown: Seconds for requests in flight after the client disconnects or a signal arrives.
     """
 
     def __init__(self, channel: MessageChannel, watch: SourceWatch, start: StartWorker, *, shutdown: float) -> None:

@@ -57,8 +57,8 @@ class Sources:
     """The files to watch.
 
     Args:
-        files: files to watch, whether they exist or not.
-        folders: folders whose source files are watched.
+        files: Files to watch, whether they exist or not.
+        folders: Folders whose source files are watched.
     """
 
     files: tuple[Path, ...] = ()
@@ -69,8 +69,8 @@ class Sources:
         """Return the sources of installed plugins, and these files.
 
         Args:
-            plugins: names; ``None`` for all installed plugins.
-            without: names to leave out.
+            plugins: Names; ``None`` for all installed plugins.
+            without: Names to leave out.
         """
         # The import system caches the listings of folders, so it would not find a new module.
         invalidate_caches()
@@ -96,7 +96,7 @@ class SourceWatch:
     """Polls the sources for changes.
 
     Args:
-        find: returns the sources; called at each :meth:`renew`, because a changed configuration may add some.
+        find: Returns the sources; called at each :meth:`renew`, because a changed configuration may add some.
     """
 
     def __init__(self, find: Callable[[], Sources]) -> None:

@@ -47,8 +47,8 @@ class DevWorker:
     """One worker process.
 
     Args:
-        start: starts the process.
-        take: called with each message of the worker.
+        start: Starts the process.
+        take: Called with each message of the worker.
     """
 
     def __init__(self, start: StartWorker, take: Callable[[DevWorker, Incoming], Awaitable[None]]) -> None:

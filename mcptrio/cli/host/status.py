@@ -45,10 +45,10 @@ class InstalledEntry:
     """An entry.
 
     Args:
-        target: the server; ``None`` if it is unknown.
-        is_off: whether the host application ignores it.
-        problems: problems of the entry.
-        answer: the server's description, or ``!`` and the reason why it does not answer; empty if it was not asked.
+        target: The server; ``None`` if it is unknown.
+        is_off: Whether the host application ignores it.
+        problems: Problems of the entry.
+        answer: The server's description, or ``!`` and the reason why it does not answer; empty if it was not asked.
     """
 
     name: str
@@ -67,10 +67,10 @@ class FileStatus:
     """A host application's file.
 
     Args:
-        is_found: whether the host application is found.
-        is_there: whether the file exists.
-        entries: our entries, and the requested one.
-        problem: the reason why it cannot be read.
+        is_found: Whether the host application is found.
+        is_there: Whether the file exists.
+        entries: Our entries, and the requested one.
+        problem: The reason why it cannot be read.
     """
 
     host: HostKind
@@ -89,8 +89,8 @@ class FileStatus:
 def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: Collection[Scope]) -> list[FileStatus]:
     """
     Args:
-        name: an entry that is shown even if it may not be mcptrio's, such as a URL.
-        checked: the scopes whose servers are started or reached, one after another.
+        name: An entry that is shown even if it may not be mcptrio's, such as a URL.
+        checked: The scopes whose servers are started or reached, one after another.
     """
     found = []
     for host in kinds:

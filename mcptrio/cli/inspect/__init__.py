@@ -64,7 +64,7 @@ class _Lists:
 @click.command("inspect", cls=ClientCommand)
 @click.option("--strict", is_flag=True, help="Exit with code 1 if there is a warning or an error.")
 async def command(cmd: CommandContext, strict: bool) -> int:
-    """Describe a server: its tools, resources and prompts, what they cost in tokens, and findings.
+    """Describe a server: its tools, resources and prompts, their size in tokens, and problems found.
 
     Costs are estimates: four characters of JSON count as one token. Texts that look like prompt injection are
     reported; a server without such findings is not necessarily trustworthy.

@@ -62,7 +62,7 @@ class LintFinding:
 def lint_tools(tools: Sequence[Tool], *, sends_param_headers: bool) -> Iterator[LintFinding]:
     """
     Args:
-        sends_param_headers: whether this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
+        sends_param_headers: Whether this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
     """
     yield from _twice("tool", (tool.name for tool in tools))
     for tool in tools:

@@ -24,7 +24,7 @@ _FORMATS: Mapping[FormatName, ModuleType] = {"json": json_text, "toml": toml_tex
 def parse(name: FormatName, text: str) -> Any:
     """
     Raises:
-        Unreadable: the text is not in this format.
+        Unreadable: The text is not in this format.
     """
     return _FORMATS[name].parse(text)
 
@@ -33,8 +33,8 @@ def put(name: FormatName, text: str, keys: Keys, entry: Mapping[str, Any]) -> st
     """Return the text with the entry under these keys.
 
     Raises:
-        Unreadable: the text is not in this format.
-        Uneditable: the edit would change more than the entry.
+        Unreadable: The text is not in this format.
+        Uneditable: The edit would change more than the entry.
     """
     format = _FORMATS[name]
     before = format.parse(text)

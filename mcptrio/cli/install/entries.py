@@ -27,12 +27,12 @@ class EntryShape:
     """How a host writes an entry.
 
     Args:
-        command, args, env: the names of these members.
-        url: the name of this member; ``None`` if the host application's file has no servers with a URL.
-        headers: the name of this member.
-        started: further members of an entry with a command.
-        reached: further members of an entry with a URL.
-        has_name: whether it repeats its name.
+        command, args, env: The names of these members.
+        url: The name of this member; ``None`` if the host application's file has no servers with a URL.
+        headers: The name of this member.
+        started: Further members of an entry with a command.
+        reached: Further members of an entry with a URL.
+        has_name: Whether it repeats its name.
     """
 
     command: str = "command"
@@ -48,7 +48,7 @@ class EntryShape:
         """Return the entry.
 
         Args:
-            before: the existing entry. Its other members are kept, and its variables unless they are set again.
+            before: The existing entry. Its other members are kept, and its variables unless they are set again.
         """
         # Members of both kinds: an entry may change from a command to a URL.
         words = {self.command, self.args, self.env, self.url, self.headers, "type", "source", "name"}

@@ -40,11 +40,11 @@ class Original:
     """A file before the edit.
 
     Args:
-        path: the path that the host application uses.
-        target: the file itself, with symbolic links resolved.
-        data: its content; ``None`` if it does not exist.
-        mode: its permissions.
-        owner: its user and group; ``None`` if the system has none.
+        path: The path that the host application uses.
+        target: The file itself, with symbolic links resolved.
+        data: Its content; ``None`` if it does not exist.
+        mode: Its permissions.
+        owner: Its user and group; ``None`` if the system has none.
     """
 
     path: Path
@@ -164,7 +164,7 @@ def read(path: Path, *, mode: int = _OWNER_ONLY) -> Original:
     """Read a file.
 
     Args:
-        mode: the permissions, if the file does not exist.
+        mode: The permissions, if the file does not exist.
     """
     try:
         # os.replace would replace a symbolic link by a file.

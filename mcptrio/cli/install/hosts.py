@@ -32,13 +32,13 @@ class HostKind:
     """A host application.
 
     Args:
-        id: its name on the command line.
-        title: its own name.
-        key: the member of the file that contains the servers.
-        user: the path of the user's file, if there is one.
-        project: the path of a project's file, if there is one.
-        signs: files that exist if it is installed; by default the folder of its file.
-        then: the next step for the user, printed after an installation.
+        id: Its name on the command line.
+        title: Its own name.
+        key: The member of the file that contains the servers.
+        user: The path of the user's file, if there is one.
+        project: The path of a project's file, if there is one.
+        signs: Files that exist if it is installed; by default the folder of its file.
+        then: The next step for the user, printed after an installation.
     """
 
     id: str

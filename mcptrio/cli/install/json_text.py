@@ -31,7 +31,7 @@ def parse(text: str) -> Any:
     """Return the value; an empty text is an empty object.
 
     Raises:
-        Unreadable: the text is not JSON, apart from comments and trailing commas.
+        Unreadable: The text is not JSON, apart from comments and trailing commas.
     """
     if not text.strip():
         return {}
@@ -45,10 +45,10 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     """Return the text with the entry under these keys, new or in place of the existing one.
 
     Args:
-        text: one that :func:`parse` can read.
+        text: One that :func:`parse` can read.
 
     Raises:
-        Uneditable: a value on the way is not an object.
+        Uneditable: A value on the way is not an object.
     """
     if not text.strip():
         newline = newline_of(text)
@@ -73,7 +73,7 @@ def remove(text: str, keys: Keys) -> str:
     """Return the text without the entry under these keys, which exists.
 
     Raises:
-        Uneditable: a value on the way is not an object.
+        Uneditable: A value on the way is not an object.
     """
     page = _Page(text)
     container = page.root(keys)

@@ -36,10 +36,10 @@ def launch_command(
     """Return the command that starts mcptrio.
 
     Args:
-        folder: the folder of relative paths and of ``mcptrio.toml``.
-        plugins, no_plugins, config: as for ``mcptrio serve``.
-        arguments: further arguments.
-        env: variables for the server.
+        folder: The folder of relative paths and of ``mcptrio.toml``.
+        plugins, no_plugins, config: As for ``mcptrio serve``.
+        arguments: Further arguments.
+        env: Variables for the server.
     """
     # Python leaves sys.executable empty if it cannot find its own program, as when it is embedded.
     if not executable or not Path(executable).is_absolute():

@@ -27,10 +27,10 @@ class Machine:
     """One machine.
 
     Args:
-        platform: decides the folders; other systems than Windows and macOS have those of Linux.
-        home: the user's folder.
-        project: the current folder.
-        environ: the environment.
+        platform: Decides the folders; other systems than Windows and macOS have those of Linux.
+        home: The user's folder.
+        project: The current folder.
+        environ: The environment.
     """
 
     platform: Platform
@@ -43,7 +43,7 @@ class Machine:
         """Return this machine.
 
         Raises:
-            RuntimeError: there is no home folder.
+            RuntimeError: There is no home folder.
         """
         platforms: dict[str, Platform] = {"darwin": "darwin", "win32": "win32"}
         platform = platforms.get(sys.platform, "linux")

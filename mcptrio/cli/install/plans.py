@@ -32,13 +32,13 @@ class InstallPlan:
     """One change of a file.
 
     Args:
-        host: the host application.
-        original: the current file.
-        after: the new content; ``None`` deletes the file.
-        does: the change in one word.
-        obsolete: copies that are no longer needed: the restored one, and those of our own earlier entry.
-        keeps: whether to copy the current content first.
-        others: the names of entries that start mcptrio, if none has the requested name.
+        host: The host application.
+        original: The current file.
+        after: The new content; ``None`` deletes the file.
+        does: The change in one word.
+        obsolete: Copies that are no longer needed: the restored one, and those of our own earlier entry.
+        keeps: Whether to copy the current content first.
+        others: The names of entries that start mcptrio, if none has the requested name.
     """
 
     host: HostKind
@@ -95,9 +95,9 @@ def plan_install(
 ) -> InstallPlan:
     """
     Args:
-        path: the path of the host application's file.
-        name: the name of the entry.
-        force: replace an entry of this name that is not ours.
+        path: The path of the host application's file.
+        name: The name of the entry.
+        force: Replace an entry of this name that is not ours.
     """
     file = _File.read(host, path, name)
     _check(target, host)

@@ -43,7 +43,7 @@ _VALUE = re.compile(
 def parse(text: str) -> dict[str, Any]:
     """
     Raises:
-        Unreadable: the text is not TOML.
+        Unreadable: The text is not TOML.
     """
     try:
         return tomllib.loads(text)
@@ -87,7 +87,7 @@ def remove(text: str, keys: Keys) -> str:
     """Return the text without the table of this name.
 
     Raises:
-        Uneditable: as above.
+        Uneditable: As above.
     """
     _check_tables(text, keys)
     splices = []
@@ -105,9 +105,9 @@ class Statement:
     """A header or an assignment, and its lines.
 
     Args:
-        keys: all keys, including those of the table.
-        table: the table of its header; a header's own.
-        value: the beginning of its value; ``None`` for a header.
+        keys: All keys, including those of the table.
+        table: The table of its header; a header's own.
+        value: The beginning of its value; ``None`` for a header.
     """
 
     keys: Keys
@@ -147,7 +147,7 @@ def statements(text: str) -> Iterator[Statement]:
     """Yield the statements of a text, in order.
 
     Args:
-        text: one that :func:`parse` can read.
+        text: One that :func:`parse` can read.
     """
     table: Keys = ()
     at = 0

@@ -77,7 +77,7 @@ def put(text: str, keys: Keys, entry: Mapping[str, Any]) -> str:
     """Return the text with the entry under these two keys, new or in place of the existing one.
 
     Raises:
-        Uneditable: a value on the way is not a mapping.
+        Uneditable: A value on the way is not a mapping.
     """
     newline = newline_of(text)
     outer, name = keys
@@ -118,7 +118,7 @@ def remove(text: str, keys: Keys) -> str:
     """Return the text without the entry under these two keys, which exists.
 
     Raises:
-        Uneditable: the entry comes from a mapping that ``<<`` merges in.
+        Uneditable: The entry comes from a mapping that ``<<`` merges in.
     """
     root: Any = yaml.compose(text, Loader=_Loader)
     key, mapping = _members(root, text).get(keys[0], (None, None))
@@ -139,7 +139,7 @@ def _count(node: Any, counts: dict[int, int | None]) -> int:
     """Return the number of values in a node.
 
     Args:
-        counts: the numbers of visited nodes, by identity; ``None`` for those that contain this one.
+        counts: The numbers of visited nodes, by identity; ``None`` for those that contain this one.
     """
     if isinstance(node, yaml.ScalarNode):
         return 1

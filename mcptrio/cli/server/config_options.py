@@ -6,24 +6,30 @@ The commands that load plugins use it. Without an option, the environment names 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import click
 
 from mcptrio.errors import ConfigError
-from mcptrio.serve.config import LOG_LEVELS, ServeConfig
+from mcptrio.serve.config import LOG_FORMATS, LOG_LEVELS, ServeConfig
 
 __all__ = [
     "CONFIG",
     "ON_HTTP_PORT",
+    "RECORD",
     "config_option",
     "configured",
     "console_option",
     "host_option",
+    "log_format_option",
     "log_level_option",
     "port_option",
     "profile_option",
     "read_config",
+    "record_option",
 ]
 
 CONFIG = "mcptrio.toml"
@@ -58,6 +64,22 @@ log_level_option = click.option(
     metavar="LEVEL",
     help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
 )
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    metavar="FORMAT",
+    help="Log as text or as json, one object a line.  [default: text]",
+)
+
+RECORD: Mapping[str, Any] = MappingProxyType(
+    {
+        "type": click.Path(path_type=Path, dir_okay=False),
+        "metavar": "FILE",
+        "help": "Record all messages in this file, without secrets; `mcptrio show` reads it.",
+    }
+)
+"""The option ``--record``, of servers and of clients."""
+record_option = click.option("--record", **RECORD)
 
 
 def _port(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:

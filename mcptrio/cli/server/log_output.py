@@ -9,25 +9,37 @@ import json
 import logging
 import sys
 import warnings
-from typing import Any, TextIO
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, TextIO
 
+import click
+
+from mcptrio.cli.terminal.layout import TerminalStyle
 from mcptrio.ground.printable import printable
 from mcptrio.ground.tracebacks import explain_warning, render, to_fields
+
+_COLOURS: Final = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "red"}
 
 __all__ = ["log_to_stderr", "log_warnings"]
 
 _log = logging.getLogger("mcptrio.python")
 
 
-def log_to_stderr(level: str, style: str) -> None:
+def log_to_stderr(level: str, style: str, levels: Mapping[str, str] = MappingProxyType({})) -> None:
     """Write the log to standard error from now on. Exceptions show the author's frames; at ``debug``, all frames.
 
     Args:
         level: One of :data:`mcptrio.serve.config.LOG_LEVELS`; less severe records are dropped.
         style: ``text`` or ``json``.
+        levels: Levels of single loggers.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JSONFormatter() if style == "json" else _TextFormatter(full=level == "debug"))
+    colours = TerminalStyle.of(sys.stderr).is_coloured if style == "text" else False
+    text = _TextFormatter(full=level == "debug", is_coloured=colours)
+    handler.setFormatter(_JSONFormatter() if style == "json" else text)
+    for name, own in levels.items():
+        logging.getLogger(name).setLevel(own.upper())
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
@@ -51,15 +63,32 @@ def log_warnings() -> None:
     warnings.showwarning = show
 
 
+def _place() -> dict[str, Any]:
+    """Return the request that the running code works for, and its trace."""
+    # Not imported here: the parent of workers has a log and no requests, and loads no server.
+    current = sys.modules.get("mcptrio.runtime.current")
+    working = current.CURRENT.get() if current is not None else None
+    if working is None:
+        return {}
+    scope = working.scope
+    place: dict[str, Any] = {"session": scope.session.number, "request": scope.request.id}
+    if scope.request.trace_id is not None:
+        place["trace_id"] = scope.request.trace_id
+    return place
+
+
 class _TextFormatter(logging.Formatter):
-    def __init__(self, *, full: bool) -> None:
+    def __init__(self, *, full: bool, is_coloured: bool) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
         self._full = full
+        self._is_coloured = is_coloured
 
     def format(self, record: logging.LogRecord) -> str:
         record.message = record.getMessage()
         record.asctime = self.formatTime(record)
         line = self.formatMessage(record)
+        if self._is_coloured and (colour := _COLOURS.get(record.levelname)) is not None:
+            line = line.replace(record.levelname, click.style(record.levelname, fg=colour), 1)
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
             return line
@@ -77,6 +106,7 @@ class _JSONFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        entry |= _place() | getattr(record, "fields", {})
         if (failure_id := getattr(record, "failure_id", None)) is not None:
             entry["failure_id"] = failure_id
         if record.exc_info and record.exc_info[1] is not None:

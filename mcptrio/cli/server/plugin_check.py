@@ -45,7 +45,7 @@ def question(name: str, chosen: ChosenPlugins) -> str:
     """Return the QUESTION for a plugin with this name or file.
 
     Args:
-        chosen: the other options of the command line.
+        chosen: The other options of the command line.
     """
     return json.dumps({"plugins": [name], "config": chosen.config, "profile": chosen.profile}, default=str)
 

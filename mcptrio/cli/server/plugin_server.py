@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from mcptrio.plugins.lock import ToolLock
-    from mcptrio.plugins.manager import Instead, PluginManager
+    from mcptrio.plugins.manager import PluginManager, ReplacePlugin
     from mcptrio.plugins.plugin import Plugin
     from mcptrio.plugins.policy import ToolPolicy
     from mcptrio.plugins.settings import PluginTables
@@ -58,6 +58,7 @@ LOCK = "mcptrio.lock"
 """The name of the lock file, next to the configuration."""
 
 _log = logging.getLogger("mcptrio.cli")
+_serve_log = logging.getLogger("mcptrio.serve")
 
 _MAX_KEY_BYTES = 64 * 1024
 _MIN_KEY_BYTES = 16
@@ -257,6 +258,7 @@ def make_server(
             keys=keys_of(read) or ([key] if key else []),
             run_tasks=options.get("run_tasks") or read.server.run_tasks,
         ),
+        record=options.get("record"),
     )
     if lock is not None:
         from mcptrio.plugins.lock_changes import changes_since
@@ -288,8 +290,14 @@ def refuse_empty(server: Server) -> None:
 
 
 def report_opened(server: Server) -> None:
-    """Log which plugins have failed, if the server can serve without them, or that there are none."""
+    """Log what the plugins offer, which of them have failed, or that there are none.
+
+    Raises:
+        ConfigError: All plugins have failed.
+    """
     refuse_empty(server)
+    if active := server.plugins.active():
+        _serve_log.info("plugins: %s", ", ".join(f"{plugin.name}{_counted(plugin.offers)}" for plugin in active))
     if not server.plugins.plugins:
         _log.warning("serving without plugins: none is installed, or server.enable selects none; pass --plugin FILE.py")
     failed = [plugin.name for plugin in server.plugins.plugins.values() if plugin.failure is not None]
@@ -297,7 +305,14 @@ def report_opened(server: Server) -> None:
         _log.warning("serving without %s: see the errors above", ", ".join(failed))
 
 
-def isolation(read: ServeConfig, options: Mapping[str, Any], *, strict: bool = False) -> Instead | None:
+def _counted(offers: Mapping[str, Sequence[str]]) -> str:
+    """Return the numbers of a plugin's tools, resources and prompts in parentheses; empty if it has none of them."""
+    counts = [(len(offers.get(kind, ())), kind) for kind in ("tools", "resources", "templates", "prompts")]
+    parts = [f"{count} {kind if count > 1 else kind[:-1]}" for count, kind in counts if count]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def isolation(read: ServeConfig, options: Mapping[str, Any], *, strict: bool = False) -> ReplacePlugin | None:
     """Return the function that starts isolated plugins in their own processes; ``None`` if none may be isolated.
 
     Args:

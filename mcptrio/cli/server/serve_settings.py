@@ -41,6 +41,7 @@ class ServeSettings:
         make: Makes the server.
         chosen: The plugins, to read the configuration again; ``None`` if a reload changes nothing.
         options: The options of the command line by name; ``None`` for one that was not given.
+        beside: Runs beside the server, as for :func:`mcptrio.serve.process.run`.
         addresses: Addresses for :func:`mcptrio.transports.sockets.listen`.
         console: The console; ``None`` without ``--console``.
     """
@@ -51,11 +52,12 @@ class ServeSettings:
     options: Mapping[str, Any]
     addresses: list[str]
     console: ServedConsole | None = None
+    beside: Callable[..., Awaitable[None]] | None = None
 
     @property
     def as_json(self) -> bool:
         """Whether the log consists of JSON lines."""
-        return self.read.log.format == "json"
+        return (self.options.get("log_format") or self.read.log.format) == "json"
 
     @cached_property
     def stores(self) -> StoresTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mcptrio.cli.server.plugin_server import keys_of
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.stores_table import StoresTable
+from mcptrio.stores.opening import check_scheme
 from mcptrio.stores.urls import is_of_this_machine
 
 __all__ = ["check_replicas"]
@@ -16,11 +17,20 @@ def check_replicas(read: ServeConfig, table: StoresTable) -> None:
     Raises:
         ConfigError: One is missing, or a URL is invalid.
     """
+    # First, so that a misspelled scheme is not taken for that of an engine, which needs the settings below.
+    for url in table.urls.values():
+        check_scheme(url)
     if all(is_of_this_machine(url) for url in table.urls.values()):
         return
     if not keys_of(read):
-        problem = "expected sealing keys that all replicas share, got none: set MCPTRIO_KEYS or server.key_files"
+        problem = (
+            "replicas need a common key: create one with `head -c 32 /dev/urandom | base64 > seal.key`, "
+            'then set server.key_files = ["seal.key"] or MCPTRIO_KEYS'
+        )
         raise read.error(("server", "key_files"), problem)
     if not read.is_set("server", "audience"):
-        problem = "expected a name of this service that all its replicas share, got none: set MCPTRIO_SERVER_AUDIENCE"
+        problem = (
+            "replicas need a common name of their service, such as its host name: "
+            "set server.audience or MCPTRIO_SERVER_AUDIENCE to the same text for all"
+        )
         raise read.error(("server", "audience"), problem)

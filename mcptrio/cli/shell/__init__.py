@@ -17,7 +17,7 @@ import trio
 
 from mcptrio.cli import watch
 from mcptrio.cli.call import command as call_command
-from mcptrio.cli.client.client_command import ClientCommand
+from mcptrio.cli.client.client_command import ClientCommand, RecordingCommand
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode, only, report
 from mcptrio.cli.complete import command as complete_command
@@ -60,7 +60,7 @@ _MAX_SUBSCRIPTIONS = 32
 """Subscriptions of one shell."""
 
 
-@click.command("shell", cls=ClientCommand)
+@click.command("shell", cls=RecordingCommand)
 @click.option("--no-history", is_flag=True, help="Keep no history of this session.")
 async def command(cmd: CommandContext, no_history: bool) -> int:
     """Use a server interactively, with completion.
@@ -84,7 +84,7 @@ async def command(cmd: CommandContext, no_history: bool) -> int:
 class ClientShell:
     """
     Args:
-        nursery: the nursery for subscriptions.
+        nursery: The nursery for subscriptions.
     """
 
     def __init__(self, cmd: CommandContext, nursery: trio.Nursery) -> None:
@@ -266,7 +266,7 @@ class ClientShell:
         """Show changes until they end. An error before the server has accepted is passed to ``task_status``.
 
         Args:
-            count: the number of changes after which the subscription ends.
+            count: The number of changes after which the subscription ends.
         """
         is_started = False
         with trio.CancelScope() as scope:

@@ -38,7 +38,7 @@ class Completer:
     """Completes the lines of one shell.
 
     Args:
-        commands: the commands of the shell, by name.
+        commands: The commands of the shell, by name.
     """
 
     def __init__(self, cmd: CommandContext, commands: Sequence[str]) -> None:

@@ -50,8 +50,8 @@ class Console:
     """Writes a command's output without disturbing the last line of the terminal.
 
     Args:
-        out: standard output.
-        err: standard error.
+        out: Standard output.
+        err: Standard error.
     """
 
     def __init__(self, out: TextIOWrapper, err: TextIO) -> None:

@@ -44,7 +44,7 @@ class FormDialog:
     that begins with a colon is a command; with two colons it is a text that begins with one.
 
     Args:
-        width: columns to wrap the text at.
+        width: Columns to wrap the text at.
     """
 
     def __init__(self, form: Form, *, width: int = WIDTH) -> None:
@@ -212,7 +212,9 @@ class FormDialog:
         return taken if asked.required else f"{taken}; an empty line leaves it out"
 
     def _summary(self) -> list[str]:
-        lines = [f"To be sent to {printable(self._form.server)}:" if self._answers else "There is nothing to fill in."]
+        lines = [
+            f"Your answers for {printable(self._form.server)}:" if self._answers else "There is nothing to fill in."
+        ]
         for number, asked in enumerate(self._form.fields, 1):
             value = self._answers[asked.name]
             shown = "(left out)" if value is ABSENT else _show(asked, value)
@@ -221,7 +223,7 @@ class FormDialog:
 
     def _how_to_go_on(self) -> str:
         change = "the number of an answer to change it, " if self._form.fields else ""
-        return f"Enter send to accept, {change}:decline to refuse, or :cancel."
+        return f"Type send to accept, {change}:decline to refuse, or :cancel."
 
 
 def _show(asked: FormField, value: Any) -> str:

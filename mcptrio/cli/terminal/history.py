@@ -27,7 +27,7 @@ class History:
     """The entered lines, and their file.
 
     Args:
-        path: the file; ``None`` stores nothing.
+        path: The file; ``None`` stores nothing.
     """
 
     def __init__(self, path: Path | None) -> None:

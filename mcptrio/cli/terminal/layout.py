@@ -44,8 +44,8 @@ class TerminalStyle:
     """The style of lines on one stream.
 
     Args:
-        width: columns of the terminal; ``None`` in a pipe or file, where lines stay whole.
-        is_coloured: a terminal with colours, without ``NO_COLOR``.
+        width: Columns of the terminal; ``None`` in a pipe or file, where lines stay whole.
+        is_coloured: A terminal with colours, without ``NO_COLOR``.
     """
 
     width: int | None
@@ -75,9 +75,9 @@ class TerminalStyle:
         """Return readable text as lines that fit. A longer word has its own line, and the terminal folds it.
 
         Args:
-            styles: the styles of the label.
-            indent: before every line.
-            label: begins the first line; the others are indented as far as its text.
+            styles: The styles of the label.
+            indent: Before every line.
+            label: Begins the first line; the others are indented as far as its text.
         """
         if self.width is None:
             return "\n".join(f"{indent}{label * (index == 0)}{line}" for index, line in enumerate(text.split("\n")))
@@ -104,10 +104,10 @@ class TerminalStyle:
         """Return a table. Its last column wraps if the terminal is too narrow.
 
         Args:
-            head: names of the columns; empty for none.
-            rows: printable cells, as many in each as in the head; at least one row if there is no head.
-            optional: columns to leave out on a narrow terminal, the first one first.
-            styles: styles of cells, by their text up to a comma.
+            head: Names of the columns; empty for none.
+            rows: Printable cells, as many in each as in the head; at least one row if there is no head.
+            optional: Columns to leave out on a narrow terminal, the first one first.
+            styles: Styles of cells, by their text up to a comma.
         """
         every = [head, *rows] if head else rows
         shown = list(range(len(every[0])))
@@ -159,7 +159,7 @@ def counted(count: int, things: str) -> str:
     """Return a number with its noun: ``1 tool``, ``2 tools``.
 
     Args:
-        things: the plural, which ends in s.
+        things: The plural, which ends in s.
     """
     return f"{count:,} {things.removesuffix('s') if count == 1 else things}"
 
@@ -168,8 +168,8 @@ def _rows(line: str, first: int, rest: int, width: int) -> list[str]:
     """Break one line at spaces. A continued list entry is indented as far as its text.
 
     Args:
-        first: columns before the first row.
-        rest: columns before the others.
+        first: Columns before the first row.
+        rest: Columns before the others.
     """
     if first + columns(line) <= width:
         return [line]

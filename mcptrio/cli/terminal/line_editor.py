@@ -37,9 +37,9 @@ class LineCompletions:
     """Completions at the cursor.
 
     Args:
-        start: the beginning of the completed text.
-        candidates: each replaces the text from ``start`` to the cursor.
-        shown: the texts to show, if they differ.
+        start: The beginning of the completed text.
+        candidates: Each replaces the text from ``start`` to the cursor.
+        shown: The texts to show, if they differ.
     """
 
     start: int
@@ -51,9 +51,9 @@ class LineEditor:
     """One line that is being edited.
 
     Args:
-        prompt: the text before it; printable, may contain styles.
-        history: earlier lines, the oldest first.
-        hint: returns the hint behind a text, or nothing.
+        prompt: The text before it; printable, may contain styles.
+        history: Earlier lines, the oldest first.
+        hint: Returns the hint behind a text, or nothing.
     """
 
     def __init__(

@@ -191,8 +191,8 @@ def handlers_for(console: Console, person: Person | None, *, roots: Roots | None
 
     Args:
         person: Asks the user; ``None``: the server may not ask questions.
-        roots: the folders that the server may use.
-        hears: whether to show log messages.
+        roots: The folders that the server may use.
+        hears: Whether to show log messages.
     """
     log = partial(show_message, console) if hears else None
     # The client declares only the capabilities for which it has a handler.

@@ -74,8 +74,8 @@ class Terminal:
         """Read a line.
 
         Args:
-            prompt: printable; may contain styles.
-            yields: whether a question (:meth:`floor`) may interrupt, even after the line was begun.
+            prompt: Printable; may contain styles.
+            yields: Whether a question (:meth:`floor`) may interrupt, even after the line was begun.
 
         Raises:
             EOFError: The end of the input, or Ctrl-D on an empty line.

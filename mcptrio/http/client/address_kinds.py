@@ -94,10 +94,10 @@ def parse_address(text: str) -> Address:
     """Return an address; for an IPv4-mapped (``::ffff:10.0.0.1``) or NAT64 address the IPv4 address in it.
 
     Args:
-        text: as the system's resolver returns it; a zone (``%eth0``) is ignored.
+        text: As the system's resolver returns it; a zone (``%eth0``) is ignored.
 
     Raises:
-        ValueError: not an address.
+        ValueError: Not an address.
     """
     address = ip_address(text.partition("%")[0])
     if isinstance(address, IPv6Address):
@@ -112,7 +112,7 @@ def address_kind(address: Address) -> AddressKind:
     """Return the kind of an address.
 
     Args:
-        address: the result of :func:`parse_address`.
+        address: The result of :func:`parse_address`.
     """
     if address in _METADATA:
         return AddressKind.METADATA

@@ -41,14 +41,14 @@ class AddressPolicy:
     """Allows public addresses over https, and configured exceptions.
 
     Args:
-        loopback: whether to allow this machine, also over http.
-        private: whether to allow private networks. Link-local addresses and metadata services of clouds are never
+        loopback: Whether to allow this machine, also over http.
+        private: Whether to allow private networks. Link-local addresses and metadata services of clouds are never
             allowed.
-        origins: origins that the operator or user has named, as URLs; only scheme, host and port count. They may have
+        origins: Origins that the operator or user has named, as URLs; only scheme, host and port count. They may have
             any address, and http URLs are accepted.
 
     Raises:
-        ValueError: one of ``origins`` is not an http or https URL.
+        ValueError: One of ``origins`` is not an http or https URL.
     """
 
     loopback: bool = False
@@ -61,7 +61,7 @@ class AddressPolicy:
         addresses. This machine is allowed only if the server is on it by name.
 
         Raises:
-            ValueError: a URL is not an http or https URL.
+            ValueError: A URL is not an http or https URL.
         """
         host = HTTPEndpoint.parse(url).host
         return cls(loopback=_is_loopback(host), private=private, origins=frozenset({url, *origins}))
@@ -71,7 +71,7 @@ def check_url(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
     """Check a URL without resolving its host.
 
     Raises:
-        RequestFailed: it has credentials, or it is http and https is required.
+        RequestFailed: It has credentials, or it is http and https is required.
     """
     if endpoint.authorization is not None:
         raise _refused(f"expected a URL without credentials, got one of {endpoint.authority}")
@@ -83,7 +83,7 @@ async def resolve(reach: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
     """Return the addresses of an endpoint, all of which are allowed.
 
     Raises:
-        RequestFailed: the name has no address, or at least one that is not allowed.
+        RequestFailed: The name has no address, or at least one that is not allowed.
     """
     try:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
@@ -103,7 +103,7 @@ async def check_proxied(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
     """Check the addresses of a host to which a proxy will connect.
 
     Raises:
-        RequestFailed: as for :func:`resolve`.
+        RequestFailed: As for :func:`resolve`.
     """
     try:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)

@@ -32,8 +32,8 @@ _CLOSED_HERE: Final = "the client has closed the connection"
 class HTTPClientConnection:
     """
     Args:
-        stream: carries HTTP.
-        bottom: the socket below it, which :meth:`close` closes.
+        stream: Carries HTTP.
+        bottom: The socket below it, which :meth:`close` closes.
     """
 
     def __init__(self, stream: trio.abc.Stream, bottom: trio.SocketStream) -> None:
@@ -55,11 +55,11 @@ class HTTPClientConnection:
         """Send a request and return its response after the head.
 
         Args:
-            release: called when the response is closed.
+            release: Called when the response is closed.
 
         Raises:
-            RequestFailed: the connection broke, or the response is not HTTP.
-            ConnectionClosed: the connection was closed here.
+            RequestFailed: The connection broke, or the response is not HTTP.
+            ConnectionClosed: The connection was closed here.
         """
         try:
             data = self._http.send(h11.Request(method=method, target=target, headers=headers)) or b""
@@ -87,8 +87,8 @@ class HTTPClientConnection:
         """Return the next bytes of the response's body; empty at its end.
 
         Raises:
-            RequestFailed: the connection broke, or the response is not HTTP.
-            ConnectionClosed: the connection was closed here.
+            RequestFailed: The connection broke, or the response is not HTTP.
+            ConnectionClosed: The connection was closed here.
         """
         while True:
             event = await self._next()
@@ -181,8 +181,8 @@ class HTTPResponse:
         """Return the next bytes of the body; empty at its end, and after the response was closed.
 
         Raises:
-            RequestFailed: the connection broke, or the response is not HTTP.
-            ConnectionClosed: the connection was closed here.
+            RequestFailed: The connection broke, or the response is not HTTP.
+            ConnectionClosed: The connection was closed here.
         """
         if self._ended or self._connection is None:
             return b""

@@ -32,7 +32,7 @@ that is sent while the server closes is lost, and the client cannot know whether
 class ConnectionPool:
     """
     Raises:
-        ConfigError: the environment names a proxy that cannot be used.
+        ConfigError: The environment names a proxy that cannot be used.
     """
 
     def __init__(self, endpoint: HTTPEndpoint, dialing: Dialing) -> None:
@@ -54,12 +54,12 @@ class ConnectionPool:
         """Send a request and return its response after the head. The caller closes the response.
 
         Args:
-            target: path and query.
-            headers: all headers except ``Host`` and ``Content-Length``.
+            target: Path and query.
+            headers: All headers except ``Host`` and ``Content-Length``.
 
         Raises:
-            RequestFailed: there is no connection, it broke, or the response is not HTTP.
-            ConnectionClosed: closed here.
+            RequestFailed: There is no connection, it broke, or the response is not HTTP.
+            ConnectionClosed: Closed here.
         """
         connection = self._take() or await self._dial()
         self._busy.add(connection)

@@ -61,10 +61,10 @@ class Dialer:
     """Connects to one endpoint's host.
 
     Args:
-        tunnels: whether to tunnel through a proxy even without TLS, for a protocol other than HTTP.
+        tunnels: Whether to tunnel through a proxy even without TLS, for a protocol other than HTTP.
 
     Raises:
-        ConfigError: the environment names a proxy that cannot be used.
+        ConfigError: The environment names a proxy that cannot be used.
     """
 
     def __init__(self, endpoint: HTTPEndpoint, dialing: Dialing, *, tunnels: bool = False) -> None:
@@ -83,7 +83,7 @@ class Dialer:
         """Return a new connection, ready for HTTP, and the socket below all layers.
 
         Raises:
-            RequestFailed: the connection could not be made; nothing was delivered.
+            RequestFailed: The connection could not be made; nothing was delivered.
         """
         peer = self._proxy or self._endpoint
         with trio.move_on_after(self._dialing.connect_timeout):
@@ -144,7 +144,7 @@ def find_proxy(endpoint: HTTPEndpoint, environment: Mapping[str, str]) -> HTTPEn
     """Return the proxy that an environment names for an endpoint.
 
     Raises:
-        ConfigError: it is not an http or https URL.
+        ConfigError: It is not an http or https URL.
     """
     variable, url = _proxy_variable(endpoint.scheme, environment)
     if not url or _is_local(endpoint.host) or _is_exempt(endpoint, environment):
@@ -218,7 +218,7 @@ async def _open_stream(hosts: Sequence[str], port: int) -> trio.SocketStream:
     """Connect to the first reachable host.
 
     Raises:
-        OSError: the error of the last one; none is reachable.
+        OSError: The error of the last one; none is reachable.
     """
     *firsts, last = hosts
     for host in firsts:
@@ -234,7 +234,7 @@ async def _tunnel(stream: trio.abc.Stream, proxy: HTTPEndpoint, endpoint: HTTPEn
     """Open a tunnel through a proxy.
 
     Raises:
-        RequestFailed: the proxy refuses.
+        RequestFailed: The proxy refuses.
     """
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     there = f"{host}:{endpoint.port}"

@@ -48,10 +48,10 @@ class HTTPEndpoint:
         """Return the endpoint of a URL.
 
         Args:
-            schemes: the accepted schemes; ``("ws", "wss")`` for a WebSocket.
+            schemes: The accepted schemes; ``("ws", "wss")`` for a WebSocket.
 
         Raises:
-            ValueError: not such a URL, or one without a host; the message does not repeat credentials or the query.
+            ValueError: Not such a URL, or one without a host; the message does not repeat credentials or the query.
         """
         expected = " or ".join(f"{scheme}://host/path" for scheme in schemes)
         if len(url) > _MAX_URL_CHARS:
@@ -100,7 +100,7 @@ class HTTPEndpoint:
         """Return the endpoint of a URI from the server, which may be relative.
 
         Raises:
-            ValueError: not an http or https URL, or of another origin, which must not get credentials and messages.
+            ValueError: Not an http or https URL, or of another origin, which must not get credentials and messages.
         """
         if _UNSAFE.search(reference):
             raise ValueError("expected a URI, got one with spaces, backslashes or control characters in it")

@@ -59,7 +59,7 @@ class StreamPosition:
 class EventStream:
     """
     Args:
-        bookmark: updated while the stream is read.
+        bookmark: Updated while the stream is read.
     """
 
     def __init__(self, response: HTTPResponse, bookmark: StreamPosition, limits: MessageLimits) -> None:
@@ -74,8 +74,8 @@ class EventStream:
         """Return the messages in the next bytes, possibly none; ``None`` at the end.
 
         Raises:
-            RequestFailed: an event is larger than the limit of a message.
-            ConnectionClosed: the connection was closed here.
+            RequestFailed: An event is larger than the limit of a message.
+            ConnectionClosed: The connection was closed here.
         """
         try:
             chunk = await self._response.read()

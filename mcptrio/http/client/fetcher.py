@@ -33,11 +33,11 @@ class Fetcher:
     """Sends small requests.
 
     Args:
-        reach: the allowed addresses.
-        tls: the TLS context, instead of one with the system's authorities.
-        trust_env: whether to use proxies and certificates of the environment.
-        max_bytes: maximum bytes of a response's body; a longer one is an error.
-        seconds: for a whole request, from name resolution to the last byte.
+        reach: The allowed addresses.
+        tls: The TLS context, instead of one with the system's authorities.
+        trust_env: Whether to use proxies and certificates of the environment.
+        max_bytes: Maximum bytes of a response's body; a longer one is an error.
+        seconds: For a whole request, from name resolution to the last byte.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class Fetcher:
         """See :class:`mcptrio.abc.Fetch`.
 
         Raises:
-            RequestFailed: no response, a response that is too large, or an address that is not allowed.
-            ConfigError: the environment names a proxy that cannot be used.
+            RequestFailed: No response, a response that is too large, or an address that is not allowed.
+            ConfigError: The environment names a proxy that cannot be used.
         """
         try:
             endpoint = HTTPEndpoint.parse(request.url)

@@ -79,11 +79,11 @@ def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
 class ClientHeaders:
     """
     Args:
-        headers: the user's headers, sent with every request.
-        authorized: whether credentials are added elsewhere.
+        headers: The user's headers, sent with every request.
+        authorized: Whether credentials are added elsewhere.
 
     Raises:
-        ValueError: a header is invalid or belongs to the protocol, or there are two sources of credentials.
+        ValueError: A header is invalid or belongs to the protocol, or there are two sources of credentials.
     """
 
     def __init__(self, endpoint: HTTPEndpoint, headers: Mapping[str, str], *, authorized: bool) -> None:
@@ -112,7 +112,7 @@ class ClientHeaders:
         """Return the headers of a POST.
 
         Args:
-            param_headers: header name in lower case, without ``mcp-param-``, to the path of its argument.
+            param_headers: Header name in lower case, without ``mcp-param-``, to the path of its argument.
         """
         headers = [*self._post]
         if isinstance(message, Request) and message.method == INITIALIZE:
@@ -127,7 +127,7 @@ class ClientHeaders:
 
         Args:
             revision: ``None`` before the handshake.
-            last_event_id: the position to resume at; empty for a new stream.
+            last_event_id: The position to resume at; empty for a new stream.
         """
         headers = [*self._every, (b"Accept", EVENT_STREAM.encode()), *_of_session(revision, session)]
         if last_event_id:

@@ -180,7 +180,7 @@ class _Stream:
         """Wait for the event with the URL for POSTs.
 
         Raises:
-            RequestFailed: there is none, or it names another origin.
+            RequestFailed: There is none, or it names another origin.
         """
         while (events := await self._events()) is not None:
             for place, event in enumerate(events):
@@ -197,7 +197,7 @@ class _Stream:
         """Return the messages in the next bytes, possibly none; ``None`` at the end.
 
         Raises:
-            RequestFailed: the connection broke, or an event is too large.
+            RequestFailed: The connection broke, or an event is too large.
         """
         events: list[Event] | None = self._rest
         self._rest = []
@@ -230,18 +230,18 @@ async def open_sse_channel(
     """Connect to a server of 2024-11-05 and yield the channel. Sets no deadline for the server's first event.
 
     Args:
-        url: the URL of the stream: ``http`` or ``https``. Credentials in it become Basic authorization, and are not
+        url: The URL of the stream: ``http`` or ``https``. Credentials in it become Basic authorization, and are not
             logged.
-        headers: sent with every request, in addition to those of the protocol.
-        auth: asked for headers before every request, and once more after 401 or 403.
-        limits: limits of one event.
-        dialing: proxies, certificates, and the timeout for connecting.
+        headers: Sent with every request, in addition to those of the protocol.
+        auth: Asked for headers before every request, and once more after 401 or 403.
+        limits: Limits of one event.
+        dialing: Proxies, certificates, and the timeout for connecting.
 
     Raises:
-        RequestFailed: there is no such stream at this URL.
-        AuthorizationError: the server requires credentials, and there are none.
-        ValueError: the URL or a header is invalid, or there are two sources of credentials.
-        ConfigError: the environment names a proxy that cannot be used.
+        RequestFailed: There is no such stream at this URL.
+        AuthorizationError: The server requires credentials, and there are none.
+        ValueError: The URL or a header is invalid, or there are two sources of credentials.
+        ConfigError: The environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)

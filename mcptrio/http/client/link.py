@@ -102,7 +102,7 @@ class HTTPLink:
         """See :class:`mcptrio.abc.links.Link`.
 
         Raises:
-            AuthorizationError: the server requires credentials, and there are none.
+            AuthorizationError: The server requires credentials, and there are none.
         """
         answer: Answer | None = None
         with trio.CancelScope() as scope:
@@ -125,7 +125,7 @@ class HTTPLink:
         """See :class:`mcptrio.abc.links.Link`.
 
         Raises:
-            AuthorizationError: the server requires credentials, and there are none.
+            AuthorizationError: The server requires credentials, and there are none.
         """
         session = self._session_for(revision)
         response = await self._post(message, revision, session, _NOTHING)
@@ -173,7 +173,7 @@ class HTTPLink:
         """See :class:`mcptrio.abc.links.Link`. The link has no lasting connection, so only :meth:`aclose` ends it.
 
         Raises:
-            SessionLost: the server has forgotten the session, or no longer supports its revision. Once for each loss.
+            SessionLost: The server has forgotten the session, or no longer supports its revision. Once for each loss.
         """
         await self._ended.wait()
         if self._closed.is_set():
@@ -338,14 +338,14 @@ async def open_http_link(
 
     Args:
         url: ``http`` or ``https``. Credentials in it become Basic authorization, and are not logged.
-        headers: sent with every request, in addition to those of the protocol.
-        auth: asked for headers before every request, and once more after 401 or 403.
-        limits: limits of one response, and of one event of a stream.
-        dialing: proxies, certificates, and the timeout for connecting.
+        headers: Sent with every request, in addition to those of the protocol.
+        auth: Asked for headers before every request, and once more after 401 or 403.
+        limits: Limits of one response, and of one event of a stream.
+        dialing: Proxies, certificates, and the timeout for connecting.
 
     Raises:
-        ValueError: the URL or a header is invalid, or there are two sources of credentials.
-        ConfigError: the environment names a proxy that cannot be used.
+        ValueError: The URL or a header is invalid, or there are two sources of credentials.
+        ConfigError: The environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)
@@ -379,7 +379,7 @@ def _granted(response: HTTPResponse) -> _Session | None:
     """Return the session that the response to ``initialize`` begins, if any.
 
     Raises:
-        RequestFailed: the id cannot be sent in a header. The response is closed.
+        RequestFailed: The id cannot be sent in a header. The response is closed.
     """
     id = response.headers.get("mcp-session-id")
     if id is None:

@@ -39,8 +39,8 @@ Get: TypeAlias = Callable[[StreamPosition], Awaitable[HTTPResponse]]
 class GETStream:
     """
     Args:
-        get: opens the stream.
-        lost: called when the server has forgotten the session.
+        get: Opens the stream.
+        lost: Called when the server has forgotten the session.
     """
 
     def __init__(self, get: Get, receive: Receiver, limits: MessageLimits, *, lost: Callable[[], None]) -> None:

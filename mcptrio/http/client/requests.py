@@ -30,7 +30,7 @@ class HTTPRequests:
     """The requests of one client to one endpoint.
 
     Raises:
-        ConfigError: the environment names a proxy that cannot be used.
+        ConfigError: The environment names a proxy that cannot be used.
     """
 
     def __init__(self, endpoint: HTTPEndpoint, dialing: Dialing, auth: ClientAuth | None) -> None:
@@ -45,13 +45,13 @@ class HTTPRequests:
         """Send a request and return its response after the head. The caller closes it.
 
         Args:
-            target: path and query, if not the endpoint's own.
+            target: Path and query, if not the endpoint's own.
 
         Raises:
-            RequestFailed: there is no connection, it broke, the response is not HTTP, or the credentials do not
+            RequestFailed: There is no connection, it broke, the response is not HTTP, or the credentials do not
                 suffice.
-            AuthorizationError: the server requires credentials, and there are none.
-            ConnectionClosed: stopped before or during the request.
+            AuthorizationError: The server requires credentials, and there are none.
+            ConnectionClosed: Stopped before or during the request.
         """
         target = self._endpoint.target if target is None else target
         credentials = await self._credentials(method, target)

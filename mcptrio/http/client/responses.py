@@ -77,11 +77,11 @@ class AnswerReader:
         Passes other messages to the receiver. Does not close the response.
 
         Args:
-            response: with status 200.
+            response: With status 200.
 
         Raises:
-            RequestFailed: it contains no answer to this request.
-            ConnectionClosed: the connection was closed here.
+            RequestFailed: It contains no answer to this request.
+            ConnectionClosed: The connection was closed here.
         """
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding != "identity":
@@ -121,7 +121,7 @@ class AnswerReader:
         """Return the answer if this is it, and pass other messages on.
 
         Raises:
-            RequestFailed: it is the response to another request.
+            RequestFailed: It is the response to another request.
         """
         if not isinstance(incoming, Batch):
             return self._take_one(incoming)
@@ -173,7 +173,7 @@ async def read_refusal(response: HTTPResponse) -> RequestFailed:
     """Return the reason for a refusal, and close its response.
 
     Raises:
-        ConnectionClosed: the connection was closed here.
+        ConnectionClosed: The connection was closed here.
     """
     body = bytearray()
     try:
@@ -193,9 +193,9 @@ def refusal(
     """Return the exception for a refusal.
 
     Args:
-        headers: names in lower case.
-        body: the body, or its beginning.
-        secrets: secrets of the request, the longest first, which are replaced in the server's text.
+        headers: Names in lower case.
+        body: The body, or its beginning.
+        secrets: Secrets of the request, the longest first, which are replaced in the server's text.
     """
     if status in (301, 302, 303, 307, 308):
         there = shown_url(headers.get("location", ""))
@@ -250,7 +250,7 @@ async def _read_body(response: HTTPResponse, most: int) -> bytes:
     """Return a whole body.
 
     Raises:
-        RequestFailed: it is larger than ``most`` bytes, or the connection broke.
+        RequestFailed: It is larger than ``most`` bytes, or the connection broke.
     """
     length = response.headers.get("content-length", "")
     if length.isdecimal() and len(length) < 19 and int(length) > most:

@@ -36,16 +36,16 @@ async def resume(
     """Request the rest of a stream until it brings the response.
 
     Args:
-        reader: the reader of the request, with the position at which the stream ended.
-        why: the reason of its end.
-        get: sends a GET that continues after a position.
-        read: passes a response to the reader and closes it.
-        closed: set when the link is closed.
+        reader: The reader of the request, with the position at which the stream ended.
+        why: The reason of its end.
+        get: Sends a GET that continues after a position.
+        read: Passes a response to the reader and closes it.
+        closed: Set when the link is closed.
 
     Raises:
-        RequestFailed: the server does not bring the response. It may have run the request.
-        AuthorizationError: the user refused new credentials. The server may have run the request.
-        ConnectionClosed: the link was closed.
+        RequestFailed: The server does not bring the response. It may have run the request.
+        AuthorizationError: The user refused new credentials. The server may have run the request.
+        ConnectionClosed: The link was closed.
     """
     bookmark = reader.bookmark
     while bookmark.last_event_id and bookmark.failures < MAX_ATTEMPTS:

@@ -39,13 +39,13 @@ def client_context(
     """Return a context for a client.
 
     Args:
-        ca_file: trusted authorities in PEM, instead of those of the system.
-        certificate: the client's certificate in PEM, for servers that request one.
-        key: its key without a passphrase; by default in the same file.
+        ca_file: Trusted authorities in PEM, instead of those of the system.
+        certificate: The client's certificate in PEM, for servers that request one.
+        key: Its key without a passphrase; by default in the same file.
 
     Raises:
-        ConfigError: a file cannot be read or is invalid.
-        RequestFailed: the system's authorities cannot be read.
+        ConfigError: A file cannot be read or is invalid.
+        RequestFailed: The system's authorities cannot be read.
     """
     if key is not None and certificate is None:
         raise ConfigError(f"{key}: expected a certificate too, got a key alone")
@@ -72,7 +72,7 @@ def system_trust(*, trust_env: bool) -> ssl.SSLContext:
     """Return a context with the authorities of the environment, or else of the system.
 
     Raises:
-        RequestFailed: they cannot be read; nothing was delivered.
+        RequestFailed: They cannot be read; nothing was delivered.
     """
     file = os.environ.get("SSL_CERT_FILE") if trust_env else None
     folder = os.environ.get("SSL_CERT_DIR") if trust_env else None

@@ -56,8 +56,8 @@ class Pings:
     """Detect a server that has disappeared without closing the connection.
 
     Args:
-        interval: seconds without data after which a ping is sent.
-        timeout: seconds in which any data must arrive after a ping, or the channel ends.
+        interval: Seconds without data after which a ping is sent.
+        timeout: Seconds in which any data must arrive after a ping, or the channel ends.
     """
 
     interval: float = 20.0
@@ -126,7 +126,7 @@ class WebSocketChannel:
         """Make the handshake, then run until closed; started by :func:`open_websocket_channel`.
 
         Raises:
-            RequestFailed: there is no WebSocket at this URL. Only before ``task_status`` is started.
+            RequestFailed: There is no WebSocket at this URL. Only before ``task_status`` is started.
         """
         problem: BaseException | None = None
         try:
@@ -246,17 +246,17 @@ async def open_websocket_channel(
 
     Args:
         url: ``ws`` or ``wss``. Credentials in it become Basic authorization, and are not logged.
-        headers: sent with the upgrade request, in addition to those of the protocol.
-        auth: asked for headers of that request, and once more after 401 or 403. Receives the URL as ``http`` or
+        headers: Sent with the upgrade request, in addition to those of the protocol.
+        auth: Asked for headers of that request, and once more after 401 or 403. Receives the URL as ``http`` or
             ``https``.
-        limits: limits of one message.
-        dialing: proxies, certificates, and the timeout for connecting and the handshake together.
+        limits: Limits of one message.
+        dialing: Proxies, certificates, and the timeout for connecting and the handshake together.
 
     Raises:
-        RequestFailed: there is no MCP WebSocket at this URL.
-        AuthorizationError: the server requires credentials, and there are none.
-        ValueError: the URL or a header is invalid, or there are two sources of credentials.
-        ConfigError: the environment names a proxy that cannot be used.
+        RequestFailed: There is no MCP WebSocket at this URL.
+        AuthorizationError: The server requires credentials, and there are none.
+        ValueError: The URL or a header is invalid, or there are two sources of credentials.
+        ConfigError: The environment names a proxy that cannot be used.
     """
     endpoint = HTTPEndpoint.parse(url, SCHEMES)
     own = ClientHeaders(endpoint, headers, authorized=auth is not None)

@@ -35,8 +35,8 @@ class Line(trio.abc.Stream):
     """The stream of one WebSocket.
 
     Args:
-        stream: the stream for the protocol.
-        bottom: the socket below it, which :meth:`close` closes.
+        stream: The stream for the protocol.
+        bottom: The socket below it, which :meth:`close` closes.
 
     Attributes:
         heard: the Trio time of the last byte.

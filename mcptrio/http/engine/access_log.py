@@ -25,7 +25,7 @@ MAX_PENDING_LINES: Final = 10_000
 class AccessLog:
     """
     Args:
-        wanted: whether the operator wants an access log.
+        wanted: Whether the operator wants an access log.
     """
 
     def __init__(self, *, wanted: bool) -> None:
@@ -37,9 +37,9 @@ class AccessLog:
         """Remember a request that has been answered.
 
         Args:
-            client: the client's address, in the form of an ASGI scope.
+            client: The client's address, in the form of an ASGI scope.
             began: trio time.
-            note: appended to the line.
+            note: Appended to the line.
         """
         if len(self._lines) < MAX_PENDING_LINES:
             seconds = trio.current_time() - began
@@ -73,7 +73,7 @@ def shown_client(client: object) -> str:
     """Return the address of a client for the log.
 
     Args:
-        client: as in an ASGI scope.
+        client: As in an ASGI scope.
     """
     if not isinstance(client, tuple) or client[1] is None:
         return "unix"

@@ -307,7 +307,7 @@ class HTTPConnection:
     async def _shake_hands(self, tls: trio.SSLStream[trio.SocketStream]) -> None:
         """
         Raises:
-            OSError, trio.BrokenResourceError: the handshake failed, or the connection was cut.
+            OSError, trio.BrokenResourceError: The handshake failed, or the connection was cut.
         """
         try:
             await self._wire.begin()

@@ -267,7 +267,7 @@ class EngineExchange:
         """Send an ASGI event. A checkpoint only if it has to wait, or has not waited for long.
 
         Raises:
-            RuntimeError: the application breaks the rules of ASGI or HTTP.
+            RuntimeError: The application breaks the rules of ASGI or HTTP.
         """
         kind = event["type"]
         if kind == "http.response.start":

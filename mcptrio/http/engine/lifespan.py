@@ -23,10 +23,10 @@ async def open_lifespan(app: Callable[..., Awaitable[None]], state: dict[str, An
     The application decides how long its start-up and shutdown take; the caller sets deadlines.
 
     Args:
-        state: the application's state, which is in the scope of each request.
+        state: The application's state, which is in the scope of each request.
 
     Raises:
-        RuntimeError: the application's start-up or shutdown has failed; with the application's message.
+        RuntimeError: The application's start-up or shutdown has failed; with the application's message.
     """
     lifespan = _Lifespan(app, state)
     async with trio.open_nursery() as nursery:

@@ -60,8 +60,8 @@ class MalformedRequest:
     """Invalid input, after which the connection cannot continue.
 
     Args:
-        status: the status of the response.
-        why: the reason for the log, without any of the input.
+        status: The status of the response.
+        why: The reason for the log, without any of the input.
     """
 
     status: int
@@ -82,7 +82,7 @@ class RequestParser:
     """The parser of one connection.
 
     Args:
-        header_bytes: maximum bytes of one head, of the trailers of one body, and of other parts outside bodies.
+        header_bytes: Maximum bytes of one head, of the trailers of one body, and of other parts outside bodies.
     """
 
     __slots__ = (

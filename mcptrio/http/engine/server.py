@@ -47,13 +47,13 @@ async def serve_asgi(
 
     Args:
         bind: ``HOST:PORT``, ``unix:PATH`` or ``fd:NUMBER``; several of them listen on several addresses.
-        shutdown: set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
-        shutdown_timeout: seconds for running requests after ``shutdown``; then their connections are cut.
-        access_log: whether each request is logged to ``mcptrio.http.access``, at level INFO.
-        task_status: started with the URLs, in the order of ``bind``.
+        shutdown: Set it for an orderly end. Cancelling this call ends it at once, without the lifespan's shutdown.
+        shutdown_timeout: Seconds for running requests after ``shutdown``; then their connections are cut.
+        access_log: Whether each request is logged to ``mcptrio.http.access``, at level INFO.
+        task_status: Started with the URLs, in the order of ``bind``.
 
     Raises:
-        OSError: an address cannot be bound.
+        OSError: An address cannot be bound.
     """
     await run_engine(
         app,
@@ -85,15 +85,15 @@ async def run_engine(
     """Serve like :func:`serve_asgi`, with other processes on the same sockets, behind proxies, or with HTTP/2.
 
     Args:
-        leaving: set it before ``shutdown`` if other processes accept from the same sockets: this one accepts no more
+        leaving: Set it before ``shutdown`` if other processes accept from the same sockets: this one accepts no more
             connections, and closes each after its next response.
-        pause: from the number of open connections, returns the seconds for which the next one is left to other
+        pause: From the number of open connections, returns the seconds for which the next one is left to other
             processes that accept from the same sockets.
-        proxies: exempt from the share of one address, because they have many clients.
-        http2: serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` must offer it.
+        proxies: Exempt from the share of one address, because they have many clients.
+        http2: Serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` must offer it.
 
     Raises:
-        OSError: an address cannot be bound.
+        OSError: An address cannot be bound.
     """
     leaving = trio.Event() if leaving is None else leaving
     shutdown = trio.Event() if shutdown is None else shutdown

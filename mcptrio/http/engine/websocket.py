@@ -154,7 +154,7 @@ class WebSocketExchange:
     async def send(self, event: MutableMapping[str, Any]) -> None:
         """
         Raises:
-            RuntimeError: the application breaks the rules of ASGI.
+            RuntimeError: The application breaks the rules of ASGI.
         """
         kind = event["type"]
         if kind == "websocket.http.response.body" and self._denial is not None and not self.is_complete:

@@ -13,6 +13,8 @@ from typing import Final, Protocol
 
 import trio
 
+from mcptrio.ground.traffic import TRAFFIC
+
 __all__ = ["CLOSE_TIMEOUT", "PlainWire", "TLSWire", "Wire"]
 
 MAX_READ_BYTES: Final = 64 * 1024
@@ -66,7 +68,7 @@ class PlainWire:
     """A connection without TLS.
 
     Args:
-        sock: connected and non-blocking; the wire owns it from now on.
+        sock: Connected and non-blocking; the wire owns it from now on.
     """
 
     __slots__ = ("_sock", "tls")
@@ -84,9 +86,11 @@ class PlainWire:
             while self._sock.fileno() >= 0:
                 await trio.lowlevel.wait_readable(self._sock)
                 try:
-                    return self._sock.recv(MAX_READ_BYTES)
+                    data = self._sock.recv(MAX_READ_BYTES)
                 except BlockingIOError:
                     continue
+                TRAFFIC.received += len(data)
+                return data
         except (OSError, trio.ClosedResourceError):
             pass
         return b""
@@ -96,6 +100,7 @@ class PlainWire:
             sent = self._sock.send(data)
         except OSError:
             return data
+        TRAFFIC.sent += sent
         return b"" if sent == len(data) else memoryview(data)[sent:]
 
     def send_in_the_clear(self, data: bytes) -> None:
@@ -107,9 +112,11 @@ class PlainWire:
             while rest and self._sock.fileno() >= 0:
                 await trio.lowlevel.wait_writable(self._sock)
                 try:
-                    rest = rest[self._sock.send(rest) :]
+                    sent = self._sock.send(rest)
                 except BlockingIOError:
                     continue
+                TRAFFIC.sent += sent
+                rest = rest[sent:]
         except (OSError, trio.ClosedResourceError):
             return False
         return not rest
@@ -134,7 +141,7 @@ class TLSWire:
     """A connection with TLS.
 
     Args:
-        sock: as :class:`PlainWire`'s.
+        sock: As :class:`PlainWire`'s.
     """
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
@@ -148,9 +155,11 @@ class TLSWire:
 
     async def receive(self) -> bytes:
         try:
-            return bytes(await self.tls.receive_some(MAX_READ_BYTES))
+            data = bytes(await self.tls.receive_some(MAX_READ_BYTES))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return b""
+        TRAFFIC.received += len(data)
+        return data
 
     def send_now(self, data: bytes) -> bytes | memoryview:
         # TLS encrypts a record before it sends it, so nothing can be taken back if the socket is full.
@@ -170,6 +179,7 @@ class TLSWire:
             await self.tls.send_all(data)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return False
+        TRAFFIC.sent += len(data)
         return True
 
     def half_close(self) -> None:

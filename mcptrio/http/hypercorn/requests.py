@@ -26,9 +26,9 @@ class Requests:
     """Replaces Hypercorn's task group, of which its protocols use only two methods.
 
     Args:
-        concurrent: streams that the client may have open. Twice as many requests may run, because the application ends
+        concurrent: Streams that the client may have open. Twice as many requests may run, because the application ends
             a moment after the client has reset its stream. A client that resets more loses the connection.
-        look: called when a request has begun or ended.
+        look: Called when a request has begun or ended.
     """
 
     def __init__(

@@ -31,6 +31,7 @@ import trio
 from attrs import frozen
 
 from mcptrio.abc import ASGIApp, Bus, Engine, EventStore, Guard, Principal, SessionStore
+from mcptrio.abc.tracing import TRACING
 from mcptrio.errors import AuthorizationError, ConnectionClosed, Overloaded, RateLimited
 from mcptrio.ground.networks import network_of
 from mcptrio.ground.shares import Share, Shares
@@ -50,6 +51,7 @@ from mcptrio.http.server.owner_rates import OwnerRates
 from mcptrio.http.server.readiness import readiness_page
 from mcptrio.http.server.reauthorization import Stays
 from mcptrio.http.server.request_auth import refusal_of, request_head
+from mcptrio.http.server.request_tracing import serve_traced
 from mcptrio.http.server.rules import (
     STREAMABLE,
     AnswerMessage,
@@ -93,14 +95,14 @@ class HTTPApp:
     """The ASGI application. :meth:`run` must be running for handshake sessions.
 
     Args:
-        path: the path of the endpoint.
-        legacy: the paths of HTTP with SSE, the transport of 2024-11-05; ``None`` for none.
-        websocket: the path of WebSockets; ``None`` for none.
-        hosts: accepted ``Host`` names; by default loopback only.
-        origins: web pages that may send requests; by default those of this machine only.
-        bus: reaches the other replicas; ``None`` if this process is the only one.
-        guard: authenticates and authorizes requests; without one, every request is anonymous.
-        proxies: proxies whose forwarding headers are trusted; none by default.
+        path: The path of the endpoint.
+        legacy: The paths of HTTP with SSE, the transport of 2024-11-05; ``None`` for none.
+        websocket: The path of WebSockets; ``None`` for none.
+        hosts: Accepted ``Host`` names; by default loopback only.
+        origins: Web pages that may send requests; by default those of this machine only.
+        bus: Reaches the other replicas; ``None`` if this process is the only one.
+        guard: Authenticates and authorizes requests; without one, every request is anonymous.
+        proxies: Proxies whose forwarding headers are trusted; none by default.
     """
 
     def __init__(
@@ -329,7 +331,8 @@ class HTTPApp:
             if isinstance(body, HTTPRefusal):
                 await exchange.refuse(body)
             else:
-                await path.serve(exchange, scope, body, principal)
+                serve = path.serve if TRACING.tracer is None else partial(serve_traced, path.serve)
+                await serve(exchange, scope, body, principal)
         except Overloaded as error:
             await exchange.overloaded(error)
         except ConnectionClosed:

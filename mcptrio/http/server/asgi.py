@@ -28,7 +28,7 @@ class ASGIExchange:
     """See :class:`mcptrio.http.exchange.HTTPExchange`.
 
     Args:
-        write_timeout: seconds for a whole response.
+        write_timeout: Seconds for a whole response.
     """
 
     # The response ends when the application returns, so an open stream needs its task.

@@ -29,10 +29,10 @@ _WINDOW_SECONDS: Final = 60.0
 class MessageDecoder:
     """
     Args:
-        limits: of one message.
-        share: of the event loop's time, 0 to 1, that decoding one client's large messages may take on average; 0 for no
+        limits: Of one message.
+        share: Of the event loop's time, 0 to 1, that decoding one client's large messages may take on average; 0 for no
             limit.
-        most: clients that are remembered.
+        most: Clients that are remembered.
     """
 
     def __init__(self, limits: MessageLimits, share: float, most: int) -> None:
@@ -43,7 +43,7 @@ class MessageDecoder:
         """The message; see :func:`mcptrio.protocol.jsonrpc.decode`.
 
         Raises:
-            RateLimited: the message is large, and the client has used its share.
+            RateLimited: The message is large, and the client has used its share.
         """
         if len(data) > MAX_UNCOUNTED_BYTES and (wait := self.wait(owner)):
             raise RateLimited("too many large messages from this client", retry_after=wait)

@@ -102,7 +102,7 @@ class Exchange:
         """Return the whole body, or the refusal.
 
         Raises:
-            ConnectionClosed: the client left.
+            ConnectionClosed: The client left.
         """
         limit = self.limits.message.bytes
         whole = self._http.body_now()
@@ -178,7 +178,7 @@ class Exchange:
         """Write encoded events to the stream; without an argument a comment, which shows that the server is alive.
 
         Raises:
-            ConnectionClosed: the client did not read for too long.
+            ConnectionClosed: The client did not read for too long.
         """
         self.stream()
         await self._bounded(self._http.write(data))
@@ -192,7 +192,7 @@ class Exchange:
         """Write what :meth:`write_now` has returned; nothing else may be written before it.
 
         Raises:
-            ConnectionClosed: as :meth:`write`.
+            ConnectionClosed: As :meth:`write`.
         """
         await self._bounded(self._http.write_rest(rest))
 
@@ -200,7 +200,7 @@ class Exchange:
         """End the stream of events.
 
         Raises:
-            ConnectionClosed: as :meth:`write`.
+            ConnectionClosed: As :meth:`write`.
         """
         await self._bounded(self._http.finish())
 

@@ -46,7 +46,7 @@ async def show_front_page(path: str, exchange: Exchange, *_: object) -> None:
     """Respond with the page.
 
     Args:
-        path: the path of the endpoint.
+        path: The path of the endpoint.
     """
     # The operator chooses the path, but it still goes into HTML.
     page = _PAGE.format(path=escape(path)).encode()

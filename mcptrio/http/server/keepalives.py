@@ -25,7 +25,7 @@ class KeepaliveTarget(Protocol):
 class Keepalives:
     """
     Args:
-        seconds: how long an exchange may be idle; one for each kind.
+        seconds: How long an exchange may be idle; one for each kind.
     """
 
     def __init__(self, engine: Engine, seconds: Iterable[float]) -> None:

@@ -30,9 +30,9 @@ class LegacyChannel:
     """See :class:`mcptrio.abc.MessageChannel`.
 
     Args:
-        exchange: the GET, which becomes the stream.
-        endpoint: the URL for the client's POSTs.
-        principal: the principal of the session.
+        exchange: The GET, which becomes the stream.
+        endpoint: The URL for the client's POSTs.
+        principal: The principal of the session.
     """
 
     name = "sse"
@@ -58,8 +58,8 @@ class LegacyChannel:
         So a client that opens streams and says nothing does not keep them.
 
         Raises:
-            trio.EndOfChannel: nothing came on a new stream.
-            ConnectionClosed: the client has left, or does not read.
+            trio.EndOfChannel: Nothing came on a new stream.
+            ConnectionClosed: The client has left, or does not read.
         """
         # The endpoint event has to be the first one (2024-11-05, "HTTP with SSE").
         if not self._exchange.is_streaming:
@@ -80,7 +80,7 @@ class LegacyChannel:
         """One event for each, all in one write.
 
         Raises:
-            ConnectionClosed: the client has left, or does not read.
+            ConnectionClosed: The client has left, or does not read.
         """
         if self._broken is not None:
             raise ConnectionClosed(self._broken)
@@ -132,7 +132,7 @@ class LegacyChannel:
         It waits as long as the client reads too slowly. A cancelled call has handed over nothing.
 
         Raises:
-            ConnectionClosed: the session has ended.
+            ConnectionClosed: The session has ended.
         """
         try:
             await self._arriving.send(incoming)

@@ -40,8 +40,8 @@ class LegacyInbox:
     this process. So the session gets a message after every one that was acknowledged before it was sent.
 
     Args:
-        id: of the session.
-        channel: takes the messages.
+        id: Of the session.
+        channel: Takes the messages.
     """
 
     def __init__(self, id: str, channel: LegacyChannel, shared: Shared, decoder: MessageDecoder) -> None:
@@ -60,8 +60,8 @@ class LegacyInbox:
         """Let other replicas find the stream.
 
         Raises:
-            StoreFailed: the record could not be stored.
-            Overloaded: the store has too many.
+            StoreFailed: The record could not be stored.
+            Overloaded: The store has too many.
         """
         self._next_touch = trio.current_time() + _TOUCH_INTERVAL
         self._unfollow = self._shared.replicas.follow(self._key, self._hear)
@@ -92,8 +92,8 @@ class LegacyInbox:
         """Hand over the message of a POST that has reached this process; see :meth:`LegacyChannel.deliver`.
 
         Raises:
-            ConnectionClosed: the session has ended.
-            StoreFailed: the inbox, whose messages come first, could not be read. The session has not got the message.
+            ConnectionClosed: The session has ended.
+            StoreFailed: The inbox, whose messages come first, could not be read. The session has not got the message.
         """
         async with self._delivering:
             await self._deliver_stored()
@@ -121,8 +121,8 @@ class LegacyInbox:
         """Pass the messages of the inbox to the session.
 
         Raises:
-            StoreFailed: the inbox could not be read.
-            ConnectionClosed: the session has ended.
+            StoreFailed: The inbox could not be read.
+            ConnectionClosed: The session has ended.
         """
         while True:
             messages, following = await self._shared.events.inbox(self._key, self._position)
@@ -151,7 +151,7 @@ async def belongs_to(shared: Shared, id: str, principal: Principal | None) -> bo
     """Return whether a replica has a stream with this id, opened by this principal with the same scopes.
 
     Raises:
-        StoreFailed: the record cannot be read.
+        StoreFailed: The record cannot be read.
     """
     record = await shared.store.load(_key(id))
     return record is not None and record.principal == principal
@@ -161,8 +161,8 @@ async def put_message(shared: Shared, id: str, message: bytes) -> None:
     """Store a message for the replica with the stream.
 
     Raises:
-        StoreFailed: the store has failed. Whether it has stored the message is not known.
-        ConnectionClosed: the session has ended.
+        StoreFailed: The store has failed. Whether it has stored the message is not known.
+        ConnectionClosed: The session has ended.
     """
     key = _key(id)
     await shared.events.put(key, message)

@@ -52,8 +52,8 @@ class LegacyPaths:
     """Where the transport is served.
 
     Args:
-        stream: of the GET.
-        messages: of the POSTs; clients learn it from the stream.
+        stream: Of the GET.
+        messages: Of the POSTs; clients learn it from the stream.
     """
 
     stream: str = "/sse"
@@ -75,8 +75,8 @@ class LegacySSE:
     """The sessions of this process.
 
     Args:
-        decoder: decodes the messages of POSTs.
-        shared: the stores, and the connection to the other replicas.
+        decoder: Decodes the messages of POSTs.
+        shared: The stores, and the connection to the other replicas.
     """
 
     def __init__(self, engine: Engine, paths: LegacyPaths, decoder: MessageDecoder, shared: Shared) -> None:
@@ -92,7 +92,7 @@ class LegacySSE:
         """Serve a GET: a session, until either side ends it.
 
         Raises:
-            Overloaded: there are too many, the server is stopping, or the store does not work. Nothing has been sent.
+            Overloaded: There are too many, the server is stopping, or the store does not work. Nothing has been sent.
         """
         # Nothing was sent, so a load balancer can try another server.
         if self._engine.draining:
@@ -145,7 +145,7 @@ class LegacySSE:
         """Serve a POST: 202 when the session has taken the message, or the store has it for another replica.
 
         Raises:
-            Overloaded: the session takes nothing at the moment, or the store does not work. Nothing has happened.
+            Overloaded: The session takes nothing at the moment, or the store does not work. Nothing has happened.
         """
         id = _id_in(scope)
         try:

@@ -15,34 +15,34 @@ class HTTPLimits:
     """The limits of HTTP.
 
     Args:
-        message: limits of one message, which is the body of one request.
-        header_bytes: bytes of one request's headers.
-        body_timeout: seconds for a body to arrive.
-        write_timeout: seconds that one write may wait for the client.
-        streams: requests open at the same time on the endpoint, and as many on the routes of plugins; further ones get
+        message: Limits of one message, which is the body of one request.
+        header_bytes: Bytes of one request's headers.
+        body_timeout: Seconds for a body to arrive.
+        write_timeout: Seconds that one write may wait for the client.
+        streams: Requests open at the same time on the endpoint, and as many on the routes of plugins; further ones get
             503. One client (a principal; without authentication an address, or a /64 network for IPv6) may have as many
             open as are free, so at most half of them.
-        connections: open at the same time on the server of :func:`mcptrio.serving.over_http`, as far as the process has
+        connections: Open at the same time on the server of :func:`mcptrio.serving.over_http`, as far as the process has
             file descriptors, and half of them from one address. A further one closes the connection that is idle
             longest; if none is idle, it gets 503.
-        address_rate: requests a second from one address, on average; further ones get 429 before any other check. All
+        address_rate: Requests a second from one address, on average; further ones get 429 before any other check. All
             IPv6 addresses of a /64 are one. 0: no limit.
-        address_burst: requests that may arrive at once.
-        addresses: remembered addresses. When full, the least recently seen one is evicted.
-        session_rate: handshake sessions that one client (as for ``streams``) may open a second, on average; further
+        address_burst: Requests that may arrive at once.
+        addresses: Remembered addresses. When full, the least recently seen one is evicted.
+        session_rate: Handshake sessions that one client (as for ``streams``) may open a second, on average; further
             ones get 429. 0: no limit.
-        session_burst: sessions that may be opened at once.
-        parse_share: share of the server's time, 0 to 1, for parsing the large messages (above 4 KiB) of one client (as
+        session_burst: Sessions that may be opened at once.
+        parse_share: Share of the server's time, 0 to 1, for parsing the large messages (above 4 KiB) of one client (as
             for ``streams``), on average over 60 seconds. Further ones get 429; over WebSocket they wait. 0: no limit.
-        shutdown_delay: seconds for which a stopping server still accepts connections, while ``/readyz`` returns 503, so
+        shutdown_delay: Seconds for which a stopping server still accepts connections, while ``/readyz`` returns 503, so
             that load balancers notice.
-        keepalive_interval: idle seconds after which a response becomes a stream, and a stream sends a comment.
-        stream_delay: seconds after which a call of a session becomes a resumable stream, if its revision has priming
+        keepalive_interval: Idle seconds after which a response becomes a stream, and a stream sends a comment.
+        stream_delay: Seconds after which a call of a session becomes a resumable stream, if its revision has priming
             events: long enough for quick responses to stay plain JSON, short enough to survive a broken connection.
-        retry_delay: seconds that a client should wait before it resumes a stream.
-        resume_timeout: seconds for which a session's own stream collects messages while no client reads it.
-        idle_timeout: seconds after which this process releases its part of an unused session; the store keeps it.
-        window: messages that a reader may be behind before the sender waits.
+        retry_delay: Seconds that a client should wait before it resumes a stream.
+        resume_timeout: Seconds for which a session's own stream collects messages while no client reads it.
+        idle_timeout: Seconds after which this process releases its part of an unused session; the store keeps it.
+        window: Messages that a reader may be behind before the sender waits.
     """
 
     message: MessageLimits = field(factory=MessageLimits, validator=instance(MessageLimits), metadata=PROGRAM_ONLY)

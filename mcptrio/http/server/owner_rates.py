@@ -20,9 +20,9 @@ __all__ = ["OwnerRates"]
 class OwnerRates:
     """
     Args:
-        rate: units a second, for each owner, on average; 0 for no limit.
-        burst: units that may come at once.
-        most: owners that are remembered. Beyond that, the one heard of longest ago is forgotten.
+        rate: Units a second, for each owner, on average; 0 for no limit.
+        burst: Units that may come at once.
+        most: Owners that are remembered. Beyond that, the one heard of longest ago is forgotten.
     """
 
     def __init__(self, rate: float, burst: float, most: int) -> None:
@@ -39,7 +39,7 @@ class OwnerRates:
         """Count so many units, if they are there.
 
         Args:
-            owner: an address or a principal; ``None`` is not limited.
+            owner: An address or a principal; ``None`` is not limited.
             cost: 0 only asks, for a caller that knows the cost afterwards; see :meth:`spend`.
 
         Returns:

@@ -55,7 +55,7 @@ class Stay:
         """Watch the exchange from now on.
 
         Args:
-            end: ends it, without waiting; called once, when the credentials are no longer good. Replaces the function
+            end: Ends it, without waiting; called once, when the credentials are no longer good. Replaces the function
                 of an earlier call.
         """
         is_first = self._end is None

@@ -25,7 +25,7 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
     """Return the part of a request that precedes its body.
 
     Args:
-        is_beside: whether the path is not the endpoint.
+        is_beside: Whether the path is not the endpoint.
     """
     chain = scope.get("extensions", {}).get("tls", {}).get("client_cert_chain") or ()
     scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
@@ -46,7 +46,7 @@ def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset(
     """Return the response that a guard wants.
 
     Args:
-        scopes: the scopes that the request needs, if the token lacks some.
+        scopes: The scopes that the request needs, if the token lacks some.
     """
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in error.headers.items()]
     if error.challenge:

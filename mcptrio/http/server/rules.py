@@ -152,7 +152,7 @@ def check_head(
     """Check a request before its body is read; ``None`` accepts it.
 
     Args:
-        methods: the methods of the path.
+        methods: The methods of the path.
     """
     refusal = _check_headers(headers, header_bytes)
     if refusal is not None:
@@ -198,7 +198,7 @@ def check_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes
     """Return the refusal of a WebSocket; ``None`` accepts it.
 
     Args:
-        subprotocols: those that the client offers.
+        subprotocols: Those that the client offers.
     """
     refusal = _check_headers(headers, header_bytes)
     if refusal is None and SUBPROTOCOL not in subprotocols:
@@ -213,7 +213,7 @@ def check_post(
     """Decide about a POST.
 
     Args:
-        param_headers: returns the parameter headers of a tool; the engine's ``param_headers``.
+        param_headers: Returns the parameter headers of a tool; the engine's ``param_headers``.
     """
     if isinstance(incoming, Malformed):
         return HTTPRefusal(400, incoming.reply)

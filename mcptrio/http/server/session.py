@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -106,6 +107,10 @@ class HTTPSession:
         self._shared = shared
         self.saved = saved
         """The record as the store has it; ``None`` before the first save."""
+        self.current_until = -inf
+        """Trio time until which ``saved`` is used without asking the store again."""
+        self.renewals = 0
+        """How often another replica has said that the record may have changed."""
         self._inbox_position = 0
         self._unfollow: Callable[[], None] | None = None
         self._notices = _NO_NOTICES
@@ -139,7 +144,7 @@ class HTTPSession:
         """Make a stream of this session. It is not listed until :meth:`start`.
 
         Args:
-            asked: the message that it answers, and the number of responses.
+            asked: The message that it answers, and the number of responses.
         """
         features = self.features
         return SessionStream(
@@ -182,10 +187,10 @@ class HTTPSession:
         """Return the GET stream, attached to the engine here and detached on every other replica.
 
         Args:
-            is_continued: whether the client has read an earlier stream, which is complete.
+            is_continued: Whether the client has read an earlier stream, which is complete.
 
         Raises:
-            StoreFailed: the record, which names the stream, could not be stored.
+            StoreFailed: The record, which names the stream, could not be stored.
         """
         # Notifications between two streams are lost: the writer of the earlier stream may have ended long before.
         has_missed = is_continued or self.get_stream is not None or self._named_get_stream != ""
@@ -222,7 +227,7 @@ class HTTPSession:
         """Pass on the message of a POST, here and to tasks on other replicas that wait for it.
 
         Raises:
-            StoreFailed: a message for another replica, or the change that a notification makes, could not be stored.
+            StoreFailed: A message for another replica, or the change that a notification makes, could not be stored.
         """
         self.used = trio.current_time()
         self.peer.principal = principal
@@ -243,8 +248,8 @@ class HTTPSession:
         """Store the record if the engine has replaced it.
 
         Raises:
-            StoreFailed: it could not be stored, and will be tried again.
-            Overloaded: it is new, and the store has too many.
+            StoreFailed: It could not be stored, and will be tried again.
+            Overloaded: It is new, and the store has too many.
         """
         while self._is_changed and not self.ended:
             record = self.peer.record
@@ -289,7 +294,7 @@ class HTTPSession:
         """Read the inbox, if a request here may wait for a message in it.
 
         Raises:
-            StoreFailed: it cannot be read.
+            StoreFailed: It cannot be read.
         """
         while self.peer.busy and not self.ended:
             messages, self._inbox_position = await self._shared.events.inbox(self.id, self._inbox_position)
@@ -304,6 +309,8 @@ class HTTPSession:
         """End the local part; the stores keep the session."""
         if not self.ended:
             self.ended = True
+            # Its next request asks the store whether the session has ended too.
+            self.current_until = -inf
             self.peer.end(reason)
             # Handlers that wait for room must not wait for a session that has ended.
             for stream in self.streams.values():
@@ -315,6 +322,9 @@ class HTTPSession:
                 self._unfollow()
 
     def _hear(self, notice: Notice, what: str) -> None:
+        if notice in (Notice.RECORD, Notice.LOST):
+            self.renewals += 1
+            self.current_until = -inf
         match notice:
             case Notice.WAKE:
                 # The pump has woken the readers of our own streams already.

@@ -72,10 +72,10 @@ class SessionStream:
     """One stream of one session: the engine's sink, and the state that its readers share.
 
     Args:
-        asked: the message that the stream answers; ``None`` if only :meth:`close` completes it.
-        expected: the number of responses that complete it.
-        sends_priming_event: whether readers first get an event without data, which gives them an id for resuming.
-        window: events that the newest reader may be behind before the pump waits.
+        asked: The message that the stream answers; ``None`` if only :meth:`close` completes it.
+        expected: The number of responses that complete it.
+        sends_priming_event: Whether readers first get an event without data, which gives them an id for resuming.
+        window: Events that the newest reader may be behind before the pump waits.
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class SessionStream:
         """Store an event without data, which gives readers an id.
 
         Raises:
-            ConnectionClosed: the stream is complete.
-            StoreFailed: it could not be stored.
+            ConnectionClosed: The stream is complete.
+            StoreFailed: It could not be stored.
         """
         await self._append([b""], last=False)
 
@@ -154,11 +154,11 @@ class SessionStream:
         """Move messages to the store until the stream is complete. Runs in the application's nursery.
 
         Args:
-            items: messages taken from the outbox before; the stream gets a priming event first if it answers a request.
-            ended: returns whether the session has ended here, so that no more messages follow.
+            items: Messages taken from the outbox before; the stream gets a priming event first if it answers a request.
+            ended: Returns whether the session has ended here, so that no more messages follow.
 
         Raises:
-            StoreFailed: a message could not be stored.
+            StoreFailed: A message could not be stored.
         """
         orderly = False
         try:
@@ -194,7 +194,7 @@ class SessionStream:
         """Complete a stream that the pump has left incomplete, with the fallback event.
 
         Raises:
-            StoreFailed: the store is unavailable. It appends the fallback event itself later.
+            StoreFailed: The store is unavailable. It appends the fallback event itself later.
         """
         if self.broken:
             await self._store.settle(self._session, self.id)
@@ -283,9 +283,9 @@ class StreamReader:
     """One exchange that reads a stream, until :meth:`leave`.
 
     Args:
-        cursor: the client's last event, which ends the earlier readers (a client that resumes has lost them). ``None``
+        cursor: The client's last event, which ends the earlier readers (a client that resumes has lost them). ``None``
             starts where the last reader stopped; the earlier ones stay as spares, which take over when this one leaves.
-        from_start: the client has no events of the stream: start with the first one, and end the earlier readers.
+        from_start: The client has no events of the stream: start with the first one, and end the earlier readers.
     """
 
     def __init__(
@@ -320,7 +320,7 @@ class StreamReader:
             Whether the stream is complete and all of its events are written.
 
         Raises:
-            ConnectionClosed: the client does not read.
+            ConnectionClosed: The client does not read.
         """
         stream = self.stream
         while not (self.is_superseded or stream.over):

@@ -32,6 +32,12 @@ _EXPIRY_INTERVAL: Final = 5.0
 _TOUCH_INTERVAL: Final = 60.0
 """Seconds between two reports to the store that a session is in use. Stores expire sessions after much longer."""
 
+_RECORD_AGE: Final = 0.1
+"""Seconds for which a record of a shared store is used again, because reading it takes longer than most calls.
+
+Replicas announce that they have changed a session, so this is the delay if the announcement is lost.
+"""
+
 _log = logging.getLogger("mcptrio.http.sessions")
 
 
@@ -39,7 +45,7 @@ class Sessions:
     """The sessions that this process serves.
 
     Args:
-        bus: reaches the other replicas; ``None`` if there are none.
+        bus: Reaches the other replicas; ``None`` if there are none.
     """
 
     def __init__(
@@ -89,7 +95,7 @@ class Sessions:
         """Return a new session before ``initialize``. Requests find it after :meth:`keep`.
 
         Raises:
-            Overloaded: the engine has too many sessions.
+            Overloaded: The engine has too many sessions.
         """
         self._check_running()
         return HTTPSession(self.shared, self._open_peer(principal, None), None)
@@ -98,8 +104,8 @@ class Sessions:
         """Store a session whose ``initialize`` has succeeded.
 
         Raises:
-            Overloaded: the store has too many.
-            StoreFailed: it could not be stored.
+            Overloaded: The store has too many.
+            StoreFailed: It could not be stored.
         """
         await session.save()
         self._enter(session)
@@ -108,16 +114,17 @@ class Sessions:
         """Return the session with this id, or ``None`` if there is none or it belongs to another principal.
 
         Raises:
-            Overloaded: it has no local part yet, and the engine has too many.
-            StoreFailed: the record cannot be read.
+            Overloaded: It has no local part yet, and the engine has too many.
+            StoreFailed: The record cannot be read.
         """
         self._check_running()
-        # On every request, although a local part may exist: another replica may have ended the session.
-        record = await self._store.load(id)
-        if record is not None and record.revision not in REVISIONS:
-            # Stored by a newer version before a downgrade: the client must start a new session.
-            record = None
         session = self._here.get(id)
+        if session is not None and trio.current_time() < session.current_until:
+            record = session.saved
+            await trio.lowlevel.checkpoint_if_cancelled()
+        else:
+            record = await self._load(id, session)
+            session = self._here.get(id)
         if record is None:
             if session is not None:
                 await self._forget(session, "the session has ended elsewhere")
@@ -142,12 +149,28 @@ class Sessions:
         await self._store.delete(session.id)
         await self._forget(session, "the client has ended the session")
         self._replicas.tell(session.id, Notice.END)
+        if self._replicas.exist:
+            # The client may send its next request to a replica that has just read the record and missed the notice.
+            await trio.sleep(_RECORD_AGE)
+
+    async def _load(self, id: str, session: HTTPSession | None) -> SessionRecord | None:
+        """Read the record, although a local part may exist: another replica may have ended or changed the session."""
+        renewals = session.renewals if session is not None else 0
+        record = await self._store.load(id)
+        if record is None or record.revision not in REVISIONS:
+            # Stored by a newer version before a downgrade: the client must start a new session.
+            return None
+        # A client sends its next requests before a notice that it is initialized reaches all replicas.
+        is_settled = self._replicas.exist and record.initialized
+        if session is not None and is_settled and session.renewals == renewals:
+            session.current_until = trio.current_time() + _RECORD_AGE
+        return record
 
     def _open_peer(self, principal: Principal | None, record: SessionRecord | None) -> PeerSession:
         """Return a local part at the engine; if it has no room, release the least recently used idle part first.
 
         Raises:
-            Overloaded: every local part is busy, or the server is stopping.
+            Overloaded: Every local part is busy, or the server is stopping.
         """
         try:
             return self._engine.open_session(principal=principal, record=record)

@@ -45,7 +45,7 @@ async def serve_session(
     """Answer an exchange about a session.
 
     Raises:
-        Overloaded: a limit is reached, or the store does not work, and nothing has been sent.
+        Overloaded: A limit is reached, or the store does not work, and nothing has been sent.
     """
     failed: StoreFailed | None = None
     try:

@@ -43,7 +43,7 @@ class Upgrade:
     """A requested WebSocket that is not open yet.
 
     Args:
-        scope: of type ``websocket``.
+        scope: Of type ``websocket``.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,9 +64,9 @@ class WebSocketServerChannel:
     """See :class:`mcptrio.abc.MessageChannel`. The upgrade is accepted when the engine first receives.
 
     Args:
-        first_message_timeout: seconds for the first message; a connection that is opened and left alone is closed.
-        write_timeout: seconds for one message to leave; a client that reads nothing for so long is gone.
-        owner: the client that its requests count for.
+        first_message_timeout: Seconds for the first message; a connection that is opened and left alone is closed.
+        write_timeout: Seconds for one message to leave; a client that reads nothing for so long is gone.
+        owner: The client that its requests count for.
     """
 
     name = "websocket"
@@ -99,7 +99,7 @@ class WebSocketServerChannel:
         """Return the next message.
 
         Raises:
-            ConnectionClosed: the client has left, or its message ends the connection.
+            ConnectionClosed: The client has left, or its message ends the connection.
         """
         if not self.accepted:
             self.accepted = True
@@ -194,7 +194,7 @@ async def serve_websocket(
 
     Args:
         upgrade: Host, Origin, limits and the principal have been checked.
-        exchange: sends the refusal if the engine accepts no more sessions.
+        exchange: Sends the refusal if the engine accepts no more sessions.
     """
     if engine.draining:
         await exchange.overloaded(Overloaded(_STOPPING))

@@ -19,7 +19,7 @@ from mcptrio.ground.token_bucket import TokenBucket
 __all__ = ["WINDOWS", "Account", "Allowance", "check_cost"]
 
 WINDOWS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86_400.0, "week": 604_800.0}
-"""Seconds of each."""
+"""The windows with their seconds."""
 
 
 @frozen(kw_only=True)
@@ -27,9 +27,9 @@ class Allowance:
     """The limits of a caller.
 
     Args:
-        per_second: requests a second on average.
-        burst: requests that may arrive at once.
-        quotas: requests in each of :data:`WINDOWS`; missing ones have no limit.
+        per_second: Requests a second on average.
+        burst: Requests that may arrive at once.
+        quotas: Requests in each of :data:`WINDOWS`; missing ones have no limit.
     """
 
     per_second: float
@@ -40,7 +40,7 @@ class Allowance:
 def check_cost(cost: int, allowance: Allowance) -> None:
     """
     Raises:
-        RateLimited: a request of this cost exceeds the whole quota of a window.
+        RateLimited: A request of this cost exceeds the whole quota of a window.
     """
     # The longest window first, so that retryAfter is not too short for a longer quota.
     for window, seconds in reversed(WINDOWS.items()):
@@ -62,10 +62,10 @@ class Account:
         """Count a request.
 
         Args:
-            cost: the number of requests that it counts as.
+            cost: The number of requests that it counts as.
 
         Raises:
-            RateLimited: the limit is exceeded; has the time of the next attempt.
+            RateLimited: The limit is exceeded. The error says when to retry.
         """
         check_cost(cost, self._allowance)
         now = trio.current_time()
@@ -98,5 +98,5 @@ class Account:
                 f"too many requests: more than {self._allowance.per_second:g} a second",
                 retry_after=self._bucket.wait(tokens),
             )
-        # Only now: a refused request must not count in any window.
+        # Counted last, because a refused request must not count in any window.
         self._used = used

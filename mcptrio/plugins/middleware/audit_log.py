@@ -25,10 +25,10 @@ from mcptrio.capabilities.logging import Logging
 from mcptrio.capabilities.middleware import RequestView
 from mcptrio.capabilities.registrar import Registrar
 from mcptrio.errors import MCPError
+from mcptrio.ground.argument_redaction import DEFAULT_SECRETS, Redactor
 from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.ground.lines_file import LinesFile
 from mcptrio.plugins.hooks import hookimpl, lifespan
-from mcptrio.plugins.middleware.redaction import Redactor
 from mcptrio.plugins.setup import PluginSetup
 from mcptrio.protocol.model.tools import CallToolResult
 
@@ -39,7 +39,7 @@ _log = logging.getLogger("mcptrio.audit")
 ORDER = -200
 """Outermost, so that refusals of other middleware are recorded too."""
 _MAX_ARGUMENT_BYTES = 4 * 1024
-"""Bytes of recorded arguments; of larger ones only the size is recorded."""
+"""Maximum bytes of recorded arguments. Of larger arguments, only the size is recorded."""
 _MAX_REDACTED_BYTES = 64 * 1024
 """Bytes of arguments that are searched for secrets."""
 _MAX_TEXT_CHARS = 1024
@@ -52,29 +52,20 @@ class AuditLogConfig:
     """The settings of ``audit_log``.
 
     Args:
-        path: the file, created with mode 0600; ``None``: records go to the logger ``mcptrio.audit`` at level INFO.
-        max_bytes: a file that would become larger is renamed to ``<path>.1``, which replaces an older one.
-        arguments: the recorded part of arguments: none, their names, or all with secrets redacted.
-        secret: globs of the names of arguments, and of members of objects in them, whose values are never recorded. A
+        path: The file, created with mode 0600. With ``None``, records go to the logger ``mcptrio.audit`` at level INFO.
+        max_bytes: A file that would become larger is renamed to ``<path>.1``, which replaces an older one.
+        arguments: The recorded part of arguments: none, their names, or all with secrets redacted.
+        secret: Globs of the names of arguments, and of members of objects in them, whose values are never recorded. A
             glob with a dot matches the path: ``login.pin``.
-        secret_values: regular expressions of texts that are never recorded, in addition to the redactions of log
+        secret_values: Regular expressions of texts that are never recorded, in addition to the redactions of log
             messages.
-        methods: globs of the methods to record.
+        methods: Globs of the methods to record.
     """
 
     path: Path | None = None
     max_bytes: int = field(default=16 * 1024 * 1024, validator=validators.ge(65536))
     arguments: Literal["none", "names", "redacted"] = "names"
-    secret: tuple[str, ...] = (
-        "*password*",
-        "*passphrase*",
-        "*secret*",
-        "*token*",
-        "*key*",
-        "*credential*",
-        "*authorization*",
-        "*cookie*",
-    )
+    secret: tuple[str, ...] = DEFAULT_SECRETS
     secret_values: tuple[str, ...] = field(default=(), validator=lambda _, __, value: _check_patterns(value))
     methods: tuple[str, ...] = ("tools/call", "resources/read", "prompts/get")
 
@@ -115,7 +106,7 @@ class AuditLog:
         if not any(fnmatchcase(request.method, glob) for glob in self._config.methods):
             return await proceed()
         at, started = datetime.now(UTC), trio.current_time()
-        # The outcome of an exception that is none of the three below.
+        # The outcome of any exception except the three below.
         outcome, detail = "failed", None
         try:
             result = await proceed()
@@ -127,7 +118,7 @@ class AuditLog:
         except trio.Cancelled:
             outcome = "cancelled"
             raise
-        # Also after a cancellation: the tool may have had its effect.
+        # Recorded after a cancellation too, because the tool may have had its effect.
         finally:
             self._write(request, at, trio.current_time() - started, outcome, detail)
 

@@ -26,10 +26,10 @@ from mcptrio.plugins.setup import PluginSetup
 __all__ = ["RateLimit", "RateLimitConfig", "RateLimitOverride"]
 
 _CALLERS = 10_000
-"""Counted callers: as many principals, and as many anonymous sessions. When full, the least recently seen one is
+"""The number of principals, and of anonymous sessions, that are counted. When full, the least recently seen one is
 evicted, which clears its counters."""
 _NAMES = 256
-"""Tools, prompts and resources of one caller with their own counters; further ones share one."""
+"""The number of tools, prompts and resources of one caller with their own counters. Further ones share one counter."""
 ORDER = -100
 """Outside other middleware, because a refusal is cheaper than their work."""
 
@@ -53,7 +53,7 @@ class RateLimitOverride:
     """Limits for some callers. ``None`` means the general limit.
 
     Args:
-        per_second, burst, quotas: as in :class:`RateLimitConfig`; ``quotas = {}`` for none.
+        per_second, burst, quotas: See :class:`RateLimitConfig`; ``quotas = {}`` means none.
     """
 
     per_second: float | None = field(default=None, validator=validators.optional(validators.gt(0)))
@@ -66,19 +66,18 @@ class RateLimitConfig:
     """The settings of ``rate_limit``.
 
     Args:
-        per_second: requests of one caller a second, on average.
-        burst: requests that may arrive at once.
-        quotas: requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``; a period begins with its
-            first request. In shared stores a quota is filled again evenly over the period instead. Missing ones have no
-            limit.
-        costs: globs of names of tools, prompts and resources, and the number of requests that one call counts as. The
+        per_second: Requests of one caller a second, on average.
+        burst: Requests that may arrive at once.
+        quotas: Requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``; a period begins with its
+            first request. In shared stores a quota refills evenly over the period instead. Missing ones have no limit.
+        costs: Globs of names of tools, prompts and resources, and the number of requests that one call counts as. The
             highest match applies; for the rate, at most ``burst``.
-        subjects: limits of the principals with these subjects.
-        clients: limits of the principals with these clients, by ``client_id``; a subject takes precedence.
-        methods: the methods that are counted together; others are not limited.
-        by: the requests that share a limit: those of one principal, or of one session if they are anonymous; of all
+        subjects: Limits of the principals with these subjects.
+        clients: Limits of the principals with these clients, by ``client_id``; a subject takes precedence.
+        methods: The methods that are counted together; others are not limited.
+        by: The requests that share a limit: those of one principal, or of one session if they are anonymous; of all
             principals with the same client; or all requests. Callers that cannot be distinguished count as one.
-        each: whether each tool, prompt and resource has its own limits.
+        each: Whether each tool, prompt and resource has its own limits.
     """
 
     per_second: float = field(default=10.0, validator=validators.gt(0))
@@ -112,7 +111,7 @@ class RateLimit:
         """Count a request: the middleware.
 
         Raises:
-            RateLimited: too many requests; has the time of the next attempt.
+            RateLimited: There are too many requests. The error says when to retry.
         """
         # Notifications and lists are cheap, and refusing them would break clients.
         if request.method in self._config.methods:
@@ -152,7 +151,7 @@ class RateLimit:
             who = (which, principal.issuer or "", principal.client_id)
         else:
             who = (which, request.caller)
-        # Popped and set again, so that the least recently seen caller comes first.
+        # Removed and added again, so that the least recently seen caller comes first.
         accounts = kept.pop(who, None) or {}
         kept[who] = accounts
         if len(kept) > _CALLERS:
@@ -169,7 +168,7 @@ class RateLimit:
     def _new_account(self, allowance: Allowance, who: tuple[str, ...], name: str | None) -> Account | SharedAccount:
         if self._quotas is None or not self._quotas.exist:
             return Account(allowance)
-        # A digest, because names are long, and principals are not to be read in the store.
+        # A digest, because names are long, and principals must not be readable in the store.
         digest = sha256("\0".join((*who, name or "")).encode()).hexdigest()[:32]
         return SharedAccount(allowance, digest, self._quotas)
 

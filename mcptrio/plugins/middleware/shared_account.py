@@ -24,8 +24,8 @@ class _Limit:
     """One quota, for a request of a certain cost.
 
     Args:
-        window: a key of :data:`WINDOWS`, or ``second`` for the rate.
-        refusal: the error without the time of the next request.
+        window: A key of :data:`WINDOWS`, or ``second`` for the rate.
+        refusal: The error without the time of the next request.
     """
 
     window: str
@@ -45,9 +45,9 @@ class _Refused:
 class SharedAccount:
     """
     Args:
-        allowance: the limits of the caller.
-        name: the name of the caller, the same on every replica.
-        quotas: the quotas of the server.
+        allowance: The limits of the caller.
+        name: The name of the caller, the same on every replica.
+        quotas: The quotas of the server.
     """
 
     __slots__ = ("_allowance", "_local", "_name", "_quotas", "_refused")
@@ -58,16 +58,16 @@ class SharedAccount:
         self._quotas = quotas
         self._refused: _Refused | None = None
         self._local: tuple[int, Account] | None = None
-        """The number of replicas, and the part of the limits that this one has while the store fails."""
+        """The number of replicas, and this replica's share of the limits while the store fails."""
 
     async def spend(self, cost: int) -> None:
         """Count a request.
 
         Args:
-            cost: the number of requests that it counts as.
+            cost: The number of requests that it counts as.
 
         Raises:
-            RateLimited: the limit is exceeded; has the time of the next attempt.
+            RateLimited: The limit is exceeded; has the time of the next attempt.
         """
         check_cost(cost, self._allowance)
         # A caller that repeats a refused request must not empty its shorter quotas with it.

@@ -62,6 +62,14 @@ class FieldHistory:
     """The wire name, if it is not the camelCase form of the field's name."""
     always: bool = False
     """Whether it is written even if it equals the default: the schema requires it, but readers accept its absence."""
+    renamed: tuple[str, str] | None = None
+    """The first revision with the present wire name, and the wire name before it."""
+
+    def name_in(self, version: str) -> str | None:
+        """Return the wire name in a revision, if it is not the camelCase form of the field's name."""
+        if self.renamed is not None and exists_in(version, until=self.renamed[0]):
+            return self.renamed[1]
+        return self.name
 
 
 @attrs.frozen(kw_only=True)
@@ -90,6 +98,7 @@ def field(
     until: str | None = None,
     name: str | None = None,
     always: bool = False,
+    renamed: tuple[str, str] | None = None,
 ) -> T: ...
 @overload
 def field(
@@ -108,16 +117,18 @@ def field(
     until: str | None = None,
     name: str | None = None,
     always: bool = False,
+    renamed: tuple[str, str] | None = None,
 ) -> Any:
     """Declare a field. Without ``default`` and ``factory`` it is required.
 
     Args:
-        since: the first revision that has the field.
-        until: the first revision without it.
-        name: the wire name, if it is not the camelCase form of the field's name.
-        always: write it even if it equals the default.
+        since: The first revision that has the field.
+        until: The first revision without it.
+        name: The wire name, if it is not the camelCase form of the field's name.
+        always: Write it even if it equals the default.
+        renamed: The first revision with the present wire name, and the wire name before it.
     """
-    history = FieldHistory(since=since, until=until, name=name, always=always)
+    history = FieldHistory(since=since, until=until, name=name, always=always, renamed=renamed)
     return attrs.field(default=default, factory=factory, metadata={FieldHistory: history})
 
 
@@ -132,9 +143,9 @@ def model(
     """Make a class a protocol class: frozen, slotted, keyword-only.
 
     Args:
-        tag: the class variable whose value names the class on the wire (``type``, ``method``, ``mode``).
-        tag_since: the first revision that writes the tag; a class inherits both from its base.
-        since: the first revision that has the class.
+        tag: The class variable whose value names the class on the wire (``type``, ``method``, ``mode``).
+        tag_since: The first revision that writes the tag; a class inherits both from its base.
+        since: The first revision that has the class.
     """
 
     def decorate(cls: C) -> C:
@@ -164,8 +175,8 @@ def exists_in(version: str, *, since: str | None = None, until: str | None = Non
     """Return whether a part of the protocol belongs to a revision.
 
     Args:
-        since: the first revision that has the part; ``None``: the oldest.
-        until: the first revision without it; ``None``: there is none.
+        since: The first revision that has the part; ``None``: the oldest.
+        until: The first revision without it; ``None``: there is none.
     """
     return (since is None or since <= version) and (until is None or version < until)
 

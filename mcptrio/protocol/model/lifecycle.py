@@ -28,6 +28,7 @@ __all__ = [
     "RootsCapability",
     "SamplingCapability",
     "ServerCapabilities",
+    "TasksCapability",
     "ToolsCapability",
 ]
 
@@ -68,12 +69,24 @@ class ElicitationCapability:
 
 
 @model
+class TasksCapability:
+    """The server makes tasks of calls when the client asks for them (2025-11-25)."""
+
+    list: dict[str, Any] | None = field(default=None)
+    cancel: dict[str, Any] | None = field(default=None)
+    requests: dict[str, dict[str, Any]] | None = field(default=None)
+    """The second part of each method whose requests can be tasks, by its first part: ``{"tools": {"call": {}}}``."""
+
+
+@model
 class ClientCapabilities:
     """The capabilities of a client."""
 
     roots: RootsCapability | None = field(default=None)
     sampling: SamplingCapability | None = field(default=None)
     elicitation: ElicitationCapability | None = field(default=None, since="2025-06-18")
+    tasks: dict[str, Any] | None = field(default=None, since="2025-11-25", until="2026-07-28")
+    """Also says which requests of a server can be tasks; the client of mcptrio takes none."""
     experimental: dict[str, dict[str, Any]] | None = field(default=None)
     extensions: dict[str, dict[str, Any]] | None = field(default=None)
     """By identifier. In the schema since 2026-07-28; valid in older revisions, because their objects are open."""
@@ -116,6 +129,7 @@ class ServerCapabilities:
     prompts: PromptsCapability | None = field(default=None)
     completions: dict[str, Any] | None = field(default=None, since="2025-03-26")
     logging: dict[str, Any] | None = field(default=None)
+    tasks: TasksCapability | None = field(default=None, since="2025-11-25", until="2026-07-28")
     experimental: dict[str, dict[str, Any]] | None = field(default=None)
     extensions: dict[str, dict[str, Any]] | None = field(default=None)
 

@@ -95,6 +95,14 @@ _REQUESTS_TO_SERVER = (
     ),
     _to_server("logging/setLevel", logging.SetLevelParams, EmptyResult, "logging", until=_MODERN),
     _to_server("subscriptions/listen", subscriptions.ListenParams, subscriptions.ListenResult, since=_MODERN),
+    _to_server("tasks/get", tasks.GetTaskParams, tasks.GetTaskResult, "tasks", since="2025-11-25", until=_MODERN),
+    _to_server("tasks/result", tasks.GetTaskParams, tools.CallToolResult, "tasks", since="2025-11-25", until=_MODERN),
+    _to_server(
+        "tasks/cancel", tasks.CancelTaskParams, tasks.GetTaskResult, "tasks.cancel", since="2025-11-25", until=_MODERN
+    ),
+    _to_server(
+        "tasks/list", tasks.ListTasksParams, tasks.ListTasksResult, "tasks.list", since="2025-11-25", until=_MODERN
+    ),
     _to_server("tasks/get", tasks.GetTaskParams, tasks.GetTaskResult, tasks.TASKS_EXTENSION, since=_MODERN),
     _to_server("tasks/update", tasks.UpdateTaskParams, EmptyResult, tasks.TASKS_EXTENSION, since=_MODERN),
     _to_server("tasks/cancel", tasks.CancelTaskParams, EmptyResult, tasks.TASKS_EXTENSION, since=_MODERN),
@@ -136,6 +144,7 @@ _NOTIFICATIONS = (
         until=_MODERN,
     ),
     _to_client("notifications/subscriptions/acknowledged", subscriptions.AcknowledgedParams, None, since=_MODERN),
+    _to_client("notifications/tasks/status", tasks.TaskParams, None, since="2025-11-25", until=_MODERN),
     _to_client("notifications/tasks", tasks.TaskParams, None, since=_MODERN),
 )
 

@@ -17,6 +17,7 @@ __all__ = [
     "CallToolResult",
     "ListToolsParams",
     "ListToolsResult",
+    "TaskMetadata",
     "Tool",
     "ToolAnnotations",
     "ToolExecution",
@@ -75,12 +76,21 @@ class ListToolsResult(CacheableResult):
 
 
 @model
+class TaskMetadata:
+    """Asks for a task instead of the result of a call (2025-11-25)."""
+
+    ttl: int | None = field(default=None)
+    """Milliseconds for which the client wants the task to be kept; the server decides."""
+
+
+@model
 class CallToolParams(Params):
     """The parameters of ``tools/call``."""
 
     name: str = field()
     arguments: dict[str, Any] = field(factory=dict)
     """Absent on the wire if empty."""
+    task: TaskMetadata | None = field(default=None, since="2025-11-25", until="2026-07-28")
     input_responses: dict[str, Any] | None = field(default=None, since="2026-07-28")
     request_state: str | None = field(default=None, since="2026-07-28")
 

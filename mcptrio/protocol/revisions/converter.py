@@ -64,8 +64,8 @@ class Converter:
     """Reads and writes the model in one revision.
 
     Args:
-        version: the revision.
-        lowerings: functions that change a model before it is written, by its class.
+        version: The revision.
+        lowerings: Functions that change a model before it is written, by its class.
     """
 
     def __init__(self, version: str, lowerings: Mapping[type, Lowering | FieldLowering]) -> None:
@@ -110,7 +110,7 @@ class Converter:
         for attribute in attrs.fields(attrs.resolve_types(cls)):
             history = field_history(attribute)
             has = exists_in(self._version, since=history.since, until=history.until)
-            yield attribute, history.name or camel(attribute.name), has
+            yield attribute, history.name_in(self._version) or camel(attribute.name), has
 
     def _speaks(self, cls: type) -> bool:
         return exists_in(self._version, since=class_history(cls).since)

@@ -20,9 +20,9 @@ class Mismatch(Exception):
     """A value does not have the type that the revision requires.
 
     Args:
-        expected: the expected type with its article, such as ``an integer``.
-        got: the actual value.
-        at: the path from the reader's value to this one, such as ``.type``.
+        expected: The expected type with its article, such as ``an integer``.
+        got: The actual value.
+        at: The path from the reader's value to this one, such as ``.type``.
     """
 
     def __init__(self, expected: str, got: Any, at: str = "") -> None:

@@ -60,7 +60,7 @@ def _types(schema: Any, root: dict[str, Any], known: dict[str, frozenset[str]], 
     """Return the JSON types of the values that a schema may admit, rather too many than too few.
 
     Args:
-        known: the types of the references read so far, so that each is followed once.
+        known: The types of the references read so far, so that each is followed once.
     """
     if schema is False:
         return frozenset()

@@ -27,6 +27,7 @@ __all__ = [
     "LogLevel",
     "NegotiationStyle",
     "Revision",
+    "TaskCreation",
 ]
 
 M = TypeVar("M")
@@ -86,6 +87,17 @@ class BadArguments(Enum):
     """A result with ``isError``, so that the model can correct itself (SEP-1303)."""
 
 
+class TaskCreation(Enum):
+    """Who decides that a tool call becomes a task."""
+
+    NONE = "none"
+    """The revision has no tasks."""
+    BY_CLIENT = "by-client"
+    """The client asks for it in the call, and takes the result with ``tasks/result``."""
+    BY_SERVER = "by-server"
+    """The server, if the client has declared the extension; ``tasks/get`` returns the result."""
+
+
 @frozen(kw_only=True)
 class HTTPFeatures:
     """How a revision uses Streamable HTTP."""
@@ -122,6 +134,7 @@ class Revision:
     sampling_context: bool
     """A client declares ``sampling.context`` if it can give its model the context of servers."""
     bad_arguments: BadArguments
+    tasks: TaskCreation
     http: HTTPFeatures
     codes: Mapping[int, int] = MappingProxyType({})
     """Error codes with another number in this revision."""
@@ -154,11 +167,11 @@ class Revision:
     """Converts a JSON value of this revision to a model.
 
     Args:
-        value: a decoded JSON value.
-        cls: a class of ``mcptrio.protocol.model``, or a union of such classes.
+        value: A decoded JSON value.
+        cls: A class of ``mcptrio.protocol.model``, or a union of such classes.
 
     Raises:
-        InvalidParams: the value is not a ``cls``; the message has the expected value, the actual one and the place.
+        InvalidParams: The value is not a ``cls``; the message has the expected value, the actual one and the place.
     """
     unstructure: Callable[[Any], dict[str, Any]] = field(
         init=False, repr=False, eq=False, default=Factory(lambda self: self._converter.unstructure, takes_self=True)
@@ -169,7 +182,7 @@ class Revision:
     ``_meta``) are not copied; the caller must not change them afterwards.
 
     Raises:
-        LocalProtocolError: the revision cannot express the model, and an omission would change its meaning.
+        LocalProtocolError: The revision cannot express the model, and an omission would change its meaning.
     """
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from mcptrio.protocol.model.elicitation import ElicitFormParams
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingMessage
 from mcptrio.protocol.revisions import v2025_11_25
-from mcptrio.protocol.revisions.revision import BadArguments
+from mcptrio.protocol.revisions.revision import BadArguments, TaskCreation
 
 __all__ = ["REVISION"]
 
@@ -72,6 +72,7 @@ REVISION: Final = evolve(
     url_elicitation_error=False,
     sampling_context=False,
     bad_arguments=BadArguments.PROTOCOL_ERROR,
+    tasks=TaskCreation.NONE,
     http=evolve(v2025_11_25.REVISION.http, priming=False),
     codes=MappingProxyType(
         {

@@ -19,6 +19,7 @@ from mcptrio.protocol.revisions.revision import (
     LogLevel,
     NegotiationStyle,
     Revision,
+    TaskCreation,
 )
 
 __all__ = ["REVISION"]
@@ -34,6 +35,7 @@ REVISION: Final = Revision(
     url_elicitation_error=False,
     sampling_context=True,
     bad_arguments=BadArguments.TOOL_ERROR,
+    tasks=TaskCreation.BY_SERVER,
     http=HTTPFeatures(
         sessions=False,
         get_stream=False,

@@ -105,8 +105,8 @@ class Config:
     max_html_bytes: int = field(default=2 * _MIB, validator=[ge(_KIB), le(64 * _MIB)])
     """The most HTML, in characters, that is turned into Markdown."""
 
-    max_chars: int = field(default=999_999, validator=[ge(1), le(999_999)])
-    """The most characters in one answer, whatever ``max_length`` asks for."""
+    max_chars: int = field(default=36_000, validator=[ge(1), le(999_999)])
+    """The most characters in one answer, whatever ``limit`` asks for. The default is about 9,000 tokens."""
 
     max_links: int = field(default=500, validator=[ge(1), le(10_000)])
     """The most links in one answer."""

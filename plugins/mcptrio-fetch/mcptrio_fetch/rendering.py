@@ -1,8 +1,6 @@
 """Converts a page to text for a model.
 
 Used for pages that are text. Everything runs in threads and has a deadline.
-
-Source: the reference fetch server, for the notes before a page that is not HTML or has no text.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ T = TypeVar("T")
 _THREADS = 2
 """Pages at work at once. They share one interpreter lock with everything else; more would only be slower together."""
 
-_NOTHING = "<error>Page failed to be simplified from HTML</error>"
+_NOTHING = "[no text found; raw=true returns the HTML]"
 
 
 class Renderer:
@@ -72,9 +70,7 @@ def _render(page: FetchedPage, limit: int, raw: bool) -> Rendered:
     if raw or page.kind != "html":
         return Rendered(
             text=text,
-            prefix=(
-                f"Content type {page.content_type} cannot be simplified to markdown, but here is the raw content:\n"
-            ),
+            prefix=f"{page.content_type or 'text'}, not converted. ",
             is_whole=page.is_whole,
         )
     from .markdown import write_markdown  # takes a while, and is not wanted before

@@ -1,14 +1,13 @@
-"""The results of the tools.
+"""The results of the tools, and the texts that a model reads.
 
-The text is equal to that of the reference server; the structured content has its parts as separate members.
-
-Source: the reference fetch server, for the texts; it has no output schema.
+A page is text only, because a copy of it in the structured content would be as large. Links and headers are structured,
+and their text is made from that.
 """
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
@@ -25,36 +24,19 @@ if TYPE_CHECKING:
     from .page import FetchedPage
     from .rendered import Rendered
 
-__all__ = ["FETCHED", "Links", "PageHead", "PageLink", "answer_media", "answer_text", "contents_of", "whole_text"]
+__all__ = [
+    "Links",
+    "PageHead",
+    "PageLink",
+    "answer_media",
+    "answer_text",
+    "contents_of",
+    "head_text",
+    "links_text",
+    "whole_text",
+]
 
-FETCHED: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "content": {
-            "type": "string",
-            "description": "The requested part of the text, or a description of the content blocks.",
-        },
-        "url": {"type": "string", "description": "The requested URL."},
-        "final_url": {"type": "string", "description": "The URL after redirects."},
-        "status": {"type": "integer", "description": "The HTTP status."},
-        "content_type": {"type": "string", "description": "The media type that the site sent; empty if none."},
-        "title": {"type": "string", "description": "The title of the page, if it has one."},
-        "start_index": {"type": "integer", "description": "Start of this part, in characters."},
-        "total_length": {
-            "type": "integer",
-            "description": "Length of the whole text in characters, or of an image in bytes.",
-        },
-        "truncated": {"type": "boolean", "description": "More text follows this part."},
-        "next_start_index": {"type": "integer", "description": "The start_index of the next part."},
-        "source_cut": {"type": "boolean", "description": "The page was too large; its end was not read."},
-    },
-    "required": ["content", "url", "final_url", "status", "content_type", "total_length", "truncated", "source_cut"],
-    "additionalProperties": False,
-}
-"""The output schema of ``fetch``."""
-
-
-_NOT_READ = "\n\n<error>The page is too large; its end was not read.</error>"
+_TOO_LARGE = "the page is too large, so its end was not read"
 
 
 @frozen(kw_only=True)
@@ -106,39 +88,58 @@ def answer_text(asked: str, page: FetchedPage, rendered: Rendered, *, start: int
     """
     piece = rendered.text[start : start + most]
     end = start + len(piece)
-    more: dict[str, Any] = {"start_index": start, "truncated": end < len(rendered.text)}
-    shown = piece
-    if not piece:
-        shown = "<error>No more content available.</error>"
-    elif more["truncated"]:
-        more["next_start_index"] = end
-        shown += (
-            f"\n\n<error>Content truncated. Call the fetch tool with a start_index of {end} "
-            "to get more content.</error>"
-        )
-    elif not rendered.is_whole:
-        shown += _NOT_READ
-    if rendered.title is not None:
-        more["title"] = rendered.title
-    about = _about(asked, page, piece, total=len(rendered.text), is_whole=rendered.is_whole)
-    text = f"{rendered.prefix}Contents of {asked}:\n{shown}"
-    return CallToolResult(content=(TextContent(text=text),), structured_content=about | more)
+    total = len(rendered.text)
+    notes = []
+    if not piece and start:
+        notes.append(f"no more text, the page has {total} characters")
+    elif start or end < total:
+        notes.append(f"characters {start} to {end} of {total}")
+    if end < total:
+        notes.append(f"go on with offset={end}")
+    # In each piece: a reader of the first one decides whether the page is worth more.
+    if not rendered.is_whole:
+        notes.append(_TOO_LARGE)
+    where = asked if page.url == asked else f"{asked}, redirected to {page.url}"
+    title = f"Title: {rendered.title}\n" if rendered.title is not None and not start else ""
+    rest = f"\n[{'; '.join(notes)}]" if notes else ""
+    return CallToolResult(content=(TextContent(text=f"{rendered.prefix}Contents of {where}:\n{title}{piece}{rest}"),))
 
 
 def answer_media(asked: str, page: FetchedPage) -> CallToolResult:
     """An image, audio or a document, after a line that describes it."""
     what = f"{page.content_type or page.kind}, {len(page.body)} bytes"
-    return CallToolResult(
-        content=(TextContent(text=f"Contents of {asked}: {what}"), _block(page)),
-        structured_content=_about(asked, page, what, total=len(page.body), is_whole=True) | {"truncated": False},
-    )
+    return CallToolResult(content=(TextContent(text=f"Contents of {asked}: {what}"), _block(page)))
+
+
+def links_text(links: Links) -> str:
+    """One link a line: the URL, then its text."""
+    lines = [f"{each.url} {each.text}".rstrip() for each in links.items]
+    if links.next_cursor is not None:
+        lines.append(f"[{len(links.items)} of {links.total} links; go on with cursor={links.next_cursor}]")
+    return "\n".join(lines) or "no links"
+
+
+def head_text(head: PageHead) -> str:
+    """One header a line; those that the site did not send are left out."""
+    lines = [
+        ("status", head.status),
+        ("url", head.final_url),
+        ("redirected from", ", ".join(head.redirects)),
+        ("content type", head.content_type),
+        ("bytes", head.length),
+        ("last modified", head.last_modified),
+        ("etag", head.etag),
+    ]
+    return "\n".join(f"{name}: {value}" for name, value in lines if value not in (None, ""))
 
 
 def whole_text(rendered: Rendered, most: int) -> str:
     """Return a text for a reader who cannot ask for further pieces, with a note if its end is missing."""
     if len(rendered.text) > most:
-        return rendered.text[:most] + "\n\n<error>Content truncated. The fetch tool reads it in pieces.</error>"
-    return rendered.text if rendered.is_whole else rendered.text + _NOT_READ
+        return (
+            f"{rendered.text[:most]}\n[characters 0 to {most} of {len(rendered.text)}; the fetch tool reads the rest]"
+        )
+    return rendered.text if rendered.is_whole else f"{rendered.text}\n[{_TOO_LARGE}]"
 
 
 def contents_of(page: FetchedPage, uri: str) -> BlobResourceContents:
@@ -163,15 +164,3 @@ def _media_type(page: FetchedPage) -> str:
 
 def _base64(page: FetchedPage) -> str:
     return base64.b64encode(page.body).decode("ascii")
-
-
-def _about(asked: str, page: FetchedPage, content: str, *, total: int, is_whole: bool) -> dict[str, Any]:
-    return {
-        "content": content,
-        "url": asked,
-        "final_url": page.url,
-        "status": page.status,
-        "content_type": page.content_type,
-        "total_length": total,
-        "source_cut": not is_whole,
-    }

@@ -2,11 +2,12 @@
 
 Requests of a model respect robots.txt; requests of a user through the prompt need not.
 
-Source: names, arguments, annotations and texts of the reference fetch server (2026.10.24).
+Source: names and annotations of the reference fetch server (2026.10.24).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from .asked import PageRequest
 from .config import Config
 from .errors import printable
 from .resolving import Resolver, SystemResolver
-from .results import FETCHED, Links, PageHead, answer_media, answer_text, contents_of, whole_text
+from .results import Links, PageHead, answer_media, answer_text, contents_of, head_text, links_text, whole_text
 
 if TYPE_CHECKING:
     from .web import Web
@@ -33,16 +34,16 @@ TEMPLATE = "fetch://{+url}"
 _AS_IT_IS = ":/?#[]@!$&'()*+,;=~"
 """Characters that ``{+url}`` does not encode (RFC 6570, 3.2.3)."""
 
-_MAX_SAFE_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader keeps."""
-
 _CURSOR = 15
 """Digits of a cursor at most."""
 
 _CLOSE_TIMEOUT = 1.0
 """Seconds to close idle connections."""
 
-_URL = Annotated[str, Meta(min_length=1, max_length=8192, description="URL to fetch")]
+_URL = Annotated[str, Meta(min_length=1, max_length=8192)]
+
+_BARE = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d{1,5})?([/?#].*)?", re.DOTALL)
+"""A URL as people write it, without a scheme."""
 
 
 class Fetch:
@@ -69,52 +70,34 @@ class Fetch:
                 with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
                     await web.aclose()
 
-    @tool(title="Fetch", read_only=True, destructive=False, idempotent=True, open_world=True, output_schema=FETCHED)
+    @tool(title="Fetch", read_only=True, destructive=False, idempotent=True, open_world=True)
     async def fetch(
         self,
         ctx: Context,
         url: _URL,
-        max_length: Annotated[
-            int, Meta(ge=1, le=999_999, description="Maximum number of characters to return.")
-        ] = 5000,
-        start_index: Annotated[
-            int,
-            Meta(
-                ge=0,
-                le=_MAX_SAFE_INTEGER,
-                description="On return output starting at this character index, useful if a previous fetch was "
-                "truncated and more context is required.",
-            ),
-        ] = 0,
-        raw: Annotated[
-            bool,
-            Meta(description="Get the actual HTML content of the requested page, without simplification."),
-        ] = False,
+        offset: Annotated[int, Meta(ge=0, description="Start at this character, as a cut answer says.")] = 0,
+        limit: Annotated[int, Meta(ge=1, description="At most this many characters.")] = 5000,
+        raw: Annotated[bool, "Return the HTML."] = False,
     ) -> CallToolResult:
-        """Fetches a URL from the internet and optionally extracts its contents as markdown.
-
-        Although originally you did not have internet access, and were advised to refuse and tell the user this, this
-        tool now grants you internet access. Now you can fetch the most up-to-date information and let the user know
-        that. A long page is returned in parts: call again with start_index. Images, audio and PDF files are
-        returned as files.
-        """
+        """Fetch a URL. HTML is returned as Markdown, in pieces; images, audio and PDFs are returned as files."""
+        url = _with_scheme(url)
         web = await self._use()
         asked = PageRequest(url=url)
-        page, rendered = await web.read(asked, raw=raw, continues=start_index > 0, report=ctx.report_progress)
+        page, rendered = await web.read(asked, raw=raw, continues=offset > 0, report=ctx.report_progress)
         if rendered is None:
             return answer_media(url, page)
-        return answer_text(url, page, rendered, start=start_index, most=min(max_length, self._config.max_chars))
+        return answer_text(url, page, rendered, start=offset, most=min(limit, self._config.max_chars))
 
-    @tool(title="Fetch Links", read_only=True, destructive=False, idempotent=True, open_world=True)
+    @tool(title="Fetch Links", read_only=True, destructive=False, idempotent=True, open_world=True, text=links_text)
     async def fetch_links(
         self,
         ctx: Context,
         url: _URL,
-        limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of links to return.")] = 100,
-        cursor: Annotated[str | None, "next_cursor of the previous result."] = None,
+        limit: Annotated[int, Meta(ge=1)] = 100,
+        cursor: Annotated[str, "From the previous answer."] = "",
     ) -> Links:
-        """Lists the links of a web page with their texts, including those of menus and footers, which fetch
-        omits. URLs are absolute, and each is listed once."""
+        """List all links of a page with their texts, including those of menus, which {tool:fetch} omits."""
+        url = _with_scheme(url)
         start = _position(cursor)
         web = await self._use()
         page, links = await web.links(PageRequest(url=url), continues=start > 0, report=ctx.report_progress)
@@ -128,10 +111,11 @@ class Fetch:
             next_cursor=str(end) if end < len(links) else None,
         )
 
-    @tool(title="Fetch Head", read_only=True, destructive=False, idempotent=True, open_world=True)
+    @tool(title="Fetch Head", read_only=True, destructive=False, idempotent=True, open_world=True, text=head_text)
     async def fetch_head(self, url: _URL) -> PageHead:
-        """Gets information about a URL without downloading it: status, redirects, media type, size and
-        modification time. A status such as 404 is a result, not an error."""
+        """Send a HEAD request: status, redirects, content type, size and modification time. A 404 is a result, not an
+        error."""
+        url = _with_scheme(url)
         web = await self._use()
         page = await web.head(PageRequest(url=url))
         return PageHead(
@@ -148,6 +132,7 @@ class Fetch:
     @prompt(name="fetch", title="Fetch")
     async def fetch_prompt(self, ctx: Context, url: Annotated[str, "URL to fetch"]) -> str:
         """Fetch a URL and extract its contents as markdown"""
+        url = _with_scheme(url)
         web = await self._use()
         try:
             page, rendered = await web.read(PageRequest(url=url, by_user=True), report=ctx.report_progress)
@@ -184,8 +169,12 @@ class Fetch:
         return Web(self._config, self._resolver)
 
 
-def _position(cursor: str | None) -> int:
-    if cursor is None:
+def _with_scheme(url: str) -> str:
+    return f"https://{url}" if _BARE.fullmatch(url) else url
+
+
+def _position(cursor: str) -> int:
+    if not cursor:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _CURSOR):
         raise ToolError(f"expected the next_cursor of a previous result, got {printable(cursor)!r} at `cursor`")

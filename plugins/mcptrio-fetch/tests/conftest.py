@@ -149,9 +149,9 @@ class Reader:
     async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
         return await self.client.call_tool(tool, arguments)
 
-    async def text(self, url: str, **arguments: Any) -> str:
-        """Return the text of a successful ``fetch``."""
-        result = await self.call("fetch", url=url, **arguments)
+    async def text(self, url: str, *, tool: str = "fetch", **arguments: Any) -> str:
+        """Return the text of a successful call."""
+        result = await self.call(tool, url=url, **arguments)
         assert not result.is_error, result
         assert isinstance(result.content[0], TextContent)
         return result.content[0].text

@@ -13,7 +13,7 @@ from mcptrio_fetch.shelf import ByteCache
 async def test_fresh_page_is_not_requested_again(reading: Any, site: Any) -> None:
     site.page("/a", "<p>one</p>")
     async with reading(allow_private=True) as reader:
-        for arguments in ({}, {"raw": True}, {"max_length": 2}):
+        for arguments in ({}, {"raw": True}, {"limit": 2}):
             await reader.text(site.url("/a#part"), **arguments)
         await reader.call("fetch_links", url=site.url("/a"))
 
@@ -46,12 +46,12 @@ async def test_stale_page_is_revalidated_with_its_etag(reading: Any, site: Any) 
 async def test_next_piece_comes_from_the_same_page_although_it_is_stale(reading: Any, site: Any) -> None:
     site.page("/a", "first text", "text/plain", Cache_Control="no-store", Last_Modified="Tue, 15 Nov 1994 12:45:26 GMT")
     async with reading(allow_private=True) as reader:
-        await reader.text(site.url("/a"), max_length=5)
+        await reader.text(site.url("/a"), limit=5)
         site.page("/a", "other text", "text/plain")
-        rest = await reader.text(site.url("/a"), start_index=5)
+        rest = await reader.text(site.url("/a"), offset=5)
         anew = await reader.text(site.url("/a"))
 
-    assert rest.endswith(":\n text")
+    assert rest.endswith(":\n text\n[characters 5 to 10 of 10]")
     assert anew.endswith("other text")
     assert [each.headers.get("if-modified-since") for each in site.seen] == [None, "Tue, 15 Nov 1994 12:45:26 GMT"]
 

@@ -6,11 +6,11 @@ import base64
 import json
 from typing import Any
 
-import jsonschema_rs
 import pytest
-from mcptrio_fetch.results import FETCHED
+from mcptrio_fetch import Fetch
 
 from mcptrio.types import AudioContent, BlobResourceContents, EmbeddedResource, ImageContent, TextResourceContents
+from tests.definition_tokens import definition_tokens
 
 PAGE = """<!doctype html><html><head><title> A  page </title></head><body>
 <nav><a href="/menu">Menu</a></nav>
@@ -27,7 +27,7 @@ PNG = base64.b64decode(
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
-async def test_fetch_tool_has_the_schema_of_the_reference(reading: Any, site: Any, revision: str) -> None:
+async def test_tools_are_listed_with_hints_and_defaults(reading: Any, site: Any, revision: str) -> None:
     site.page("/a", PAGE)
     async with reading(allow_private=True, revision=revision) as reader:
         tools = {tool.name: tool async for tool in reader.client.tools()}
@@ -39,59 +39,56 @@ async def test_fetch_tool_has_the_schema_of_the_reference(reading: Any, site: An
         assert hints is not None
         assert (hints.read_only_hint, hints.destructive_hint) == (True, False)
         assert (hints.idempotent_hint, hints.open_world_hint) == (True, True)
-        assert tool.output_schema
         assert "exclusive" not in json.dumps(tool.input_schema)
     schema = tools["fetch"].input_schema
     assert schema["required"] == ["url"]
     of = schema["properties"]
-    assert (of["max_length"]["minimum"], of["max_length"]["maximum"], of["max_length"]["default"]) == (1, 999_999, 5000)
-    assert (of["start_index"]["minimum"], of["start_index"]["default"]) == (0, 0)
+    assert (of["limit"]["minimum"], of["limit"]["default"]) == (1, 5000)
+    assert (of["offset"]["minimum"], of["offset"]["default"]) == (0, 0)
     assert of["raw"]["default"] is False
+    assert "internet access" not in str(tools)
     assert text.startswith(f"Contents of {site.url('/a')}:\n")
 
 
 async def test_html_is_converted_to_markdown(reading: Any, site: Any) -> None:
     site.page("/dir/a", PAGE)
     async with reading(allow_private=True) as reader:
-        result = await reader.call("fetch", url=site.url("/dir/a"))
+        found = await reader.text(site.url("/dir/a"))
 
-    jsonschema_rs.validate(FETCHED, result.structured_content)
-    found = result.structured_content
-    assert "# On bread" in found["content"]
-    assert "*flour*" in found["content"]
-    assert f"[rye bread]({site.url('/dir/sub/rye?x=1&y=2#top')})" in found["content"]
-    assert "```\nbake(loaf)\n```" in found["content"]
-    assert "- rye" in found["content"]
-    assert "| rye | 12 |" in found["content"]
-    assert "alert" not in found["content"]
-    assert found["title"] == "A page"
-    assert found["status"] == 200
-    assert found["content_type"] == "text/html"
-    assert found["truncated"] is False
-    assert found["source_cut"] is False
-    assert found["total_length"] == len(found["content"])
+    assert "# On bread" in found
+    assert "*flour*" in found
+    assert f"[rye bread]({site.url('/dir/sub/rye?x=1&y=2#top')})" in found
+    assert "```\nbake(loaf)\n```" in found
+    assert "- rye" in found
+    assert "| rye | 12 |" in found
+    assert "alert" not in found
+    assert found.startswith(f"Contents of {site.url('/dir/a')}:\nTitle: A page\n")
+    assert found.splitlines()[-1].startswith("| rye")
 
 
 async def test_pieces_of_a_page_need_one_download(reading: Any, site: Any) -> None:
     words = " ".join(f"word{number}" for number in range(2000))
     site.page("/long", f"<html><body><p>{words}</p></body></html>")
     async with reading(allow_private=True) as reader:
-        pieces, start = [], 0
+        pieces: list[str] = []
+        start: int | None = 0
         while start is not None:
-            result = await reader.call("fetch", url=site.url("/long"), start_index=start, max_length=4000)
-            found = result.structured_content
-            pieces.append(found["content"])
-            start = found.get("next_start_index")
-            if start is not None:
-                assert result.content[0].text.endswith(
-                    "<error>Content truncated. Call the fetch tool with a start_index of "
-                    f"{start} to get more content.</error>"
-                )
-        after = await reader.text(site.url("/long"), start_index=found["total_length"])
+            text = await reader.text(site.url("/long"), offset=start, limit=4000)
+            begin = f"Contents of {site.url('/long')}:\n"
+            assert text.startswith(begin)
+            piece, _, note = text.removeprefix(begin).rpartition("\n")
+            end = start + len(piece)
+            pieces.append(piece)
+            if end < len(words):
+                assert note == f"[characters {start} to {end} of {len(words)}; go on with offset={end}]"
+            else:
+                assert note == f"[characters {start} to {end} of {len(words)}]"
+            start = end if end < len(words) else None
+        after = await reader.text(site.url("/long"), offset=len(words))
 
     assert "".join(pieces) == words
     assert len(pieces) > 3
-    assert after.endswith(":\n<error>No more content available.</error>")
+    assert after.endswith(f":\n\n[no more text, the page has {len(words)} characters]")
     assert site.paths() == ["GET /long"]
 
 
@@ -100,11 +97,49 @@ async def test_resource_and_prompt_report_the_missing_part(reading: Any, site: A
     async with reading(allow_private=True, max_chars=100) as reader:
         [page] = (await reader.client.read_resource(f"fetch://{site.url('/a')}")).contents
         got = await reader.client.get_prompt("fetch", {"url": site.url("/a")})
-        piece = (await reader.call("fetch", url=site.url("/a"), max_length=999_999)).structured_content
+        piece = await reader.text(site.url("/a"), limit=999_999)
 
     for text in (page.text, got.messages[0].content.text):
-        assert text == ("word " * 20) + "\n\n<error>Content truncated. The fetch tool reads it in pieces.</error>"
-    assert piece["next_start_index"] == 100
+        assert text == ("word " * 20) + "\n[characters 0 to 100 of 4999; the fetch tool reads the rest]"
+    assert piece.endswith("\n[characters 0 to 100 of 4999; go on with offset=100]")
+
+
+async def test_each_piece_of_a_page_cut_at_the_source_says_so(reading: Any, site: Any) -> None:
+    site.page("/a", "word " * 1000, "text/plain")
+    async with reading(allow_private=True, max_bytes=1024) as reader:
+        first = await reader.text(site.url("/a"), limit=100)
+        last = await reader.text(site.url("/a"), offset=1000)
+
+    end = "the page is too large, so its end was not read]"
+    assert first.endswith(f"\n[characters 0 to 100 of 1024; go on with offset=100; {end}")
+    assert last.endswith(f"\n[characters 1000 to 1024 of 1024; {end}")
+
+
+async def test_default_limit_fits_the_context_of_a_model(reading: Any, site: Any) -> None:
+    site.page("/a", "word " * 100_000, "text/plain")
+    async with reading(allow_private=True) as reader:
+        assert 30_000 < len(await reader.text(site.url("/a"), limit=999_999)) < 40_000
+
+
+async def test_url_without_a_scheme_is_fetched_with_https(reading: Any) -> None:
+    async with reading(deny_hosts=("example.com",)) as reader:
+        for url in ("example.com", "example.com:8443/a?b=c"):
+            for tool in ("fetch", "fetch_links", "fetch_head"):
+                assert "not among the hosts" in await reader.failure(url, tool)
+
+
+async def test_definitions_stay_small() -> None:
+    assert await definition_tokens(Fetch) <= 300
+
+
+async def test_links_and_headers_are_lines(reading: Any, site: Any) -> None:
+    site.page("/a", "<html><body><a href='/b'>B</a> <a href='/c'>C</a></body>")
+    async with reading(allow_private=True) as reader:
+        links = await reader.text(site.url("/a"), tool="fetch_links", limit=1)
+        head = await reader.text(site.url("/a"), tool="fetch_head")
+
+    assert links == f"{site.url('/b')} B\n[1 of 2 links; go on with cursor=1]"
+    assert head.startswith(f"status: 200\nurl: {site.url('/a')}\ncontent type: text/html\nbytes: ")
 
 
 async def test_raw_and_other_texts_are_unchanged(reading: Any, site: Any) -> None:
@@ -118,10 +153,9 @@ async def test_raw_and_other_texts_are_unchanged(reading: Any, site: Any) -> Non
         plain = await reader.text(site.url("/plain"))
         unsaid = await reader.text(site.url("/unsaid"))
 
-    prefix = "Content type text/html cannot be simplified to markdown, but here is the raw content:\n"
-    assert raw == f"{prefix}Contents of {site.url('/a')}:\n{PAGE}"
+    assert raw == f"text/html, not converted. Contents of {site.url('/a')}:\n{PAGE}"
     assert data.endswith('{"a": [1, 2]}')
-    assert data.startswith("Content type application/json cannot")
+    assert data.startswith("application/json, not converted. ")
     assert plain.endswith(":\njust text")
     assert unsaid == f"Contents of {site.url('/unsaid')}:\nSaid by nobody"
 
@@ -142,8 +176,7 @@ async def test_media_are_returned_as_content_blocks(reading: Any, site: Any) -> 
     assert isinstance(image.content[1], ImageContent)
     assert image.content[1].mime_type == "image/png"
     assert base64.b64decode(image.content[1].data) == PNG
-    jsonschema_rs.validate(FETCHED, image.structured_content)
-    assert image.structured_content["total_length"] == len(PNG)
+    assert image.content[0].text == f"Contents of {site.url('/a.png')}: image/png, {len(PNG)} bytes"
     assert isinstance(sound.content[1], AudioContent)
     assert isinstance(document.content[1], EmbeddedResource)
     assert document.content[1].resource.mime_type == "application/pdf"
@@ -180,7 +213,7 @@ async def test_response_without_a_page_is_reported(reading: Any, site: Any) -> N
             await reader.failure(url)
             for url in (
                 site.url("/gone"),
-                "example.com",
+                "localhost",
                 "ftp://example.com/",
                 "http://user:pw@example.com/",
                 "http://",
@@ -193,7 +226,7 @@ async def test_response_without_a_page_is_reported(reading: Any, site: Any) -> N
         ]
         too_long = await reader.call("fetch", url="http://e.org/" + "a" * 9000)
 
-    assert empty.endswith("<error>Page failed to be simplified from HTML</error>")
+    assert empty.endswith("[no text found; raw=true returns the HTML]")
     assert failures[0] == f"Failed to fetch {site.url('/gone')} - status code 410"
     assert "expected a URL such as https://example.com/" in failures[1]
     assert all("expected a" in failure for failure in failures[1:-1]), failures

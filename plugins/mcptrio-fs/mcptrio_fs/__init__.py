@@ -6,6 +6,8 @@ the tools and resources, made with a ``Config``.
 
 from __future__ import annotations
 
+import logging
+
 from mcptrio import PluginSetup, hookimpl
 
 from .access import FileAccess
@@ -16,10 +18,14 @@ from .resources import FileResources
 
 __all__ = ["Config", "FileAccess", "FileChanges", "FileResources", "Files", "setup"]
 
+logger = logging.getLogger(__name__)
+
 
 @hookimpl
 def setup(server: PluginSetup, config: Config) -> None:
     """Add the objects whose methods are tools and resources."""
+    if not config.folders and not config.roots:
+        logger.warning("no folder is allowed yet; set folders in [plugins.fs] or MCPTRIO_FS_FOLDERS")
     access = FileAccess(config)
     server.add(Files(access))
     if not config.read_only:

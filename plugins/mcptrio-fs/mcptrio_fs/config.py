@@ -59,8 +59,8 @@ class Config:
     that a page holds a character."""
 
     max_answer_bytes: int = field(default=8 * _MIB, validator=[ge(128 * 1024), le(_MAX_JSON_INTEGER)])
-    """Maximum bytes of one answer as JSON, at least 128 KiB; a text is in it twice. Further calls return the rest. A
-    file that is read as Base64 must fit as a whole: almost 3 MiB by default."""
+    """Maximum bytes of a resource, and of a file that is read as Base64, as JSON; at least 128 KiB. The file must fit
+    as a whole: almost 6 MiB by default."""
 
     max_write_bytes: int = field(default=10 * _MIB, validator=[ge(1), le(_MAX_JSON_INTEGER)])
     """The largest file that is written; at least 1."""

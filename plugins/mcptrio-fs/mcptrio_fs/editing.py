@@ -4,8 +4,8 @@ The edit tool calls it in a worker thread. A line without an edit keeps its byte
 most frequent line end. The text is a list of lines that remember their origin. That gives the diff without comparing
 the two texts, so the cost grows with the edits and not with the square of the file.
 
-Source: the order of attempts (exact, then line by line without surrounding white space) and the form of the diff are
-those of the reference filesystem server.
+Source: the order of attempts (exact, then line by line without surrounding white space) is that of the reference
+filesystem server.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mcptrio.errors import ToolError
 from .errors import printable
 from .reading import Checkpoint
 
-__all__ = ["MAX_DIFF", "MAX_EDITS", "Edit", "Edited", "apply_edits", "fenced"]
+__all__ = ["MAX_DIFF", "MAX_EDITS", "Edit", "Edited", "apply_edits", "shown"]
 
 MAX_EDITS = 1000
 """Edits in one call; each looks at the whole file."""
 
-MAX_DIFF = 256 * 1024
+MAX_DIFF = 34_000
 """Characters of a diff that are shown."""
 
 _CONTEXT = 3
@@ -48,7 +48,7 @@ class Edited(Struct, kw_only=True, frozen=True):
 
     text: str
     diff: str
-    """A unified diff, without a fence; empty lines of context and all."""
+    """A unified diff."""
 
     notes: tuple[str, ...]
     """Notes on the edits for the reader, such as a second match."""
@@ -95,15 +95,12 @@ def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Chec
     return Edited(text="".join(line.text + line.separator for line in lines), diff=diff, notes=tuple(notes))
 
 
-def fenced(diff: str) -> str:
-    """A diff as a Markdown block whose fence is longer than any row of backticks in it."""
-    cut = ""
-    if len(diff) > MAX_DIFF:
-        cut = f"[cut: {len(diff) - MAX_DIFF} more characters of diff]\n"
-        diff = diff[:MAX_DIFF] + "\n"
-    longest = max((len(run) for run in re.findall("`{3,}", diff)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}diff\n{diff}{fence}\n\n{cut}"
+def shown(diff: str) -> str:
+    """As much of a diff as an answer has room for, in whole lines."""
+    if len(diff) <= MAX_DIFF:
+        return diff
+    kept = diff[: diff.rfind("\n", 0, MAX_DIFF) + 1 or MAX_DIFF]
+    return f"{kept}[{len(diff) - len(kept)} more characters of diff]\n"
 
 
 def _split(text: str) -> list[_Line]:
@@ -120,7 +117,7 @@ def _replace_exactly(lines: list[_Line], old: str, new: str, separator: str, *, 
     """Replace the first occurrence of ``old``; returns the number of occurrences."""
     if not old:
         if not is_empty:
-            raise ToolError("oldText: expected a text, got an empty one, which only an empty file matches")
+            raise ToolError("old_text: expected a text, got an empty one, which only an empty file matches")
         _splice(lines, 0, 1, new.split("\n"), separator)
         return 1
     whole = "\n".join(line.text for line in lines)
@@ -191,7 +188,7 @@ def _splice(lines: list[_Line], first: int, count: int, texts: Sequence[str], se
 
 def _diff(before: list[_Line], after: list[_Line], path: str, checkpoint: Checkpoint) -> Iterator[str]:
     name = printable(path)
-    yield f"Index: {name}\n{'=' * 67}\n--- {name}\toriginal\n+++ {name}\tmodified\n"
+    yield f"--- {name}\n+++ {name}\n"
     old, new = _lines(before), _lines(after)
     group: list[tuple[int, int, int, int]] = []
     for change in _changes(before, after, old, new):

@@ -2,23 +2,20 @@
 
 A tool determines the folders that it may use, then works in threads. It keeps nothing between calls.
 
-Source: names, arguments, annotations, titles and results of the reference filesystem server (2026.8.31). Arguments that
-it does not have are optional: offset, limit, cursor, maxDepth.
+Source: names, annotations and titles of the reference filesystem server (2026.8.31).
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import os
 import stat
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Literal
 from urllib.parse import quote, unquote_to_bytes
 
-from msgspec import Meta
+from msgspec import UNSET, Meta
 from trio.from_thread import check_cancelled
 
 from mcptrio import Context, ToolError, notification, tool
@@ -26,35 +23,45 @@ from mcptrio.types import AudioContent, BlobResourceContents, CallToolResult, Em
 
 from .access import SLICE, FileAccess, uri_of
 from .errors import printable
-from .listing import DirectoryEntry, DirectoryPage, format_size, list_entries
+from .listing import list_entries
 from .patterns import GlobPattern
-from .reading import Text, read_bytes, read_head, read_tail, read_text
-from .results import MEDIA, TEXT, answer, notes_on
+from .reading import Text, read_bytes, read_lines, read_tail, read_text
+from .results import (
+    Details,
+    DirectoryListing,
+    Found,
+    ListedEntry,
+    details_text,
+    found_text,
+    listing_text,
+    noted,
+    part_text,
+    sizes_text,
+)
 from .sandbox import Sandbox
 from .search import Search
-from .sizes import fitting, how_many_fit, most_bytes_of_media, share, wire_size
+from .sizes import MAX_TEXT, fitting, how_many_fit, most_bytes_of_media, wire_size
 from .tree import Tree
 
 __all__ = ["MAX_PATHS", "Files"]
 
-MAX_PATHS = 200
+MAX_PATHS = 100
 """Files in one ``read_multiple_files``."""
 
-_MAX_ERROR_CHARS = 2000
-_MAX_LINE_CHARS = 100
-"""Characters of the error for one unreadable file, in addition to its path."""
+_MAX_ERROR_CHARS = 300
+_MAX_LINE_CHARS = 40
+"""Characters of the line about a file for which there is no room, in addition to its path."""
 _MAX_SAFE_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader keeps."""
+"""The largest integer that every JSON reader keeps, and less than an offset of a file may have."""
+_MAX_EXCLUDED = 100
 
-_Path = Annotated[str, "A path in an allowed directory; relative paths start at the first allowed directory."]
-_Head = Annotated[Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Return only the first N lines."]
-_Tail = Annotated[Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Return only the last N lines."]
-_ByteOffset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Start at this byte of the file.")]
+_Path = Annotated[str, "Absolute, or relative to the first allowed directory."]
+_ByteOffset = Annotated[int, Meta(ge=0, description="Start at this byte, as a cut answer says.")]
 # The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
-_ByteLimit = Annotated[Annotated[int, Meta(ge=4, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many bytes."]
-_Offset = Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER, description="Skip this many entries.")]
-_Limit = Annotated[Annotated[int, Meta(ge=1, le=_MAX_SAFE_INTEGER)] | None, "Return at most this many entries."]
-_Exclude = Annotated[list[str], Meta(max_length=100, description="Glob patterns of entries to leave out.")]
+_ByteLimit = Annotated[int, Meta(ge=4, description="At most this many bytes.")]
+_Offset = Annotated[int, Meta(ge=0, description="Skip this many entries.")]
+_Limit = Annotated[int, Meta(ge=1, description="At most this many entries.")]
+_Exclude = Annotated[list[str], "Globs of paths to leave out."]
 
 
 class Files:
@@ -63,42 +70,46 @@ class Files:
     def __init__(self, access: FileAccess) -> None:
         self.access = access
 
-    @tool(title="Read File (Deprecated)", read_only=True, open_world=False, output_schema=TEXT)
-    async def read_file(
-        self,
-        ctx: Context,
-        path: _Path,
-        head: _Head = None,
-        tail: _Tail = None,
-        offset: _ByteOffset = 0,
-        limit:
-        # The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
-        _ByteLimit = None,
-    ) -> CallToolResult:
-        """Read the contents of a file as text. DEPRECATED: use read_text_file instead."""
-        return await self._read(ctx, path, head, tail, offset, limit)
-
-    @tool(title="Read Text File", read_only=True, open_world=False, output_schema=TEXT)
+    @tool(title="Read Text File", read_only=True, open_world=False)
     async def read_text_file(
         self,
         ctx: Context,
         path: _Path,
-        head: _Head = None,
-        tail: _Tail = None,
+        start_line: Annotated[int, "First line, from 1; -20 reads the last 20 lines."] = 1,
+        end_line: Annotated[int, Meta(ge=0, description="Last line; 0 is the end of the file.")] = 0,
         offset: _ByteOffset = 0,
-        limit:
-        # The longest UTF-8 character has four bytes; with a smaller limit, a page could be empty.
-        _ByteLimit = None,
-    ) -> CallToolResult:
-        """Read a file as UTF-8 text: the whole file, its first lines (head), its last lines (tail), or a part
-        (offset and limit, in bytes). The result of a long file is truncated and says how to continue."""
-        return await self._read(ctx, path, head, tail, offset, limit)
+        limit: _ByteLimit = MAX_TEXT,
+    ) -> str:
+        """Read a text file, or some of its lines. A long file is cut after about 36,000 bytes, and the last line says
+        how to go on."""
+        if offset and (start_line != 1 or end_line):
+            raise ToolError("expected offset or lines, got both")
+        if start_line < 0 < end_line:
+            raise ToolError(f"expected end_line only with a start_line from 1, got start_line={start_line}")
+        first = max(start_line, 1)
+        if 0 < end_line < first:
+            raise ToolError(f"expected an end_line of at least start_line, got {end_line} and {first}")
+        sandbox = await self.access.sandbox(ctx)
+        bound = min(limit, MAX_TEXT, self.access.config.max_read_bytes)
+        if start_line >= 0 and first == 1 and not end_line:
+            return part_text(await self._piece(sandbox, path, offset=offset, limit=bound, most=MAX_TEXT))
 
-    @tool(title="Read Media File", read_only=True, open_world=False, output_schema=MEDIA)
+        async def read(bound: int) -> Text:
+            if start_line < 0:
+                count = min(-start_line, _MAX_SAFE_INTEGER)
+                last = partial(read_tail, sandbox, path, lines=count, limit=bound, checkpoint=check_cancelled)
+                return await self.access.run(sandbox, path, last)
+            count = (end_line or _MAX_SAFE_INTEGER) - first + 1
+            lines = partial(
+                read_lines, sandbox, path, first=first, count=count, limit=bound, checkpoint=check_cancelled
+            )
+            return await self.access.run(sandbox, path, lines)
+
+        return part_text(await fitting(read, bound, MAX_TEXT), from_end=start_line < 0)
+
+    @tool(title="Read Media File", read_only=True, open_world=False)
     async def read_media_file(self, ctx: Context, path: _Path) -> CallToolResult:
-        """Read a file as base64 with its media type: images and audio as image and audio content, other files
-        as an embedded resource.
-        """
+        """Read an image, audio or other binary file as base64 with its media type."""
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
         limit = min(config.max_read_bytes, most_bytes_of_media(config.max_answer_bytes))
@@ -109,106 +120,76 @@ class Files:
         kind = file.mime_type.partition("/")[0]
         if kind in ("image", "audio"):
             block = (ImageContent if kind == "image" else AudioContent)(data=data, mime_type=file.mime_type)
-            structured = {"type": kind, "data": data, "mimeType": file.mime_type}
-            return CallToolResult(content=(block,), structured_content={"content": [structured]})
-        uri = uri_of(file.place.typed)
-        resource = EmbeddedResource(resource=BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=data))
-        embedded = {"type": "resource", "resource": {"uri": uri, "mimeType": file.mime_type, "blob": data}}
-        return CallToolResult(content=(resource,), structured_content={"content": [embedded]})
+            return CallToolResult(content=(block,))
+        contents = BlobResourceContents(uri=uri_of(file.place.typed), mime_type=file.mime_type, blob=data)
+        return CallToolResult(content=(EmbeddedResource(resource=contents),))
 
-    @tool(title="Read Multiple Files", read_only=True, open_world=False, output_schema=TEXT)
+    @tool(title="Read Multiple Files", read_only=True, open_world=False)
     async def read_multiple_files(
-        self,
-        ctx: Context,
-        paths: Annotated[
-            list[str],
-            Meta(min_length=1, max_length=MAX_PATHS, description="Paths of files within allowed directories."),
-        ],
-    ) -> CallToolResult:
-        """Read several files as text in one call. Each text follows its path; an unreadable file does not
-        affect the others. All texts together are limited like one file.
-        """
+        self, ctx: Context, paths: Annotated[list[str], Meta(min_length=1, max_length=MAX_PATHS)]
+    ) -> str:
+        """Read several small text files, each after a line with its path. They share the size of one answer; a file
+        that cannot be read does not affect the others."""
         sandbox = await self.access.sandbox(ctx)
-        left, room = self.access.config.max_read_bytes, share(self.access.config.max_answer_bytes)
         # There is room for a line about each, also where the files fill the rest.
-        room -= sum(wire_size(printable(path)) + _MAX_LINE_CHARS for path in paths)
+        room = MAX_TEXT - sum(wire_size(printable(path)) + _MAX_LINE_CHARS for path in paths)
+        left = self.access.config.max_read_bytes
         parts: list[str] = []
         cut: list[str] = []
         for number, path in enumerate(paths, 1):
+            name = printable(path)
             try:
                 # One after the other: the room for a file depends on the files before it.
-                text = await self._piece(sandbox, path, offset=0, limit=left, most=room) if left and room > 0 else None
+                text = await self._piece(sandbox, path, offset=0, limit=left, most=room) if left and room > 3 else None
             except ToolError as error:
-                parts.append(f"{printable(path)}: Error - {str(error)[:_MAX_ERROR_CHARS]}")
+                parts.append(f"==> {name}\nerror: {str(error)[: min(max(room, 0), _MAX_ERROR_CHARS)]}")
+                room -= len(parts[-1])
             else:
                 if text is None or text.cut:
-                    cut.append(printable(path))
-                parts.append(
-                    f"{printable(path)}:\n{text.text}\n" if text else f"{printable(path)}: not read, the answer is full"
-                )
+                    cut.append(name)
+                parts.append(f"==> {name}\n{text.text.removesuffix(chr(10)) if text else 'not read'}")
                 left -= text.end if text else 0
                 room -= wire_size(text.text) if text else 0
             await ctx.report_progress(number, total=len(paths))
-        notes = (
-            [f"cut: not all of {', '.join(cut[:20])}; {ctx.tool_name('read_text_file')} reads them in pieces"]
-            if cut
-            else []
-        )
-        return answer("\n---\n".join(parts), notes, {"truncated": True} if cut else {})
+        reader = ctx.tool_name("read_text_file")
+        notes = [f"files cut: {len(cut)}, the first is {cut[0]}; {reader} reads them"] if cut else []
+        return noted("\n".join(parts), notes)
 
-    @tool(title="List Directory", read_only=True, open_world=False, output_schema=TEXT)
+    @tool(title="List Directory", read_only=True, open_world=False, text=listing_text)
     async def list_directory(
-        self, ctx: Context, path: _Path, offset: _Offset = 0, limit: _Limit = None
-    ) -> CallToolResult:
-        """List a directory, sorted by name, with [FILE] or [DIR] before each entry. A long list is truncated
-        and says how to continue."""
-        listing = await self._list(ctx, path, offset, limit, sizes=False, largest_first=False)
-        lines = [f"{_kind(entry)} {printable(entry.name)}" for entry in listing.entries]
-        return self._answer_listing(lines, listing)
+        self, ctx: Context, path: _Path, offset: _Offset = 0, limit: _Limit = 1000
+    ) -> DirectoryListing:
+        """List a directory by name; directories end with a slash."""
+        return await self._list(ctx, path, offset, limit, sizes=False, largest_first=False)
 
-    @tool(title="List Directory with Sizes", read_only=True, open_world=False, output_schema=TEXT)
+    @tool(title="List Directory with Sizes", read_only=True, open_world=False, text=sizes_text)
     async def list_directory_with_sizes(
         self,
         ctx: Context,
         path: _Path,
-        sortBy: Annotated[Literal["name", "size"], "Sort entries by name, or by size with the largest first."] = "name",
+        sort_by: Literal["name", "size"] = "name",
         offset: _Offset = 0,
-        limit: _Limit = None,
-    ) -> CallToolResult:
-        """List a directory with the size of each file, and the totals of the directory. A long list is
-        truncated and says how to continue."""
-        listing = await self._list(ctx, path, offset, limit, sizes=True, largest_first=sortBy == "size")
-        lines = []
-        for entry in listing.entries:
-            size = "" if entry.is_directory else format_size(entry.size).rjust(10)
-            lines.append(f"{_kind(entry)} {printable(entry.name):30} {size}")
-        totals = [
-            "",
-            f"Total: {listing.files} files, {listing.directories} directories",
-            f"Combined size: {format_size(listing.size)}",
-        ]
-        return self._answer_listing(lines, listing, totals)
+        limit: _Limit = 1000,
+    ) -> DirectoryListing:
+        """List a directory with the size of each file, by name or with the largest first."""
+        return await self._list(ctx, path, offset, limit, sizes=True, largest_first=sort_by == "size")
 
-    @tool(title="Directory Tree", read_only=True, open_world=False, output_schema=TEXT)
+    @tool(title="Directory Tree", read_only=True, open_world=False)
     async def directory_tree(
         self,
         ctx: Context,
         path: _Path,
-        excludePatterns: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
-        maxDepth: Annotated[
-            Annotated[int, Meta(ge=1, le=_MAX_SAFE_INTEGER)] | None, "Maximum number of levels."
-        ] = None,
-        limit: _Limit = None,
-    ) -> CallToolResult:
-        """Show a directory and its contents as JSON: each entry has name, type (file or directory) and, for a
-        directory, children. Upper levels are listed first; a truncated directory has "truncated": true, and the
-        result names it.
-        """
+        exclude: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
+        max_depth: Annotated[int, Meta(ge=1, description="Levels at most.")] = 100,
+        limit: _Limit = 1000,
+    ) -> str:
+        """List a directory recursively, indented by level. A large tree lacks its deepest levels; a directory that is
+        not expanded ends with "/ ..."."""
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
         start = await self.access.run(sandbox, path, lambda: sandbox.absolute(path))
-        excluded = [GlobPattern.parse(text) for text in excludePatterns]
-        bound, most = min(limit or config.max_entries, config.max_entries), share(config.max_answer_bytes)
+        excluded = _patterns(exclude)
+        bound = min(limit, config.max_entries)
         visited = 0
         while True:
             tree = Tree(
@@ -216,86 +197,82 @@ class Files:
                 start=start,
                 excluded=excluded,
                 limit=bound,
-                max_depth=maxDepth or _MAX_SAFE_INTEGER,
+                max_depth=max_depth,
                 max_visited=config.max_visited,
             )
             while await self.access.run(sandbox, path, partial(tree.advance, SLICE, check_cancelled)):
                 await ctx.report_progress(visited + tree.visited, message=f"{tree.visited} entries looked at")
-            shown = json.dumps(tree.nodes, indent=2, ensure_ascii=False)
+            shown = tree.text()
             size = wire_size(shown)
-            if size <= most or tree.count <= 1:
+            if size <= MAX_TEXT or tree.count <= 1:
                 break
             # A cut tree would be no tree, so build it again for a smaller size.
             visited += tree.visited
-            bound = max(1, tree.count * most // size * 9 // 10)
-        notes = []
-        if tree.cut:
-            names = ", ".join(printable(name) for name in tree.unfinished)
-            others = f" and {tree.cut - len(tree.unfinished)} more" if tree.cut > len(tree.unfinished) else ""
-            notes.append(f"cut: not all of {names}{others}; ask for these directories, or list_directory with offset")
-        return answer(shown, notes, {"truncated": True} if notes else {})
+            bound = max(1, tree.count * MAX_TEXT // size * 9 // 10)
+        if not tree.cut:
+            return shown or "empty"
+        return noted(shown, [f"directories not expanded: {tree.cut}; ask for one of them, or exclude others"])
 
-    @tool(title="Search Files", read_only=True, open_world=False, output_schema=TEXT)
+    @tool(title="Search Files", read_only=True, open_world=False, text=found_text)
     async def search_files(
         self,
         ctx: Context,
         path: _Path,
-        pattern: Annotated[
-            str, "A glob for paths below the directory: '*.py' matches in the directory itself, '**/*.py' at any depth."
-        ],
-        excludePatterns: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
-        limit: _Limit = None,
-        cursor: Annotated[str | None, "nextCursor of the previous result."] = None,
-    ) -> CallToolResult:
-        """Search a directory recursively for files and directories whose relative path matches a glob pattern,
-        and return their full paths. A long result is truncated and says how to continue."""
+        pattern: Annotated[str, "Glob relative to path: '*.py' matches only there, '**/*.py' at any depth."],
+        exclude: _Exclude = [],  # noqa: B006 (never changed, and shown in the schema)
+        limit: _Limit = 1000,
+        cursor: Annotated[str, "From the previous answer."] = "",
+    ) -> Found:
+        """Find files and directories by name, with a glob for their paths below a directory."""
         sandbox = await self.access.sandbox(ctx)
         config = self.access.config
         search = Search(
             sandbox=sandbox,
             start=await self.access.run(sandbox, path, lambda: sandbox.absolute(path)),
             pattern=GlobPattern.parse(pattern),
-            excluded=[GlobPattern.parse(text) for text in excludePatterns],
-            limit=min(limit or config.max_entries, config.max_entries),
+            excluded=_patterns(exclude),
+            limit=min(limit, config.max_entries),
             max_visited=config.max_visited,
-            max_bytes=share(config.max_answer_bytes),
+            max_bytes=MAX_TEXT,
             after=tuple(os.fsdecode(unquote_to_bytes(cursor)).split("/")) if cursor else (),
         )
         while await self.access.run(sandbox, path, partial(search.advance, SLICE, check_cancelled)):
             await ctx.report_progress(
                 search.visited, message=f"{search.visited} entries looked at, {len(search.found)} found"
             )
-        notes, more = [], {}
-        if search.cut is not None:
-            next_cursor = quote(os.fsencode(search.cut))
-            notes.append(f"cut: after {search.visited} entries; go on with cursor={next_cursor}")
-            more = {"truncated": True, "nextCursor": next_cursor}
+        notes = []
+        next_cursor = UNSET if search.cut is None else quote(os.fsencode(search.cut))
+        if next_cursor is not UNSET:
+            notes.append(f"{search.visited} entries looked at; go on with cursor={next_cursor}")
+        elif not search.found and not cursor:
+            notes.append("no matches")
+            if not pattern.startswith(("**/", "!")):
+                notes[-1] += f"; to search all levels below {printable(path)}, use the pattern **/{pattern}"
         if search.skipped:
-            notes.append(f"{search.skipped} directories could not be listed")
-        return answer("\n".join(printable(name) for name in search.found) or "No matches found", notes, more)
+            notes.append(f"directories that could not be listed: {search.skipped}")
+        paths = [_as_typed(found, search.start, path) for found in search.found]
+        return Found(paths=paths, notes=notes, next_cursor=next_cursor)
 
-    @tool(title="Get File Info", read_only=True, open_world=False, output_schema=TEXT)
-    async def get_file_info(self, ctx: Context, path: _Path) -> CallToolResult:
-        """Get the metadata of a file or directory without reading it: size, times, type and permissions."""
+    @tool(title="Get File Info", read_only=True, open_world=False, text=details_text)
+    async def get_file_info(self, ctx: Context, path: _Path) -> Details:
+        """Get type, size, times and permissions of a file or directory."""
         sandbox = await self.access.sandbox(ctx)
         status, _ = await self.access.run(sandbox, path, lambda: sandbox.status(path))
         # Linux keeps the time of creation where the standard library does not reach it before Python 3.15.
         created = getattr(status, "st_birthtime", None)
-        lines = {
-            "size": status.st_size,
-            "created": "unknown" if created is None else _time(created),
-            "modified": _time(status.st_mtime),
-            "accessed": _time(status.st_atime),
-            "isDirectory": str(stat.S_ISDIR(status.st_mode)).lower(),
-            "isFile": str(stat.S_ISREG(status.st_mode)).lower(),
-            "permissions": f"{status.st_mode & 0o777:03o}",
-        }
-        return answer("\n".join(f"{name}: {value}" for name, value in lines.items()))
+        is_directory, is_file = stat.S_ISDIR(status.st_mode), stat.S_ISREG(status.st_mode)
+        return Details(
+            type="directory" if is_directory else "file" if is_file else "other",
+            size=status.st_size,
+            created=UNSET if created is None else _time(created),
+            modified=_time(status.st_mtime),
+            accessed=_time(status.st_atime),
+            permissions=f"{status.st_mode & 0o777:03o}",
+        )
 
-    @tool(title="List Allowed Directories", read_only=True, open_world=False, output_schema=TEXT)
-    async def list_allowed_directories(self, ctx: Context) -> CallToolResult:
-        """List the directories that the other tools can access, with everything below them. Call it after a path was
-        refused."""
+    @tool(title="List Allowed Directories", read_only=True, open_world=False)
+    async def list_allowed_directories(self, ctx: Context) -> str:
+        """List the directories that this server may access, including their subdirectories."""
         sandbox = await self.access.sandbox(ctx)
         lines = []
         for folder in sandbox.folders:
@@ -306,86 +283,61 @@ class Files:
                 continue  # it hangs; its name is known all the same
             if real != folder.path:
                 lines.append(printable(real))
-        return answer("Allowed directories:\n" + "\n".join(dict.fromkeys(lines)))
+        return "\n".join(dict.fromkeys(lines))
 
     @notification("notifications/roots/list_changed")
     async def roots_changed(self) -> None:
         """Request the roots again at the next call. The notification does not name the client, so all are dropped."""
         self.access.forget_roots()
 
-    async def _read(
-        self, ctx: Context, path: str, head: int | None, tail: int | None, offset: int, limit: int | None
-    ) -> CallToolResult:
-        if head and tail:
-            raise ToolError("expected head or tail, got both")
-        if tail and offset:
-            raise ToolError("expected tail or offset, got both")
-        sandbox = await self.access.sandbox(ctx)
-        bound = min(limit or self.access.config.max_read_bytes, self.access.config.max_read_bytes)
-        most = share(self.access.config.max_answer_bytes)
-
-        async def read(bound: int) -> Text:
-            if tail:
-                last = partial(read_tail, sandbox, path, lines=tail, limit=bound, checkpoint=check_cancelled)
-                return await self.access.run(sandbox, path, last)
-            assert head
-            first = partial(
-                read_head, sandbox, path, lines=head, offset=offset, limit=bound, checkpoint=check_cancelled
-            )
-            return await self.access.run(sandbox, path, first)
-
-        if head or tail:
-            text = await fitting(read, bound, most)
-        else:
-            text = await self._piece(sandbox, path, offset=offset, limit=bound, most=most)
-        notes, more = notes_on(text, from_end=bool(tail))
-        return answer(text.text, notes, more)
-
     async def _piece(self, sandbox: Sandbox, path: str, *, offset: int, limit: int, most: int) -> Text:
+        offset = min(offset, _MAX_SAFE_INTEGER)
+
         async def read(bound: int) -> Text:
             piece = partial(read_text, sandbox, path, offset=offset, limit=bound, checkpoint=check_cancelled)
             return await self.access.run(sandbox, path, piece)
 
         return await fitting(read, limit, most)
 
-    def _answer_listing(
-        self, lines: Sequence[str], listing: DirectoryPage, totals: Sequence[str] = ()
-    ) -> CallToolResult:
-        """
-        Args:
-            lines: one for each entry.
-        """
-        count = how_many_fit(lines, share(self.access.config.max_answer_bytes))
-        end = listing.offset + count
-        text = "\n".join([*lines[:count], *totals])
-        if end >= listing.total:
-            return answer(text)
-        note = f"cut: entries {listing.offset} to {end} of {listing.total}; go on with offset={end}"
-        return answer(text, [note], {"truncated": True, "nextOffset": end, "total": listing.total})
-
     async def _list(
-        self, ctx: Context, path: str, offset: int, limit: int | None, *, sizes: bool, largest_first: bool
-    ) -> DirectoryPage:
+        self, ctx: Context, path: str, offset: int, limit: int, *, sizes: bool, largest_first: bool
+    ) -> DirectoryListing:
         sandbox = await self.access.sandbox(ctx)
-        bound = min(limit or self.access.config.max_entries, self.access.config.max_entries)
-        return await self.access.run(
+        page = await self.access.run(
             sandbox,
             path,
             lambda: list_entries(
                 sandbox,
                 path,
                 offset=offset,
-                limit=bound,
+                limit=min(limit, self.access.config.max_entries),
                 sizes=sizes,
                 largest_first=largest_first,
                 checkpoint=check_cancelled,
             ),
         )
+        entries = [ListedEntry.of(entry, sizes=sizes) for entry in page.entries]
+        count = how_many_fit((entry.sized_line if sizes else entry.line for entry in entries), MAX_TEXT)
+        end = offset + count
+        return DirectoryListing(
+            entries=entries[:count],
+            offset=offset,
+            total=page.total,
+            next_offset=end if end < page.total else UNSET,
+            bytes=page.size if sizes else UNSET,
+        )
 
 
-def _kind(entry: DirectoryEntry) -> str:
-    return "[DIR]" if entry.is_directory else "[FILE]"
+def _patterns(texts: list[str]) -> list[GlobPattern]:
+    if len(texts) > _MAX_EXCLUDED:
+        raise ToolError(f"expected at most {_MAX_EXCLUDED} patterns in exclude, got {len(texts)}")
+    return [GlobPattern.parse(text) for text in texts]
+
+
+def _as_typed(found: str, start: str, path: str) -> str:
+    """A found path as an argument of the next call: below a relative directory it stays relative."""
+    return printable(os.path.normpath(os.path.join(path, os.path.relpath(found, start))))
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

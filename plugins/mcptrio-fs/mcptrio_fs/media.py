@@ -12,7 +12,7 @@ import mimetypes
 import os
 from functools import cache
 
-__all__ = ["DIRECTORY", "SNIFFED", "is_text", "media_type"]
+__all__ = ["DIRECTORY", "SNIFFED", "binary_type", "is_text", "media_type"]
 
 DIRECTORY = "inode/directory"
 """What freedesktop.org's shared-mime-info calls a directory."""
@@ -53,6 +53,8 @@ _BY_SIGNATURE = (
     (b"%PDF-", "application/pdf"),
     (b"PK\x03\x04", "application/zip"),
     (b"\x1f\x8b\x08", "application/gzip"),
+    (b"SQLite format 3\0", "application/vnd.sqlite3"),
+    (b"\x7fELF", "application/x-executable"),
 )
 
 
@@ -85,6 +87,21 @@ def is_text(data: bytes) -> bool:
     except UnicodeDecodeError as error:
         return error.reason == "unexpected end of data" and len(data) - error.start < 4
     return True
+
+
+def binary_type(name: str, head: bytes) -> str | None:
+    """The media type of a file that is no text for a reader; ``None`` for a text.
+
+    Text in an 8-bit encoding passes: a binary file has NUL bytes, a known signature, or hardly any valid UTF-8.
+    """
+    has_signature = any(head.startswith(start) for start, _ in _BY_SIGNATURE if len(start) > 2)
+    if is_text(head) and not has_signature:
+        return None
+    invalid = head.decode("utf-8", "replace").count("\N{REPLACEMENT CHARACTER}")
+    if b"\0" in head or has_signature or invalid * 3 > len(head):
+        kind = media_type(name, head)
+        return "application/octet-stream" if kind.startswith("text/") else kind
+    return None
 
 
 @cache

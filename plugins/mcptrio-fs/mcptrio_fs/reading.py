@@ -3,28 +3,31 @@
 The reading tools and the resources call it in a worker thread. No call reads more than its ``limit`` bytes into memory;
 a cut result has the offset to continue from.
 
-Source: head and tail as in the reference filesystem server, except that a final line end does not begin another line.
+A final line end does not begin another line.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from msgspec import Struct
 
 from mcptrio.errors import ToolError
 
 from .errors import printable
-from .media import SNIFFED, media_type
+from .media import SNIFFED, binary_type, media_type
 from .sandbox import AllowedPath, Sandbox
 
-__all__ = ["Bytes", "Checkpoint", "Text", "read_bytes", "read_head", "read_tail", "read_text"]
+__all__ = ["Bytes", "Checkpoint", "Text", "read_bytes", "read_lines", "read_tail", "read_text"]
 
 Checkpoint = Callable[[], None]
 """Called at least every few milliseconds of work; raises after a cancellation."""
 
 _SLICE = 256 * 1024
+_EXAMINED = 8 * 1024
+"""Bytes at the beginning of a file that show whether it is a text."""
 
 
 class Text(Struct, kw_only=True, frozen=True):
@@ -59,26 +62,31 @@ class Bytes(Struct, kw_only=True, frozen=True):
 
 
 def read_text(sandbox: Sandbox, path: str, *, offset: int, limit: int, checkpoint: Checkpoint) -> Text:
-    """A text file from ``offset``, at most ``limit`` bytes of it, never ending inside a character.
+    """A text file from ``offset``, at most ``limit`` bytes of it, never ending inside a character. A part that is cut
+    ends at a line end if one is near.
 
     Raises:
-        ToolError: no regular file that may be read is there.
+        ToolError: no regular file that may be read is there, or it is no text.
     """
-    with sandbox.open_file(path) as (descriptor, status, _):
+    with _open_text(sandbox, path) as (descriptor, status):
         data = _read(descriptor, offset, limit + 1, checkpoint)
         size = max(status.st_size, offset + len(data))  # /proc and files that grow say less than there is
     cut = len(data) > limit
-    data = _whole_characters(data[:limit]) if cut else data
+    data = _whole_lines(data[:limit]) if cut else data
     return _text(data, size=size, start=offset, cut=cut)
 
 
-def read_head(sandbox: Sandbox, path: str, *, lines: int, offset: int, limit: int, checkpoint: Checkpoint) -> Text:
-    """The first lines from ``offset``, without the line end of the last one.
+def read_lines(sandbox: Sandbox, path: str, *, first: int, count: int, limit: int, checkpoint: Checkpoint) -> Text:
+    """``count`` lines from the line ``first``, without the line end of the last one.
+
+    Args:
+        first: the number of a line, from 1.
 
     Raises:
-        ToolError: as ``read_text``.
+        ToolError: as ``read_text``; or the file has fewer lines.
     """
-    with sandbox.open_file(path) as (descriptor, status, _):
+    with _open_text(sandbox, path) as (descriptor, status):
+        offset = _start_of_line(descriptor, first, path, checkpoint)
         data = bytearray()
         found = 0
         stop = -1
@@ -87,7 +95,7 @@ def read_head(sandbox: Sandbox, path: str, *, lines: int, offset: int, limit: in
             piece = os.pread(descriptor, min(_SLICE, limit + 1 - len(data)), offset + len(data))
             if not piece:
                 break
-            stop = _nth_newline(piece, lines - found)
+            stop = _nth_newline(piece, count - found)
             if stop >= 0:
                 stop += len(data)
             found += piece.count(b"\n")
@@ -96,7 +104,7 @@ def read_head(sandbox: Sandbox, path: str, *, lines: int, offset: int, limit: in
     if 0 <= stop <= limit:
         return _text(bytes(data[:stop]), size=size, start=offset, cut=False)
     cut = len(data) > limit
-    kept = _whole_characters(bytes(data[:limit])) if cut else bytes(data)
+    kept = _whole_lines(bytes(data[:limit])) if cut else bytes(data)
     return _text(kept, size=size, start=offset, cut=cut)
 
 
@@ -106,7 +114,7 @@ def read_tail(sandbox: Sandbox, path: str, *, lines: int, limit: int, checkpoint
     Raises:
         ToolError: as ``read_text``.
     """
-    with sandbox.open_file(path) as (descriptor, status, _):
+    with _open_text(sandbox, path) as (descriptor, status):
         size = status.st_size
         position = size
         pieces: list[bytes] = []
@@ -151,8 +159,36 @@ def read_bytes(sandbox: Sandbox, path: str, *, limit: int, checkpoint: Checkpoin
                 return Bytes(data=data, mime_type=kind, status=status, place=place)
     raise ToolError(
         f"expected a file of at most {limit} bytes, got {status.st_size}: {printable(path)}; "
-        "{tool:read_text_file} reads a part of it with offset and limit"
+        "{tool:read_text_file} reads a part of a text"
     )
+
+
+@contextmanager
+def _open_text(sandbox: Sandbox, path: str) -> Iterator[tuple[int, os.stat_result]]:
+    with sandbox.open_file(path) as (descriptor, status, place):
+        kind = binary_type(os.path.basename(place.real), os.pread(descriptor, _EXAMINED, 0))
+        if kind is not None:
+            raise ToolError(
+                f"expected a text file, got {kind} of {status.st_size} bytes: {printable(path)}; "
+                "{tool:read_media_file} returns it as base64"
+            )
+        yield descriptor, status
+
+
+def _start_of_line(descriptor: int, number: int, path: str, checkpoint: Checkpoint) -> int:
+    """The byte at which the line with this number, from 1, starts."""
+    position, newlines = 0, 0
+    while newlines < number - 1:
+        checkpoint()
+        piece = os.pread(descriptor, _SLICE, position)
+        if not piece:
+            raise ToolError(f"expected a line of {printable(path)}, got {number}; the file has {newlines} line ends")
+        at = _nth_newline(piece, number - 1 - newlines)
+        if at >= 0:
+            return position + at + 1
+        newlines += piece.count(b"\n")
+        position += len(piece)
+    return 0
 
 
 def _read(descriptor: int, offset: int, count: int, checkpoint: Checkpoint) -> bytes:
@@ -186,6 +222,12 @@ def _whole_characters(data: bytes) -> bytes:
             length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
             return data[:-back] if length > back and len(data) > back else data
     return data
+
+
+def _whole_lines(data: bytes) -> bytes:
+    """Drop a line that was cut off, if that costs less than a fifth; otherwise only a cut character."""
+    end = data.rfind(b"\n", len(data) * 4 // 5) + 1
+    return data[:end] if end else _whole_characters(data)
 
 
 def _text(data: bytes, *, size: int, start: int, cut: bool) -> Text:

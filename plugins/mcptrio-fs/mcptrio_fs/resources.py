@@ -138,7 +138,7 @@ class FileResources:
                     "{tool:read_text_file} reads a part of it with offset and limit"
                 )
             return TextResourceContents(uri=uri, mime_type=file.mime_type, text=text)
-        if len(file.data) > (most := most_bytes_of_media(config.max_answer_bytes, copies=1)):
+        if len(file.data) > (most := most_bytes_of_media(config.max_answer_bytes)):
             raise ToolError(f"expected a file of at most {most} bytes, got {len(file.data)}: {printable(path)}")
         blob = base64.b64encode(file.data).decode("ascii")
         return BlobResourceContents(uri=uri, mime_type=file.mime_type, blob=blob)

@@ -1,108 +1,150 @@
-"""The result of a tool: the text, a note on the omitted part, and both as structured content.
+"""What the tools return: values for programs, and the text that a model reads.
 
-The tools use it. ``content`` is exactly the reference server's; the note is a separate block and separate members.
-
-Source: every tool of the reference filesystem server has the output schema ``{content: string}``.
+The tools use it. Contents of files and trees are text only. Lists and metadata are structured, and the text of the
+same tool is made from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
-from mcptrio.types import CallToolResult, TextContent
+from msgspec import UNSET, Struct, UnsetType
 
+from .errors import printable
+from .listing import DirectoryEntry, format_size
 from .reading import Text
 
-__all__ = ["MEDIA", "TEXT", "answer", "notes_on"]
+__all__ = [
+    "Details",
+    "DirectoryListing",
+    "Found",
+    "ListedEntry",
+    "details_text",
+    "found_text",
+    "listing_text",
+    "noted",
+    "part_text",
+    "sizes_text",
+]
 
-TEXT: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "content": {"type": "string"},
-        "truncated": {"type": "boolean", "description": "Something that was asked for is missing; false if absent."},
-        "nextOffset": {"type": "integer", "description": "The offset for the rest."},
-        "nextCursor": {"type": "string", "description": "The cursor for the rest."},
-        "total": {"type": "integer", "description": "Bytes of the file, or entries of the directory."},
-    },
-    "required": ["content"],
-    "additionalProperties": False,
-}
-"""The output schema of every tool but one."""
-
-_MAX_NOTES_CHARS = 14_000
-"""Characters of notes; three lists of names, at most."""
-
-_BASE64 = {"type": "string", "contentEncoding": "base64"}
-MEDIA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "content": {
-            "type": "array",
-            "items": {
-                "anyOf": [
-                    {
-                        "type": "object",
-                        "properties": {
-                            "type": {"type": "string", "enum": ["image", "audio"]},
-                            "data": _BASE64,
-                            "mimeType": {"type": "string"},
-                        },
-                        "required": ["type", "data", "mimeType"],
-                        "additionalProperties": False,
-                    },
-                    {
-                        "type": "object",
-                        "properties": {
-                            "type": {"type": "string", "const": "resource"},
-                            "resource": {
-                                "type": "object",
-                                "properties": {
-                                    "uri": {"type": "string"},
-                                    "mimeType": {"type": "string"},
-                                    "blob": _BASE64,
-                                },
-                                "required": ["uri", "blob"],
-                                "additionalProperties": False,
-                            },
-                        },
-                        "required": ["type", "resource"],
-                        "additionalProperties": False,
-                    },
-                ]
-            },
-        }
-    },
-    "required": ["content"],
-    "additionalProperties": False,
-}
-"""The output schema of ``read_media_file``."""
+_MAX_NOTES_CHARS = 2_000
+"""Characters of notes after a text."""
 
 
-def answer(content: str, notes: Sequence[str] = (), more: Mapping[str, Any] | None = None) -> CallToolResult:
-    """A result whose first block is ``content``, with a block for the notes, if there are any."""
-    blocks = [TextContent(text=content)]
-    if notes:
-        said = "\n".join(f"[{note}]" for note in notes)
-        blocks.append(TextContent(text=said if len(said) <= _MAX_NOTES_CHARS else f"{said[:_MAX_NOTES_CHARS]}…]"))
-    return CallToolResult(content=tuple(blocks), structured_content={"content": content, **(more or {})})
+class ListedEntry(Struct, frozen=True, kw_only=True):
+    """One name in a directory."""
+
+    name: str
+    type: Literal["file", "directory"]
+    size: int | UnsetType = UNSET
+    """Bytes of a file, if sizes were requested."""
+
+    @classmethod
+    def of(cls, entry: DirectoryEntry, *, sizes: bool) -> ListedEntry:
+        kind: Literal["file", "directory"] = "directory" if entry.is_directory else "file"
+        has_size = sizes and not entry.is_directory
+        return cls(name=printable(entry.name), type=kind, size=entry.size if has_size else UNSET)
+
+    @property
+    def line(self) -> str:
+        """The entry as a listing shows it."""
+        return f"{self.name}/" if self.type == "directory" else self.name
+
+    @property
+    def sized_line(self) -> str:
+        """The entry with its size."""
+        return f"{'' if self.size is UNSET else format_size(self.size):>9} {self.line}"
 
 
-def notes_on(text: Text, *, from_end: bool) -> tuple[list[str], dict[str, Any]]:
-    """Notes on a part of a file, and members of the structured content.
+class DirectoryListing(Struct, frozen=True, kw_only=True):
+    """A page of a directory."""
+
+    entries: list[ListedEntry]
+    offset: int
+    total: int
+    """Entries of the directory."""
+
+    next_offset: int | UnsetType = UNSET
+    """The ``offset`` of the next page."""
+
+    bytes: int | UnsetType = UNSET
+    """Bytes of all files of the directory, if sizes were requested."""
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A page of a search."""
+
+    paths: list[str]
+    notes: list[str]
+    next_cursor: str | UnsetType = UNSET
+    """The ``cursor`` of the next page."""
+
+
+class Details(Struct, frozen=True, kw_only=True):
+    """The metadata of a file or directory. Times are ISO 8601."""
+
+    type: Literal["file", "directory", "other"]
+    size: int
+    created: str | UnsetType = UNSET
+    """Missing where the operating system or Python does not give it."""
+
+    modified: str
+    accessed: str
+    permissions: str
+
+
+def noted(text: str, notes: Sequence[str]) -> str:
+    """A text followed by a line for each note."""
+    if not notes:
+        return text
+    said = "\n".join(f"[{note}]" for note in notes)
+    if len(said) > _MAX_NOTES_CHARS:
+        said = f"{said[:_MAX_NOTES_CHARS]}…]"
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{said}"
+
+
+def part_text(part: Text, *, from_end: bool = False) -> str:
+    """A part of a file, and how to read the rest.
 
     Args:
-        from_end: the part is the end of the file, so the omitted part precedes it.
+        from_end: The part is the end of the file, so the omitted part precedes it.
     """
     notes: list[str] = []
-    more: dict[str, Any] = {}
-    if text.cut:
-        more = {"truncated": True, "total": text.size}
-        note = f"cut: these are bytes {text.start} to {text.end} of {text.size}"
-        if not from_end:
-            more["nextOffset"] = text.end
-            note += f"; go on with offset={text.end}"
-        notes.append(note)
-    if text.replaced:
+    if part.cut:
+        note = f"bytes {part.start} to {part.end} of {part.size}"
+        notes.append(note if from_end else f"{note}; go on with offset={part.end}")
+    if part.replaced:
         notes.append("some bytes are not UTF-8; U+FFFD stands for them")
-    return notes, more
+    return noted(part.text, notes)
+
+
+def listing_text(listing: DirectoryListing) -> str:
+    """One name a line."""
+    return noted("\n".join(entry.line for entry in listing.entries) or "empty", _rest_of(listing))
+
+
+def sizes_text(listing: DirectoryListing) -> str:
+    """One size and name a line, then the totals."""
+    lines = [entry.sized_line for entry in listing.entries]
+    total = 0 if listing.bytes is UNSET else listing.bytes
+    lines.append(f"{format_size(total):>9} in {listing.total} entries")
+    return noted("\n".join(lines), _rest_of(listing))
+
+
+def found_text(found: Found) -> str:
+    """One path a line."""
+    return noted("\n".join(found.paths), found.notes)
+
+
+def details_text(details: Details) -> str:
+    """One value a line."""
+    values = ((name, getattr(details, name)) for name in details.__struct_fields__)
+    return "\n".join(f"{name}: {'unknown' if value is UNSET else value}" for name, value in values)
+
+
+def _rest_of(listing: DirectoryListing) -> list[str]:
+    if listing.next_offset is UNSET:
+        return []
+    shown = f"entries {listing.offset} to {listing.next_offset} of {listing.total}"
+    return [f"{shown}; go on with offset={listing.next_offset}"]

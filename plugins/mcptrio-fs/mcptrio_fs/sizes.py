@@ -1,9 +1,9 @@
 """The size of an answer on the wire, and the part of a text that fits.
 
-The reading tools and the resources use it. The bound is for the sent bytes: a text is twice in an answer, as content
-and as structured content, and JSON writes some characters as six.
+The reading tools and the resources use it. The bounds are for the sent bytes, because JSON writes some characters as
+six.
 
-Source: RFC 8259 section 7; MCP 2026-07-28, server/tools, "Structured Content".
+Source: RFC 8259 section 7.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from .reading import Text
 
-__all__ = ["AROUND", "fitting", "how_many_fit", "most_bytes_of_media", "share", "wire_size"]
+__all__ = ["AROUND", "MAX_TEXT", "fitting", "how_many_fit", "most_bytes_of_media", "wire_size"]
 
 AROUND = 32 * 1024
 """Bytes of an answer apart from the text of a file or a list: members, notes, and a cursor, which may have four
 thousand escapes and occurs twice."""
-_COPIES = 2
+MAX_TEXT = 36_000
+"""Bytes of the text of one answer as JSON, about 9,000 tokens. With the notes after it, this is less than mcptrio's
+default limit for one result, which would cut off the note on how to go on."""
 _TRIES = 8
 
 
@@ -27,14 +29,9 @@ def wire_size(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")) - 2
 
 
-def share(most: int) -> int:
-    """Bytes that a text may have in JSON if a result may have ``most``."""
-    return (most - AROUND) // _COPIES
-
-
-def most_bytes_of_media(most: int, copies: int = _COPIES) -> int:
+def most_bytes_of_media(most: int) -> int:
     """How large a file may be that goes into an answer of ``most`` bytes as Base64."""
-    return (most - AROUND) // copies // 4 * 3
+    return (most - AROUND) // 4 * 3
 
 
 async def fitting(read: Callable[[int], Awaitable[Text]], bound: int, most: int) -> Text:

@@ -3,12 +3,11 @@
 Called by the tree tool, in a worker thread, a slice at a time; between slices it keeps names and no descriptor. It is
 built level by level, so a limit omits the deepest levels first, and the rest is an overview.
 
-Source: the nodes are those of the reference filesystem server, with ``truncated`` added if children are missing.
+A node has the name, the type and, for a directory, the children; ``truncated`` says that some are missing.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -48,9 +47,6 @@ class Tree:
 
     count: int = field(init=False, default=0)
     visited: int = field(init=False, default=0)
-    unfinished: list[str] = field(init=False, factory=list)
-    """Directories, as absolute paths, whose children are not all there: the first ten."""
-
     cut: int = field(init=False, default=0)
     """How many directories are unfinished."""
 
@@ -70,16 +66,33 @@ class Tree:
         while self._queue:
             parts, node = self._queue.popleft()
             if self._is_full() or len(parts) >= min(self.max_depth, MAX_DEPTH):
-                self._leave_unfinished(parts, node)
+                self._leave_unfinished(node)
             else:
                 entries = list_below(self._real, parts, self.sandbox, checkpoint)
                 if entries is None:
-                    self._leave_unfinished(parts, node)
+                    self._leave_unfinished(node)
                 else:
                     self._add(parts, node, entries, checkpoint)
             if time.monotonic() > until:
                 return bool(self._queue)
         return False
+
+    def text(self) -> str:
+        """The tree with a line for each node, indented by level."""
+        lines: list[str] = []
+        stack = [("", iter(self.nodes))]
+        while stack:
+            indent, nodes = stack[-1]
+            for node in nodes:
+                if node["type"] == "file":
+                    lines.append(indent + node["name"])
+                    continue
+                lines.append(f"{indent}{node['name']}/{' ...' if node.get('truncated') else ''}")
+                stack.append((indent + "  ", iter(node["children"])))
+                break
+            else:
+                stack.pop()
+        return "\n".join(lines)
 
     def _add(
         self, parts: tuple[str, ...], node: dict[str, Any], entries: list[DirectoryEntry], checkpoint: Checkpoint
@@ -92,7 +105,7 @@ class Tree:
             if any(_excludes(pattern, below) for pattern in self.excluded):
                 continue
             if self._is_full():
-                self._leave_unfinished(parts, node)
+                self._leave_unfinished(node)
                 return
             self.count += 1
             child: dict[str, Any] = {
@@ -107,12 +120,10 @@ class Tree:
     def _is_full(self) -> bool:
         return self.count >= self.limit or self.visited > self.max_visited
 
-    def _leave_unfinished(self, parts: tuple[str, ...], node: dict[str, Any]) -> None:
+    def _leave_unfinished(self, node: dict[str, Any]) -> None:
         if "type" in node:
             node["truncated"] = True
         self.cut += 1
-        if len(self.unfinished) < 10:
-            self.unfinished.append(os.path.join(self.start, *parts))
 
 
 def _excludes(pattern: GlobPattern, parts: tuple[str, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,10 +16,11 @@ from mcptrio_fs.access import FileAccess
 from mcptrio_fs.changes import FileChanges
 from mcptrio_fs.files import Files
 from mcptrio_fs.resources import FileResources
+from mcptrio_fs.sizes import MAX_TEXT
 
 from mcptrio import Client, MCPError, Server, connect
 from mcptrio.protocol.revisions.registry import LATEST
-from mcptrio.types import CallToolResult, ReadResourceResult
+from mcptrio.types import CallToolResult, ReadResourceResult, TextContent
 
 KIB = 1024
 LEAST = 128 * KIB
@@ -47,27 +49,40 @@ TEXTS = {
 }
 
 
+def text_of(result: CallToolResult) -> str:
+    """Return the text of a result that has nothing else but what the text shows."""
+    assert not result.is_error, result
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    assert len(orjson.dumps(block.text)) <= 40_000
+    return block.text
+
+
 @pytest.mark.parametrize("kind", TEXTS)
 async def test_text_is_read_in_pieces_within_the_answer_size(inside: Path, kind: str) -> None:
-    (inside / "a.txt").write_text(TEXTS[kind], newline="")
+    whole = TEXTS[kind]
+    (inside / "a.txt").write_text(whole, newline="")
     async with connected(inside) as client:
         pieces: list[str] = []
         offset = 0
         while True:
             result = await client.call_tool("read_text_file", {"path": "a.txt", "offset": offset})
-            assert not result.is_error, result
-            assert weight(result) <= LEAST
-            pieces.append(result.structured_content["content"])
-            if not result.structured_content.get("truncated"):
+            assert not result.structured_content
+            text = text_of(result)
+            note = re.search(r"\n?\[bytes (\d+) to \d+ of \d+; go on with offset=(\d+)\]\Z", text)
+            if note is None:
+                pieces.append(text)
                 break
-            offset = result.structured_content["nextOffset"]
-        assert "".join(pieces) == TEXTS[kind]
+            pieces.append(whole.encode()[offset : int(note[2])].decode())
+            assert text.startswith(pieces[-1])
+            offset = int(note[2])
+        assert "".join(pieces) == whole
         # The pieces are not tiny either.
-        assert len(pieces) <= 6 * len(TEXTS[kind].encode()) * 3 // LEAST + 20
-        for ends in ({"head": 10**6}, {"tail": 10**6}):
-            result = await client.call_tool("read_text_file", {"path": "a.txt", **ends})
-            assert result.structured_content["truncated"]
-            assert LEAST // 10 < weight(result) <= LEAST
+        assert len(pieces) <= 6 * len(whole.encode()) * 3 // MAX_TEXT + 20
+        for lines in ({"end_line": 10**6}, {"start_line": -(10**6)}):
+            result = await client.call_tool("read_text_file", {"path": "a.txt", **lines})
+            assert "\n[bytes " in text_of(result)
+            assert weight(result) > MAX_TEXT // 10
 
 
 async def test_several_files_share_the_size_limit(inside: Path) -> None:
@@ -75,11 +90,8 @@ async def test_several_files_share_the_size_limit(inside: Path) -> None:
         (inside / f"{number}.txt").write_text("\x01" * 2000)
     async with connected(inside) as client:
         paths = [f"{number}.txt" for number in range(30)]
-        result = await client.call_tool("read_multiple_files", {"paths": paths})
-        assert not result.is_error
-        assert weight(result) <= LEAST
-        assert "the answer is full" in result.structured_content["content"]
-        assert result.structured_content["truncated"]
+        text = text_of(await client.call_tool("read_multiple_files", {"paths": paths}))
+        assert "==> 29.txt\nnot read\n[files cut: " in text
 
 
 async def test_lists_are_split_into_pages_that_fit(inside: Path) -> None:
@@ -90,33 +102,25 @@ async def test_lists_are_split_into_pages_that_fit(inside: Path) -> None:
     async with connected(inside) as client:
         for tool in ("list_directory", "list_directory_with_sizes"):
             seen: list[str] = []
-            offset = 0
-            while True:
+            offset: int | None = 0
+            while offset is not None:
                 result = await client.call_tool(tool, {"path": ".", "offset": offset})
-                assert weight(result) <= LEAST
-                found = result.structured_content["content"].splitlines()
-                seen += [line.split()[1] for line in found if line.startswith("[DIR]")]
-                if not result.structured_content.get("truncated"):
-                    break
-                offset = result.structured_content["nextOffset"]
+                seen += [line.split()[-1][:-1] for line in text_of(result).splitlines() if line.endswith("/")]
+                offset = result.structured_content.get("next_offset")
             assert seen == names
 
-        cursor: dict[str, str] = {}
+        cursor: str | None = ""
         seen = []
-        while True:
-            result = await client.call_tool("search_files", {"path": ".", "pattern": "**/d*", **cursor})
-            assert weight(result) <= LEAST
-            seen += [line.split("/")[-2] for line in result.structured_content["content"].splitlines()]
-            if not result.structured_content.get("truncated"):
-                break
-            cursor = {"cursor": result.structured_content["nextCursor"]}
+        while cursor is not None:
+            result = await client.call_tool("search_files", {"path": ".", "pattern": "**/d*", "cursor": cursor})
+            seen += [line.split("/")[-2] for line in text_of(result).splitlines() if not line.startswith("[")]
+            cursor = result.structured_content.get("next_cursor")
         assert seen == names
 
-        result = await client.call_tool("directory_tree", {"path": "."})
-        assert LEAST // 10 < weight(result) <= LEAST
-        assert result.structured_content["truncated"]
-        tree = orjson.loads(result.structured_content["content"])
-        assert {each["name"] for each in tree} <= set(names)
+        *lines, note = text_of(await client.call_tool("directory_tree", {"path": "."})).splitlines()
+        assert len("".join(lines)) > MAX_TEXT // 10
+        assert note.startswith("[directories not expanded: ")
+        assert {line.strip().partition("/")[0] for line in lines} <= {*names, "d" * 200}
 
         folder = await client.read_resource(inside.as_uri())
         assert weight(folder) <= LEAST
@@ -130,7 +134,7 @@ async def test_file_over_the_size_limit_is_refused_as_a_whole(inside: Path) -> N
     async with connected(inside) as client:
         refused = await client.call_tool("read_media_file", {"path": "a.png"})
         assert refused.is_error
-        assert "expected a file of at most 36864 bytes, got 80008" in refused.content[0].text  # type: ignore[union-attr]
+        assert "expected a file of at most 73728 bytes, got 80008" in refused.content[0].text  # type: ignore[union-attr]
         taken = await client.call_tool("read_media_file", {"path": "b.png"})
         assert not taken.is_error
         assert weight(taken) <= LEAST
@@ -141,7 +145,7 @@ async def test_file_over_the_size_limit_is_refused_as_a_whole(inside: Path) -> N
 
 
 async def test_photo_fits_the_default_size_limit(inside: Path) -> None:
-    (inside / "a.jpg").write_bytes(b"\xff\xd8\xff" + b"\1" * (3 * KIB * KIB - 50_000))
+    (inside / "a.jpg").write_bytes(b"\xff\xd8\xff" + b"\1" * (6 * KIB * KIB - 50_000))
     async with connected(inside, max_answer_bytes=Config().max_answer_bytes) as client:
         taken = await client.call_tool("read_media_file", {"path": "a.jpg"})
         assert not taken.is_error

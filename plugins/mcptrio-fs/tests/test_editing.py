@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mcptrio_fs.editing import MAX_DIFF, MAX_EDITS, Edit, Edited, apply_edits, fenced
+from mcptrio_fs.editing import MAX_DIFF, MAX_EDITS, Edit, Edited, apply_edits, shown
 
 from mcptrio.errors import ToolError
 
@@ -89,13 +89,13 @@ def test_too_many_edits_are_refused() -> None:
         edit("a", *[("a", "a")] * (MAX_EDITS + 1))
 
 
-def test_diff_has_the_form_of_the_reference() -> None:
+def test_diff_is_unified() -> None:
     text = "".join(f"line {number}\n" for number in range(1, 31))
 
     diff = edit(text, ("line 5\n", "LINE 5\nmore\n"), ("line 25\n", "")).diff
 
     assert diff == (
-        "Index: /d/f.txt\n" + "=" * 67 + "\n--- /d/f.txt\toriginal\n+++ /d/f.txt\tmodified\n"
+        "--- /d/f.txt\n+++ /d/f.txt\n"
         "@@ -2,7 +2,8 @@\n line 2\n line 3\n line 4\n-line 5\n+LINE 5\n+more\n line 6\n line 7\n line 8\n"
         "@@ -22,7 +23,6 @@\n line 22\n line 23\n line 24\n-line 25\n line 26\n line 27\n line 28\n"
     )
@@ -105,13 +105,8 @@ def test_diff_shows_a_missing_final_line_end() -> None:
     assert edit("a", ("a", "b")).diff.endswith("-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n")
 
 
-def test_fence_is_longer_than_any_in_the_diff() -> None:
-    assert fenced("a\n").startswith("```diff\na\n```\n")
-    assert fenced("+````\n").startswith("`````diff\n+````\n`````\n")
-
-
 def test_long_diff_is_truncated_and_marked() -> None:
-    assert "more characters of diff" in fenced("x" * (MAX_DIFF + 5))
+    assert shown("x" * (MAX_DIFF + 5)).endswith("x[5 more characters of diff]\n")
 
 
 def test_large_files_and_hostile_edits_take_little_time() -> None:

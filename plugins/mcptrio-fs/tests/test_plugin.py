@@ -20,9 +20,9 @@ from mcptrio import Client, MCPError, Server
 from mcptrio.client import Change, Handlers
 from mcptrio.testing import Case, Script, ServerSpec, open_served
 from mcptrio.types import BlobResourceContents, TextContent, TextResourceContents
+from tests.definition_tokens import definition_tokens
 
 READING = {
-    "read_file": "Read File (Deprecated)",
     "read_text_file": "Read Text File",
     "read_media_file": "Read Media File",
     "read_multiple_files": "Read Multiple Files",
@@ -83,30 +83,31 @@ async def test_tools_are_those_of_the_reference(inside: Path) -> None:
         assert hints is not None
         assert (hints.idempotent_hint, hints.destructive_hint) == (idempotent, destructive)
         assert (hints.read_only_hint, hints.open_world_hint) == (False, False)
-    for name, tool in tools.items():
-        assert (tool.output_schema or {})["required"] == ["content"], name
-        assert len(tool.description or "") > 50, name
     assert tools["edit_file"].input_schema["required"] == ["path", "edits"]
     assert tools["read_multiple_files"].input_schema["properties"]["paths"]["minItems"] == 1
+
+
+async def test_definitions_stay_small() -> None:
+    assert await definition_tokens(mcptrio_fs) <= 1_500
 
 
 async def test_tools_work_together(inside: Path) -> None:
     async with connected(folders=[str(inside)]) as client:
         await text(client, "create_directory", path="src")
         await text(client, "write_file", path="src/a.py", content="x = 1\n")
-        diff = await text(client, "edit_file", path="src/a.py", edits=[{"oldText": "1", "newText": "2"}])
+        diff = await text(client, "edit_file", path="src/a.py", edits=[{"old_text": "1", "new_text": "2"}])
         assert "+x = 2" in diff
         await text(client, "move_file", source="src/a.py", destination="src/b.py")
         assert await text(client, "read_text_file", path="src/b.py") == "x = 2\n"
-        assert await text(client, "search_files", path=".", pattern="**/*.py") == f"{inside}/src/b.py"
-        assert await text(client, "list_directory", path="src") == "[FILE] b.py"
-        assert '"name": "b.py"' in await text(client, "directory_tree", path=".", excludePatterns=["node_modules"])
+        assert await text(client, "search_files", path=".", pattern="**/*.py") == "src/b.py"
+        assert await text(client, "list_directory", path="src") == "b.py"
+        assert await text(client, "directory_tree", path=".", exclude=["node_modules"]) == "src/\n  b.py"
         assert "size: 6" in await text(client, "get_file_info", path="src/b.py")
-        assert "b.py" in await text(client, "list_directory_with_sizes", path="src", sortBy="size")
+        assert "b.py" in await text(client, "list_directory_with_sizes", path="src", sort_by="size")
         assert "x = 2" in await text(client, "read_multiple_files", paths=["src/b.py", "none"])
         result = await client.call_tool("read_media_file", {"path": "src/b.py"})
         assert result.content[0].type == "resource"
-        assert result.structured_content["content"][0]["resource"]["blob"] == "eCA9IDIK"
+        assert result.content[0].resource.blob == "eCA9IDIK"
 
 
 async def test_failure_is_a_tool_error(inside: Path, outside: Path) -> None:
@@ -130,13 +131,13 @@ async def test_roots_narrow_the_folders_and_may_change(inside: Path) -> None:
         (inside / name).mkdir()
     script = Script().roots(inside / "a").roots(inside / "b")
     async with connected(script.handlers("roots"), folders=[str(inside)]) as client:
-        assert await text(client, "list_allowed_directories") == f"Allowed directories:\n{inside}/a"
+        assert await text(client, "list_allowed_directories") == f"{inside}/a"
         assert (await client.call_tool("list_directory", {"path": str(inside / "b")})).is_error
 
         await client.roots_changed()
 
         # A notification is handled concurrently with later calls, so the first of them may be faster.
-        while await text(client, "list_allowed_directories") != f"Allowed directories:\n{inside}/b":
+        while await text(client, "list_allowed_directories") != f"{inside}/b":
             pass
         assert (await client.call_tool("list_directory", {"path": str(inside / "a")})).is_error
     script.check()
@@ -148,6 +149,16 @@ async def test_tools_without_folders_explain_how_to_configure_one(inside: Path) 
             result = await client.call_tool(name, {"path": "."} if name == "list_directory" else {})
             assert isinstance(result.content[0], TextContent)
             assert "MCPTRIO_FS_FOLDERS" in result.content[0].text
+
+
+def test_start_without_folders_logs_a_warning(inside: Path, caplog: pytest.LogCaptureFixture) -> None:
+    message = "no folder is allowed yet; set folders in [plugins.fs] or MCPTRIO_FS_FOLDERS"
+    for config in ({"folders": [str(inside)]}, {"roots": True}):
+        Server("test", plugins=[mcptrio_fs], config={"mcptrio_fs": config})
+        assert message not in caplog.messages
+    Server("test", plugins=[mcptrio_fs])
+
+    assert message in caplog.messages
 
 
 async def test_resources_are_listed_read_and_completed(inside: Path, outside: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcptrio_fs.media import is_text, media_type
-from mcptrio_fs.reading import Text, read_bytes, read_head, read_tail, read_text
+from mcptrio_fs.reading import Text, read_bytes, read_lines, read_tail, read_text
 from mcptrio_fs.sandbox import Sandbox
 
 from mcptrio.errors import ToolError
@@ -20,8 +20,8 @@ def stop() -> None:
     raise TimeoutError("nobody waits any more")
 
 
-def head(sandbox: Sandbox, lines: int, *, offset: int = 0, limit: int = 1_000_000) -> Text:
-    return read_head(sandbox, "f", lines=lines, offset=offset, limit=limit, checkpoint=go_on)
+def head(sandbox: Sandbox, lines: int, *, limit: int = 1_000_000) -> Text:
+    return read_lines(sandbox, "f", first=1, count=lines, limit=limit, checkpoint=go_on)
 
 
 def tail(sandbox: Sandbox, lines: int, *, limit: int = 1_000_000) -> Text:
@@ -140,6 +140,8 @@ def test_head_and_tail_cross_block_boundaries(sandbox: Sandbox, inside: Path) ->
     (inside / "f").write_text("\n".join(rows))
 
     assert head(sandbox, 900).text.split("\n") == rows[:900]
+    middle = read_lines(sandbox, "f", first=601, count=2, limit=10_000, checkpoint=go_on)
+    assert middle.text.split("\n") == rows[600:602]
     assert tail(sandbox, 900).text.split("\n") == rows[100:]
 
 
@@ -162,9 +164,11 @@ def test_tail_that_starts_inside_a_line_says_so(sandbox: Sandbox, inside: Path) 
 def test_cancelled_read_stops_early(sandbox: Sandbox, inside: Path) -> None:
     (inside / "f").write_bytes(b"x" * 1000)
 
-    for read in (read_text, read_head):
+    with pytest.raises(TimeoutError):
+        read_text(sandbox, "f", offset=0, limit=10, checkpoint=stop)
+    for first in (1, 2):
         with pytest.raises(TimeoutError):
-            read(sandbox, "f", offset=0, limit=10, checkpoint=stop, **({"lines": 1} if read is read_head else {}))
+            read_lines(sandbox, "f", first=first, count=1, limit=10, checkpoint=stop)
     with pytest.raises(TimeoutError):
         read_tail(sandbox, "f", lines=1, limit=10, checkpoint=stop)
 

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import pytest
 import trio
 from mcptrio_fs.access import FileAccess, uri_of
@@ -17,11 +15,11 @@ from mcptrio_fs.config import Config
 from mcptrio_fs.files import Files
 from mcptrio_fs.listing import ENTRIES_PER_CHECK
 from mcptrio_fs.resources import FileResources
-from mcptrio_fs.results import MEDIA, TEXT
+from mcptrio_fs.results import Details, DirectoryListing, Found, details_text, found_text, listing_text, sizes_text
 from mcptrio_fs.search import Search
+from mcptrio_fs.sizes import MAX_TEXT
 
 from mcptrio import ResourceNotFound, Server, ToolError, connect
-from mcptrio.types import CallToolResult
 
 
 class Call:
@@ -72,66 +70,89 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def text(result: CallToolResult) -> str:
-    """Return the text, which is also the structured content."""
-    jsonschema_rs.validate(TEXT, result.structured_content)
-    assert result.content[0].text == result.structured_content["content"]
-    return result.structured_content["content"]
-
-
-def note(result: CallToolResult) -> str:
-    return result.content[1].text if len(result.content) > 1 else ""
+def text(result: str | DirectoryListing | Found | Details) -> str:
+    """Return what the model reads."""
+    match result:
+        case DirectoryListing():
+            return sizes_text(result) if isinstance(result.bytes, int) else listing_text(result)
+        case Found():
+            return found_text(result)
+        case Details():
+            return details_text(result)
+        case _:
+            return result
 
 
 class TestReading:
-    async def test_text_is_read_whole_and_from_both_ends(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_text_is_read_whole_and_by_lines(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "a").write_text("1\n2\n3\n")
 
-        assert text(await files.read_text_file(call, "a")) == "1\n2\n3\n"
-        assert text(await files.read_file(call, "a", head=2)) == "1\n2"
-        assert text(await files.read_text_file(call, "a", tail=2)) == "2\n3"
-        assert text(await files.read_text_file(call, "a", head=0, tail=0)) == "1\n2\n3\n"
-        assert text(await files.read_text_file(call, "a", head=1, offset=2)) == "2"
+        assert await files.read_text_file(call, "a") == "1\n2\n3\n"
+        assert await files.read_text_file(call, "a", end_line=2) == "1\n2"
+        assert await files.read_text_file(call, "a", start_line=2, end_line=2) == "2"
+        assert await files.read_text_file(call, "a", start_line=3) == "3\n"
+        assert await files.read_text_file(call, "a", start_line=-2) == "2\n3"
+        assert await files.read_text_file(call, "a", start_line=0) == "1\n2\n3\n"
+        assert await files.read_text_file(call, "a", offset=2) == "2\n3\n"
+        with pytest.raises(ToolError, match="got 5; the file has 3 line ends"):
+            await files.read_text_file(call, "a", start_line=5)
 
     async def test_contradictory_read_arguments_are_refused(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "a").touch()
 
-        with pytest.raises(ToolError, match="head or tail"):
-            await files.read_text_file(call, "a", head=1, tail=1)
-        with pytest.raises(ToolError, match="tail or offset"):
-            await files.read_text_file(call, "a", tail=1, offset=1)
+        with pytest.raises(ToolError, match="end_line only with a start_line from 1"):
+            await files.read_text_file(call, "a", start_line=-1, end_line=1)
+        with pytest.raises(ToolError, match="an end_line of at least start_line, got 2 and 3"):
+            await files.read_text_file(call, "a", start_line=3, end_line=2)
+        with pytest.raises(ToolError, match="offset or lines"):
+            await files.read_text_file(call, "a", start_line=-1, offset=1)
 
     async def test_truncated_text_says_how_to_continue(self, call: Call, inside: Path) -> None:
         files, _, _ = objects(inside, max_read_bytes=4)
         (inside / "a").write_text("123456789")
 
-        first = await files.read_text_file(call, "a", limit=1000)
-        second = await files.read_text_file(call, "a", offset=4)
-        last = await files.read_text_file(call, "a", offset=8)
-        tail = await files.read_text_file(call, "a", tail=1)
+        assert await files.read_text_file(call, "a", limit=1000) == "1234\n[bytes 0 to 4 of 9; go on with offset=4]"
+        assert await files.read_text_file(call, "a", offset=4) == "5678\n[bytes 4 to 8 of 9; go on with offset=8]"
+        assert await files.read_text_file(call, "a", offset=8) == "9"
+        assert await files.read_text_file(call, "a", start_line=-1) == "6789\n[bytes 5 to 9 of 9]"
 
-        assert (text(first), note(first)) == ("1234", "[cut: these are bytes 0 to 4 of 9; go on with offset=4]")
-        assert first.structured_content == {"content": "1234", "truncated": True, "total": 9, "nextOffset": 4}
-        assert (text(second), second.structured_content["nextOffset"]) == ("5678", 8)
-        assert last.structured_content == {"content": "9"}
-        assert (text(tail), note(tail)) == ("6789", "[cut: these are bytes 5 to 9 of 9]")
+    async def test_large_log_gives_its_first_page_in_whole_lines(self, files: Files, call: Call, inside: Path) -> None:
+        (inside / "a.log").write_text("A line of a log.\n" * 1_000_000)
+
+        *lines, note = (await files.read_text_file(call, "a.log")).split("\n")
+
+        assert set(lines) == {"A line of a log."}
+        assert 30_000 < len("\n".join(lines)) < MAX_TEXT
+        offset = len("\n".join(lines)) + 1
+        assert note == f"[bytes 0 to {offset} of 17000000; go on with offset={offset}]"
+
+    @pytest.mark.parametrize(
+        ("name", "data", "kind"),
+        [
+            ("a.db", b"SQLite format 3\0" + b"\1" * 100, "application/vnd.sqlite3"),
+            ("a.txt", b"text\0text", "application/octet-stream"),
+            ("a.pdf", b"%PDF-1.7\n", "application/pdf"),
+            ("a", b"\x80\x81\x82\x83" * 10, "application/octet-stream"),
+        ],
+    )
+    async def test_binary_file_is_refused_with_its_type_and_size(
+        self, files: Files, call: Call, inside: Path, name: str, data: bytes, kind: str
+    ) -> None:
+        (inside / name).write_bytes(data)
+
+        for lines in ({}, {"start_line": 2}, {"start_line": -1}):
+            with pytest.raises(ToolError, match=f"expected a text file, got {kind} of {len(data)} bytes: {name}"):
+                await files.read_text_file(call, name, **lines)
 
     async def test_media_is_recognized_by_its_type(self, files: Files, call: Call, inside: Path) -> None:
         for name, data in (("a.png", b"\x89PNG"), ("b.mp3", b"ID3"), ("c.bin", b"\0\1")):
             (inside / name).write_bytes(data)
-        blocks = []
-        for name in ("a.png", "b.mp3", "c.bin"):
-            result = await files.read_media_file(call, name)
-            jsonschema_rs.validate(MEDIA, result.structured_content)
-            blocks.append((result.content[0], result.structured_content["content"][0]))
+        blocks = [(await files.read_media_file(call, name)).content[0] for name in ("a.png", "b.mp3", "c.bin")]
 
-        assert [block.type for block, _ in blocks] == ["image", "audio", "resource"]
-        assert blocks[0][1] == {"type": "image", "data": base64.b64encode(b"\x89PNG").decode(), "mimeType": "image/png"}
-        assert blocks[2][1]["resource"] == {
-            "uri": uri_of(str(inside / "c.bin")),
-            "mimeType": "application/octet-stream",
-            "blob": "AAE=",
-        }
+        assert [block.type for block in blocks] == ["image", "audio", "resource"]
+        assert (blocks[0].data, blocks[0].mime_type) == (base64.b64encode(b"\x89PNG").decode(), "image/png")
+        assert blocks[2].resource.uri == uri_of(str(inside / "c.bin"))
+        assert (blocks[2].resource.mime_type, blocks[2].resource.blob) == ("application/octet-stream", "AAE=")
 
     async def test_failing_file_does_not_affect_the_others(
         self, files: Files, call: Call, inside: Path, outside: Path
@@ -142,9 +163,9 @@ class TestReading:
 
         answer = text(await files.read_multiple_files(call, ["a", "none", secret, "b"]))
 
-        first, second, third, fourth = answer.split("\n---\n")
-        assert (first, second, fourth) == ("a:\n1\n", "none: Error - not found: none", "b:\n2\n")
-        assert third.startswith(f"{secret}: Error - access denied")
+        first, second, third, fourth = answer.split("==> ")[1:]
+        assert (first, second, fourth) == ("a\n1\n", "none\nerror: not found: none\n", "b\n2")
+        assert third.startswith(f"{secret}\nerror: access denied")
         assert [progress for progress, _ in call.progress] == [1, 2, 3, 4]
 
     async def test_many_files_share_one_limit(self, call: Call, inside: Path) -> None:
@@ -152,10 +173,9 @@ class TestReading:
         for name in "abc":
             (inside / name).write_text("1234")
 
-        result = await files.read_multiple_files(call, ["a", "b", "c"])
-
-        assert text(result) == "a:\n1234\n\n---\nb:\n12\n\n---\nc: not read, the answer is full"
-        assert "not all of b, c" in note(result)
+        assert await files.read_multiple_files(call, ["a", "b", "c"]) == (
+            "==> a\n1234\n==> b\n12\n==> c\nnot read\n[files cut: 2, the first is b; read_text_file reads them]"
+        )
 
 
 class TestListing:
@@ -166,62 +186,46 @@ class TestListing:
             (inside / name).touch()
 
         first = await files.list_directory(call, ".", limit=50)
-        second = await files.list_directory(call, ".", offset=first.structured_content["nextOffset"])
+        second = await files.list_directory(call, ".", offset=first.next_offset)
 
-        assert (text(first), note(first)) == ("[FILE] a\n[DIR] b", "[cut: entries 0 to 2 of 3; go on with offset=2]")
-        assert (text(second), note(second)) == ("[FILE] c", "")
+        assert text(first) == "a\nb/\n[entries 0 to 2 of 3; go on with offset=2]"
+        assert text(second) == "c"
 
-    async def test_sizes_and_totals_have_the_form_of_the_reference(
-        self, files: Files, call: Call, inside: Path
-    ) -> None:
+    async def test_sizes_are_aligned_before_the_names(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "small").write_text("x")
         (inside / "large").write_text("x" * 2048)
         (inside / "d").mkdir()
 
-        assert text(await files.list_directory_with_sizes(call, ".", sortBy="size")).split("\n") == [
-            f"[FILE] {'large':30} {'2.00 KB':>10}",
-            f"[FILE] {'small':30} {'1 B':>10}",
-            f"[DIR] {'d':30} ",
-            "",
-            "Total: 2 files, 1 directories",
-            "Combined size: 2.00 KB",
-        ]
+        assert text(await files.list_directory_with_sizes(call, ".", sort_by="size")) == (
+            "  2.00 KB large\n      1 B small\n          d/\n  2.00 KB in 3 entries"
+        )
 
     async def test_name_with_line_breaks_stays_one_entry(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "a\n[DIR] b").touch()
 
-        assert text(await files.list_directory(call, ".")) == "[FILE] a\\x0a[DIR] b"
+        assert text(await files.list_directory(call, ".")) == "a\\x0a[DIR] b"
 
-    async def test_tree_is_json(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_tree_is_indented(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "d/e").mkdir(parents=True)
         (inside / "d/f").touch()
+        (inside / "g").touch()
 
-        whole = await files.directory_tree(call, ".")
-        flat = await files.directory_tree(call, ".", maxDepth=1)
+        assert await files.directory_tree(call, ".") == "d/\n  e/\n  f\ng"
+        assert await files.directory_tree(call, ".", max_depth=1) == (
+            "d/ ...\ng\n[directories not expanded: 1; ask for one of them, or exclude others]"
+        )
+        assert await files.directory_tree(call, "d/e") == "empty"
 
-        assert json.loads(text(whole)) == [
-            {
-                "name": "d",
-                "type": "directory",
-                "children": [
-                    {"name": "e", "type": "directory", "children": []},
-                    {"name": "f", "type": "file"},
-                ],
-            }
-        ]
-        assert json.loads(text(flat)) == [{"name": "d", "type": "directory", "children": [], "truncated": True}]
-        assert f"not all of {inside}/d" in note(flat)
-
-    async def test_info_has_the_lines_of_the_reference(self, files: Files, call: Call, inside: Path) -> None:
+    async def test_info_has_a_line_for_each_value(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "a").write_text("123")
         (inside / "a").chmod(0o640)
         os.utime(inside / "a", (0, 1.5))
 
         lines = dict(line.split(": ", 1) for line in text(await files.get_file_info(call, "a")).split("\n"))
 
-        assert list(lines) == ["size", "created", "modified", "accessed", "isDirectory", "isFile", "permissions"]
-        assert (lines["size"], lines["modified"]) == ("3", "1970-01-01T00:00:01.500Z")
-        assert (lines["isDirectory"], lines["isFile"], lines["permissions"]) == ("false", "true", "640")
+        assert list(lines) == ["type", "size", "created", "modified", "accessed", "permissions"]
+        assert (lines["size"], lines["modified"]) == ("3", "1970-01-01T00:00:01Z")
+        assert (lines["type"], lines["permissions"]) == ("file", "640")
 
     async def test_allowed_directories_are_listed_as_typed_and_as_real(
         self, call: Call, inside: Path, tmp_path: Path
@@ -229,20 +233,25 @@ class TestListing:
         (tmp_path / "typed").symlink_to(inside)
         files, _, _ = objects(tmp_path / "typed")
 
-        assert text(await files.list_allowed_directories(call)) == (
-            f"Allowed directories:\n{tmp_path / 'typed'}\n{inside}"
-        )
+        assert text(await files.list_allowed_directories(call)) == (f"{tmp_path / 'typed'}\n{inside}")
 
 
 class TestSearching:
-    async def test_search_returns_full_paths_or_reports_no_matches(
-        self, files: Files, call: Call, inside: Path
-    ) -> None:
+    async def test_search_returns_paths_or_reports_no_matches(self, files: Files, call: Call, inside: Path) -> None:
         (inside / "d").mkdir()
         (inside / "d/a.py").touch()
 
-        assert text(await files.search_files(call, ".", "**/*.py")) == f"{inside}/d/a.py"
-        assert text(await files.search_files(call, "d", "*.md")) == "No matches found"
+        assert text(await files.search_files(call, ".", "**/*.py")) == "d/a.py"
+        assert text(await files.search_files(call, str(inside), "**/*.py")) == f"{inside}/d/a.py"
+        assert text(await files.search_files(call, "d", "**/*.md")) == "[no matches]"
+
+    async def test_search_without_a_match_suggests_all_levels(self, files: Files, call: Call, inside: Path) -> None:
+        (inside / "d").mkdir()
+        (inside / "d/a.py").touch()
+
+        assert text(await files.search_files(call, ".", "*.py")) == (
+            "[no matches; to search all levels below ., use the pattern **/*.py]"
+        )
 
     async def test_cursor_continues_the_search_to_its_end(self, call: Call, inside: Path) -> None:
         files, _, _ = objects(inside, max_entries=2)
@@ -251,21 +260,21 @@ class TestSearching:
         for name in names:
             (inside / name).touch()
         found: list[str] = []
-        cursor = None
+        cursor = ""
         while True:
             result = await files.search_files(call, ".", "{*,c/*}", cursor=cursor)
-            found += text(result).split("\n")
-            cursor = result.structured_content.get("nextCursor")
-            if cursor is None:
+            found += result.paths
+            if not result.next_cursor:
                 break
+            cursor = result.next_cursor
 
-        assert found == [str(inside / name) for name in ("a b", "c", "c/%41", "c/d", "ü")]
+        assert found == ["a b", "c", "c/%41", "c/d", "ü"]
 
     async def test_search_reports_progress(self, call: Call, wide: Path) -> None:
         files, _, _ = objects(wide)
         result = await files.search_files(call, ".", "**/none")
 
-        assert text(result) == "No matches found"
+        assert text(result) == "[no matches]"
         numbers = [progress for progress, _ in call.progress]
         assert numbers
         assert numbers == sorted(numbers)
@@ -307,12 +316,12 @@ class TestChanging:
     async def test_files_are_written_edited_moved_and_created(
         self, changes: FileChanges, call: Call, inside: Path
     ) -> None:
-        assert text(await changes.create_directory(call, "d/e")) == "Successfully created directory d/e"
-        assert text(await changes.write_file(call, "a", "1\n2\n")) == "Successfully wrote to a"
-        assert text(await changes.move_file(call, "a", "d/e/b")) == "Successfully moved a to d/e/b"
-        diff = text(await changes.edit_file(call, "d/e/b", [{"oldText": "2", "newText": "zwei"}]))
+        assert text(await changes.create_directory(call, "d/e")) == "created d/e"
+        assert text(await changes.write_file(call, "a", "1\n2\n")) == "wrote 4 bytes to a"
+        assert text(await changes.move_file(call, "a", "d/e/b")) == "moved a to d/e/b"
+        diff = text(await changes.edit_file(call, "d/e/b", [{"old_text": "2", "new_text": "zwei"}]))
 
-        assert diff.startswith("```diff\nIndex: ")
+        assert diff.startswith("--- ")
         assert "-2\n+zwei\n" in diff
         assert (inside / "d/e/b").read_text() == "1\nzwei\n"
 
@@ -320,14 +329,14 @@ class TestChanging:
         (inside / "a").write_text("1\n")
         before = (inside / "a").stat()
 
-        assert "+2" in text(await changes.edit_file(call, "a", [{"oldText": "1", "newText": "2"}], dryRun=True))
+        assert "+2" in text(await changes.edit_file(call, "a", [{"old_text": "1", "new_text": "2"}], dry_run=True))
         assert (inside / "a").stat().st_mtime_ns == before.st_mtime_ns
 
     async def test_concurrent_edits_are_all_applied(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_text("end\n")
         async with trio.open_nursery() as nursery:
             for number in range(30):
-                nursery.start_soon(changes.edit_file, call, "a", [{"oldText": "end", "newText": f"{number}\nend"}])
+                nursery.start_soon(changes.edit_file, call, "a", [{"old_text": "end", "new_text": f"{number}\nend"}])
 
         assert sorted((inside / "a").read_text().split()) == sorted([*map(str, range(30)), "end"])
 
@@ -335,7 +344,7 @@ class TestChanging:
         (inside / "a").write_bytes(b"caf\xe9\r\nx\r\n")
         (inside / "a").chmod(0o600)
 
-        diff = text(await changes.edit_file(call, "a", [{"oldText": "x", "newText": "y"}]))
+        diff = text(await changes.edit_file(call, "a", [{"old_text": "x", "new_text": "y"}]))
 
         assert (inside / "a").read_bytes() == b"caf\xe9\r\ny\r\n"
         assert stat.S_IMODE((inside / "a").stat().st_mode) == 0o600
@@ -348,21 +357,21 @@ class TestChanging:
         with pytest.raises(ToolError, match="at most 4 bytes, got 5"):
             await changes.write_file(call, "b", "12345")
         with pytest.raises(ToolError, match="at most 4 bytes, got 5"):
-            await changes.edit_file(call, "a", [{"oldText": "4", "newText": "45"}])
+            await changes.edit_file(call, "a", [{"old_text": "4", "new_text": "45"}])
         assert os.listdir(inside) == ["a"]
 
     async def test_create_only_keeps_an_existing_file(self, changes: FileChanges, call: Call, inside: Path) -> None:
         (inside / "a").write_text("old")
 
         with pytest.raises(ToolError, match="already exists"):
-            await changes.write_file(call, "a", "new", createOnly=True)
+            await changes.write_file(call, "a", "new", create_only=True)
         assert (inside / "a").read_text() == "old"
 
     async def test_files_outside_are_not_changed(
         self, files: Files, changes: FileChanges, call: Call, inside: Path, outside: Path
     ) -> None:
         (inside / "link").symlink_to(outside)
-        edits = [{"oldText": "secret", "newText": "x"}]
+        edits = [{"old_text": "secret", "new_text": "x"}]
         for path in (str(outside / "secret.txt"), "link/secret.txt", "../outside/secret.txt"):
             for attempt in (
                 lambda path=path: changes.write_file(call, path, "x"),

@@ -20,55 +20,31 @@ from mcptrio.errors import ToolError
 from .text import printable
 
 __all__ = [
-    "MAX_SAFE_INTEGER",
-    "Cursor",
     "Limit",
-    "MaxBytes",
+    "Offset",
     "Paths",
     "RepoPath",
-    "StartIndex",
+    "check_message",
     "check_name",
     "check_paths",
     "check_plain",
     "check_revision",
-    "limit_of",
     "offset_of",
 ]
 
-MAX_SAFE_INTEGER = 2**53 - 1
-"""The largest integer that every JSON reader keeps."""
-
-DEFAULT_BYTES = 64 * 1024
-DEFAULT_ENTRIES = 100
-
-RepoPath = Annotated[
-    str,
-    Meta(
-        max_length=4096,
-        description="The repository: its name from {tool:git_list_repositories}, or an absolute path of a file or "
-        "folder in it. Optional if there is only one.",
-    ),
-]
-StartIndex = Annotated[
-    int,
-    Meta(ge=0, le=MAX_SAFE_INTEGER, description="Start at this byte of the output: next_index of the previous result."),
-]
-MaxBytes = Annotated[
-    Annotated[int, Meta(ge=100, le=MAX_SAFE_INTEGER)] | None,
-    "Maximum number of bytes of output; by default 65536, and at most the server's limit.",
-]
-Limit = Annotated[
-    Annotated[int, Meta(ge=1, le=MAX_SAFE_INTEGER)] | None,
-    "Maximum number of entries; by default 100, and at most the server's limit.",
-]
-Cursor = Annotated[Annotated[str, Meta(max_length=200)] | None, "next_cursor of the previous result."]
-Paths = Annotated[
-    Annotated[list[Annotated[str, Meta(min_length=1, max_length=4096)]], Meta(max_length=200)] | None,
-    "Only these files and folders, relative to the top of the repository; globs such as *.py are allowed.",
-]
+# A description or bound here takes a model's tokens in up to 24 tools. The checks below bound lengths, and the last
+# line of a page says which cursor or offset comes next.
+RepoPath = Annotated[str, "Name or path."]
+Offset = Annotated[int, Meta(ge=0)]
+Limit = Annotated[int, Meta(ge=1)]
+Paths = Annotated[tuple[str, ...], "Files, folders or globs."]
 
 _CONTROL = r"[\x00-\x1f\x7f]"
 _MAX_REVISION_CHARS = 4096
+_MAX_PATH_CHARS = 4096
+_MAX_PATHS = 1000
+_MAX_MESSAGE_CHARS = 100_000
+_MAX_PLAIN_CHARS = 1000
 
 
 def check_plain(value: str, where: str) -> str:
@@ -77,9 +53,10 @@ def check_plain(value: str, where: str) -> str:
     Raises:
         ToolError: it is invalid.
     """
-    if value.startswith("-") or re.search(_CONTROL, value):
+    if value.startswith("-") or len(value) > _MAX_PLAIN_CHARS or re.search(_CONTROL, value):
         raise ToolError(
-            f"expected a value without a leading '-' or control characters at `{where}`, got {_shown(value)}"
+            f"expected at most {_MAX_PLAIN_CHARS} characters without a leading '-' or control characters at "
+            f"`{where}`, got {_shown(value)}"
         )
     return value
 
@@ -100,6 +77,17 @@ def check_revision(value: str, where: str, *, with_path: bool = False) -> str:
     return value
 
 
+def check_message(value: str, where: str) -> str:
+    """The message of a commit or tag, which git reads from its standard input.
+
+    Raises:
+        ToolError: it is empty, too long, or holds NUL.
+    """
+    if not value.strip() or len(value) > _MAX_MESSAGE_CHARS or "\0" in value:
+        raise ToolError(f"expected a message of 1 to {_MAX_MESSAGE_CHARS} characters without NUL at `{where}`")
+    return value
+
+
 def check_name(value: str, where: str) -> str:
     """The name of a branch or tag; git checks the rest of its form.
 
@@ -111,16 +99,19 @@ def check_name(value: str, where: str) -> str:
     return value
 
 
-def check_paths(paths: Sequence[str] | None, root: str, where: str) -> list[str]:
+def check_paths(paths: Sequence[str], root: str, where: str) -> list[str]:
     """Paths relative to the root, which git is given behind ``--``.
 
     Raises:
-        ToolError: one leads out of the work tree, or begins with ``:``, which would be magic.
+        ToolError: they are too many or too long, or one leads out of the work tree, or begins with ``:``, which would
+            be magic.
     """
+    if len(paths) > _MAX_PATHS:
+        raise ToolError(f"expected at most {_MAX_PATHS} paths at `{where}`, got {len(paths)}; pass folders or globs")
     checked: list[str] = []
-    for number, path in enumerate(paths or ()):
+    for number, path in enumerate(paths):
         place = f"{where}[{number}]"
-        if not path or "\0" in path or path.startswith(":"):
+        if not path or len(path) > _MAX_PATH_CHARS or "\0" in path or path.startswith(":"):
             raise ToolError(f"expected a path (one that begins with ':' as './:…') at `{place}`, got {_shown(path)}")
         absolute = os.path.normpath(os.path.join(root, path))
         if os.path.commonpath((absolute, root)) != root:
@@ -131,21 +122,16 @@ def check_paths(paths: Sequence[str] | None, root: str, where: str) -> list[str]
     return checked
 
 
-def limit_of(given: int | None, ceiling: int, default: int = DEFAULT_ENTRIES) -> int:
-    """Return the number of results: the requested one, within the operator's limit."""
-    return min(default if given is None else given, ceiling)
-
-
-def offset_of(cursor: str | None) -> int:
+def offset_of(cursor: str) -> int:
     """The number of entries before a page, from the cursor that ``str`` of that number has made.
 
     Raises:
         ToolError: the cursor is not one of ours.
     """
-    if cursor is None:
+    if not cursor:
         return 0
     if not re.fullmatch(r"[0-9]{1,9}", cursor):
-        raise ToolError(f"expected the next_cursor of a previous result at `cursor`, got {_shown(cursor)}")
+        raise ToolError(f"expected the cursor of a previous page at `cursor`, got {_shown(cursor)}")
     return int(cursor)
 
 

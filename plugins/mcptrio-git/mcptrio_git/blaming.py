@@ -16,7 +16,7 @@ from .text import clip, text_of
 
 __all__ = ["Blame", "Hunk", "parse_blame"]
 
-_MAX_LINE_CHARS = 2000
+_MAX_LINE_CHARS = 500
 
 
 class Hunk(Struct, frozen=True, kw_only=True):

@@ -18,20 +18,16 @@ from msgspec import Meta, Struct
 from mcptrio import Context, ToolError, tool
 
 from .access import GitAccess, RepositoryWork, reason_of, said_by
-from .arguments import RepoPath, check_revision
+from .arguments import RepoPath, check_message, check_revision
 from .environment import Kind
+from .rendering import short
 from .text import named, printable
 
 __all__ = ["Branching", "CheckedOut", "CreatedReference", "StashDone"]
 
-_Name = Annotated[str, Meta(min_length=1, max_length=250)]
-_Revision = Annotated[str, Meta(max_length=1000)]
-_Message = Annotated[str, Meta(max_length=100_000)]
 _UNDOING = 30.0
 """Seconds for giving a merge up, whatever happens to the call."""
-_Index = Annotated[
-    int, Meta(ge=0, le=100_000, description="The index of the stash: 0 is the newest, as {tool:git_stash_list} shows.")
-]
+_Index = Annotated[int, Meta(ge=0, description="Its number; 0 is the newest.")]
 
 
 class CreatedReference(Struct, frozen=True, kw_only=True):
@@ -76,37 +72,62 @@ class StashDone(Struct, frozen=True, kw_only=True):
     output: str
 
 
+def _reference_text(made: CreatedReference) -> str:
+    return f"created {printable(made.name)} at {short(made.commit)}"
+
+
+def _checkout_text(done: CheckedOut) -> str:
+    where = f"on {printable(done.branch)}" if done.branch else "detached HEAD"
+    return f"{where} at {short(done.commit)}\n{done.output}".rstrip()
+
+
+def _stash_text(done: StashDone) -> str:
+    return (done.output + (f"\nstash: {short(done.commit)}" if done.commit else "")).lstrip() or "nothing to stash"
+
+
 @frozen(eq=False, repr=False)
 class Branching:
     """The tools that make and change branches, tags and stashes."""
 
     access: GitAccess
 
-    @tool(title="Git Create Branch", read_only=False, destructive=False, idempotent=False, open_world=False)
+    @tool(
+        text=_reference_text,
+        title="Git Create Branch",
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=False,
+    )
     async def git_create_branch(
         self,
         ctx: Context,
-        branch_name: Annotated[_Name, "The name of the new branch."],
+        branch_name: str,
         repo_path: RepoPath = "",
-        base_branch: Annotated[
-            _Revision | None, "The starting point: a branch, tag or commit; by default HEAD."
-        ] = None,
+        base_branch: Annotated[str, "Branch, tag or commit to start from."] = "HEAD",
     ) -> CreatedReference:
         """Create a branch without checking it out."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.check_name("refs/heads/", branch_name, "branch_name")
-            commit = await work.resolve(base_branch or "HEAD", "base_branch")
+            commit = await work.resolve(base_branch, "base_branch")
             await work.git("branch", "--no-track", "--", branch_name, commit)
         return CreatedReference(name=branch_name, commit=commit)
 
-    @tool(title="Git Checkout", read_only=False, destructive=False, idempotent=False, open_world=False)
+    @tool(
+        text=_checkout_text,
+        title="Git Checkout",
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=False,
+    )
     async def git_checkout(
         self,
         ctx: Context,
-        branch_name: Annotated[_Revision, "A branch; a tag or commit gives a detached HEAD."],
+        branch_name: Annotated[str, "A tag or commit gives a detached HEAD."],
         repo_path: RepoPath = "",
     ) -> CheckedOut:
-        """Switch to a branch. Uncommitted changes are kept; if they conflict with the branch, the call fails."""
+        """Switch to a branch. Uncommitted changes are kept; fails if they conflict."""
         check_revision(branch_name, "branch_name")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             before = await work.head()
@@ -116,20 +137,18 @@ class Branching:
             )
             return await _moved(work, before, said_by(output))
 
-    @tool(title="Git Merge", read_only=False, destructive=False, idempotent=True, open_world=False)
+    @tool(text=_checkout_text, title="Git Merge", read_only=False, destructive=False, idempotent=True, open_world=False)
     async def git_merge(
         self,
         ctx: Context,
-        branch_name: Annotated[_Revision, "The branch, tag or commit to merge."],
+        branch_name: Annotated[str, "Branch, tag or commit."],
         repo_path: RepoPath = "",
         fast_forward: Annotated[
             Literal["allow", "only", "never"],
-            "Fast-forward if possible; only fast-forward; or always create a merge commit.",
+            "only: fail unless fast-forward; never: always make a merge commit.",
         ] = "allow",
     ) -> CheckedOut:
-        """Merge a branch into the checked-out one. If there are conflicts, the merge is aborted, nothing is
-        changed, and the error names the conflicting files.
-        """
+        """Merge into the checked-out branch. On conflicts nothing changes, and the error names the files."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.resolve(branch_name, "branch_name")
             before = await work.head()
@@ -151,34 +170,42 @@ class Branching:
                 )
             return await _moved(work, before, said_by(output))
 
-    @tool(title="Git Create Tag", read_only=False, destructive=False, idempotent=False, open_world=False)
+    @tool(
+        text=_reference_text,
+        title="Git Create Tag",
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=False,
+    )
     async def git_create_tag(
         self,
         ctx: Context,
-        tag_name: Annotated[_Name, "The name of the new tag."],
+        tag_name: str,
         repo_path: RepoPath = "",
-        revision: Annotated[_Revision, "The commit to tag: a branch, tag or commit; by default HEAD."] = "HEAD",
-        message: Annotated[_Message | None, "Create an annotated tag with this message."] = None,
+        revision: str = "HEAD",
+        message: Annotated[str, "Makes an annotated tag."] = "",
     ) -> CreatedReference:
-        """Create a tag. Existing tags are not changed."""
-        if message is not None and (not message.strip() or "\0" in message):
-            raise ToolError("expected a message at `message`, got an empty one or one with NUL")
+        """Create a tag; existing ones are not moved."""
+        check_message(message or "none", "message")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.check_name("refs/tags/", tag_name, "tag_name")
             commit = await work.resolve(revision, "revision")
-            annotated = () if message is None else ("--annotate", "--cleanup=whitespace", "--file=-")
-            await work.git("tag", *annotated, "--", tag_name, commit, stdin=(message or "").encode())
+            annotated = () if not message else ("--annotate", "--cleanup=whitespace", "--file=-")
+            await work.git("tag", *annotated, "--", tag_name, commit, stdin=message.encode())
         return CreatedReference(name=tag_name, commit=commit)
 
-    @tool(title="Git Stash Push", read_only=False, destructive=False, idempotent=False, open_world=False)
+    @tool(
+        text=_stash_text, title="Git Stash Push", read_only=False, destructive=False, idempotent=False, open_world=False
+    )
     async def git_stash_push(
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        message: Annotated[Annotated[str, Meta(max_length=1000)] | None, "A description of the changes."] = None,
-        include_untracked: Annotated[bool, "Stash untracked files too."] = False,
+        message: str = "",
+        include_untracked: bool = False,
     ) -> StashDone:
-        """Stash the changes of the working tree and the index, so that both match the last commit."""
+        """Stash staged and unstaged changes, and reset to HEAD."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             options = ["--include-untracked"] if include_untracked else []
             if message:
@@ -188,25 +215,27 @@ class Branching:
             after = await _stash(work, 0)
         return StashDone(commit=None if after == before else after, output=said_by(output))
 
-    @tool(title="Git Stash Pop", read_only=False, destructive=False, idempotent=False, open_world=False)
+    @tool(
+        text=_stash_text, title="Git Stash Pop", read_only=False, destructive=False, idempotent=False, open_world=False
+    )
     async def git_stash_pop(
         self,
         ctx: Context,
         repo_path: RepoPath = "",
         stash: _Index = 0,
-        keep: Annotated[bool, "Keep the stash, so that it can be applied again."] = False,
+        keep: Annotated[bool, "Do not drop it."] = False,
     ) -> StashDone:
-        """Apply stashed changes and drop the stash. Fails if local changes would be overwritten; on conflicts
-        the files contain conflict markers and the stash is kept.
-        """
+        """Apply a stash and drop it. Fails if it would overwrite changes; on conflicts, writes markers and keeps it."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             commit = await _wanted_stash(work, stash)
             output = await work.git("stash", "apply" if keep else "pop", f"stash@{{{stash}}}")
         return StashDone(commit=commit, output=said_by(output))
 
-    @tool(title="Git Stash Drop", read_only=False, destructive=True, idempotent=False, open_world=False)
+    @tool(
+        text=_stash_text, title="Git Stash Drop", read_only=False, destructive=True, idempotent=False, open_world=False
+    )
     async def git_stash_drop(self, ctx: Context, repo_path: RepoPath = "", stash: _Index = 0) -> StashDone:
-        """Delete a stash, without applying it."""
+        """Delete a stash without applying it."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             commit = await _wanted_stash(work, stash)
             output = await work.git("stash", "drop", f"stash@{{{stash}}}")

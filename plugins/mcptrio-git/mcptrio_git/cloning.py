@@ -24,6 +24,7 @@ from mcptrio import Context, ToolError, tool
 from .access import GitAccess
 from .arguments import check_name
 from .config import Config
+from .rendering import short
 from .text import printable, redacted
 
 __all__ = ["Cloned", "Cloning", "check_url"]
@@ -31,6 +32,7 @@ __all__ = ["Cloned", "Cloning", "check_url"]
 _URL = r"(?P<scheme>[a-z]+)://(?:(?P<user>[^/@\s]*)@)?(?P<host>[A-Za-z0-9\[][^/@\s]*)?/\S+"
 _SSH = r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9][\w.-]*:(?!:|//)[^\s-]\S*"
 """``user@host:path``, which is ssh."""
+_MAX_URL_CHARS = 2000
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 
 
@@ -49,28 +51,35 @@ class Cloned(Struct, frozen=True, kw_only=True):
     commit: str | None
 
 
+def _cloned_text(cloned: Cloned) -> str:
+    where = f"on {printable(cloned.branch)}" if cloned.branch else "detached HEAD"
+    return f"cloned {cloned.name} to {printable(cloned.path)}, {where} at {short(cloned.commit)}".removesuffix(" at ")
+
+
 @frozen(eq=False, repr=False)
 class Cloning:
     """The tool that clones."""
 
     access: GitAccess
 
-    @tool(title="Git Clone", read_only=False, destructive=False, idempotent=False, open_world=True, timeout=math.inf)
+    @tool(
+        text=_cloned_text,
+        title="Git Clone",
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=True,
+        timeout=math.inf,
+    )
     async def git_clone(
         self,
         ctx: Context,
-        url: Annotated[str, Meta(min_length=1, max_length=2000, description="https://… or ssh://… or user@host:path.")],
-        name: Annotated[
-            Annotated[str, Meta(max_length=100)] | None, "The name of its folder; by default the last part of the URL."
-        ] = None,
-        branch: Annotated[Annotated[str, Meta(max_length=250)] | None, "The branch or tag to check out."] = None,
-        depth: Annotated[
-            Annotated[int, Meta(ge=1, le=10**9)] | None, "Clone only this many of the newest commits."
-        ] = None,
+        url: Annotated[str, "https://…, ssh://… or user@host:path."],
+        name: Annotated[str, "Folder; default: last part of the URL."] = "",
+        branch: Annotated[str, "Branch or tag to check out."] = "",
+        depth: Annotated[int, Meta(ge=0, le=10**9, description="Only this many newest commits; 0: all.")] = 0,
     ) -> Cloned:
-        """Clone a remote repository into the configured folder for clones. Afterwards the other tools can use
-        it. Submodules are not cloned.
-        """
+        """Clone a repository, without submodules, for use with the other tools."""
         config = self.access.config
         check_url(url, config)
         called = name or url.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
@@ -78,8 +87,8 @@ class Cloning:
             raise ToolError(
                 f"expected a name of letters, digits, '.', '_' and '-' at `name`, got {printable(called, 100)!r}"
             )
-        options = [] if branch is None else [f"--branch={check_name(branch, 'branch')}"]
-        if depth is not None:
+        options = [] if not branch else [f"--branch={check_name(branch, 'branch')}"]
+        if depth:
             options.append(f"--depth={depth}")
         folder = await trio.to_thread.run_sync(_folder, config)
         target = os.path.join(folder, called)
@@ -107,6 +116,8 @@ def check_url(url: str, config: Config) -> None:
     Raises:
         ToolError: it is no URL of an allowed protocol, or it holds a password.
     """
+    if len(url) > _MAX_URL_CHARS:
+        raise ToolError(f"expected a URL of at most {_MAX_URL_CHARS} characters at `url`, got {len(url)}")
     found = re.fullmatch(_URL, url)
     allowed = config.protocols
     if found is not None and found["scheme"] in allowed and (found["host"] or found["scheme"] == "file"):

@@ -62,14 +62,14 @@ class Diff(Struct, frozen=True, kw_only=True):
         files: the changed files; only with the first part, and at most 500.
         files_truncated: there are more files.
         truncated: there is more of the diff.
-        next_index: the start_index of the next part.
+        next_offset: the byte at which the next part begins.
     """
 
     diff: str
     files: tuple[FileStat, ...]
     files_truncated: bool
     truncated: bool
-    next_index: int | None
+    next_offset: int | None
 
 
 class FileChange(Struct, frozen=True, kw_only=True):
@@ -142,7 +142,7 @@ def _diff(patch: bytes, stats: bytes, *, start: int, cut: bool) -> Diff:
         files=tuple(files[:_MAX_FILES]),
         files_truncated=len(files) > _MAX_FILES,
         truncated=cut,
-        next_index=page.next_index,
+        next_offset=page.next_offset,
     )
 
 

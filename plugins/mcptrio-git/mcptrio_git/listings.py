@@ -28,7 +28,7 @@ __all__ = [
     "parse_worktrees",
 ]
 
-_MAX_LINE_CHARS = 1000
+_MAX_LINE_CHARS = 300
 
 
 class Match(Struct, frozen=True, kw_only=True):

@@ -7,18 +7,19 @@ Source: ``git_branch`` of the reference git server (2026.10.19); its users have 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Literal, TypeVar
 
 import trio
 from attrs import frozen
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from mcptrio import Context, ToolError, tool
 
 from .access import GitAccess, reason_of
-from .arguments import Cursor, Limit, Paths, RepoPath, check_paths, limit_of, offset_of
-from .blaming import Blame, parse_blame
+from .arguments import Limit, Paths, RepoPath, check_paths, offset_of
+from .blaming import Blame, Hunk, parse_blame
 from .listings import (
     Matches,
     Remotes,
@@ -32,12 +33,35 @@ from .listings import (
     parse_worktrees,
 )
 from .references import Branches, Tags, list_branches, list_tags
+from .rendering import (
+    MAX_TEXT,
+    blame_text,
+    branch_line,
+    branches_text,
+    fitting,
+    hunk_text,
+    match_line,
+    matches_text,
+    remote_line,
+    remotes_text,
+    repositories_text,
+    repository_line,
+    short,
+    stash_line,
+    stashes_text,
+    tag_line,
+    tags_text,
+    worktree_line,
+    worktrees_text,
+)
 
 __all__ = ["Ancestry", "Looking"]
 
-_Revision = Annotated[str, Meta(max_length=1000)]
 _SPACES = {"local": ("refs/heads",), "remote": ("refs/remotes",), "all": ("refs/heads", "refs/remotes")}
 _T = TypeVar("_T")
+_MAX_PATTERN_CHARS = 1000
+_MAX_LINE = 2**31 - 1
+"""The last line that git can name."""
 
 
 class Ancestry(Struct, frozen=True, kw_only=True):
@@ -58,36 +82,47 @@ class Ancestry(Struct, frozen=True, kw_only=True):
     second_only: int
 
 
+def _ancestry_text(found: Ancestry) -> str:
+    bases = "merge base " + " ".join(found.items) if found.items else "no common ancestor"
+    first, second = f"{short(found.first)} is {found.first_only} ahead", f"{short(found.second)} {found.second_only}"
+    return f"{bases}; {first}, {second}"
+
+
 @frozen(eq=False, repr=False)
 class Looking:
     """The tools that look around."""
 
     access: GitAccess
 
-    @tool(title="Git Repositories", read_only=True, destructive=False, idempotent=True, open_world=False)
-    async def git_list_repositories(self, ctx: Context, limit: Limit = None, cursor: Cursor = None) -> RepositoryList:
-        """List the available repositories, with the names that other tools accept as repo_path."""
+    @tool(
+        text=repositories_text,
+        title="Git Repositories",
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
+    async def git_list_repositories(self, ctx: Context, limit: Limit = 100, cursor: str = "") -> RepositoryList:
+        """List the repositories for repo_path, which is optional if there is only one."""
         names = await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads)
         found = [RepositoryEntry(name=name, path=path) for name, path in names.items()]
-        items, truncated, following = self._page(found, limit, cursor)
+        items, truncated, following = self._page(found, limit, cursor, repository_line)
         return RepositoryList(
             items=items, writable=self.access.config.allow_write, truncated=truncated, next_cursor=following
         )
 
-    @tool(title="Git Branch", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(text=branches_text, title="Git Branch", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_branch(
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        branch_type: Annotated[
-            Literal["local", "remote", "all"], "Branches of this repository, of its remotes (as last fetched), or both."
-        ] = "local",
-        contains: Annotated[_Revision | None, "Only branches that contain this commit."] = None,
-        not_contains: Annotated[_Revision | None, "Only branches that do not contain this commit."] = None,
-        limit: Limit = None,
-        cursor: Cursor = None,
+        branch_type: Literal["local", "remote", "all"] = "local",
+        contains: Annotated[str, "Commit."] = "",
+        not_contains: Annotated[str, "Commit."] = "",
+        limit: Limit = 100,
+        cursor: str = "",
     ) -> Branches:
-        """List branches with their newest commit, their upstream, and which one is checked out."""
+        """List branches with newest commit and upstream; * marks the checked-out one."""
         async with self.access.open(ctx, repo_path) as work:
             conditions: list[str] = []
             if contains:
@@ -98,67 +133,63 @@ class Looking:
             # Where it is listed, the branch that is checked out says so itself.
             here = next(((each.name, each.commit) for each in branches if each.current), None)
             current, head = here or await work.head()
-        items, truncated, following = self._page(branches, limit, cursor)
+        items, truncated, following = self._page(branches, limit, cursor, branch_line)
         return Branches(current=current, head=head, items=items, truncated=truncated, next_cursor=following)
 
-    @tool(title="Git Tags", read_only=True, destructive=False, idempotent=True, open_world=False)
-    async def git_tag_list(
-        self, ctx: Context, repo_path: RepoPath = "", limit: Limit = None, cursor: Cursor = None
-    ) -> Tags:
+    @tool(text=tags_text, title="Git Tags", read_only=True, destructive=False, idempotent=True, open_world=False)
+    async def git_tag_list(self, ctx: Context, repo_path: RepoPath = "", limit: Limit = 100, cursor: str = "") -> Tags:
         """List tags, newest first."""
         async with self.access.open(ctx, repo_path) as work:
             tags = await list_tags(work)
-        items, truncated, following = self._page(tags, limit, cursor)
+        items, truncated, following = self._page(tags, limit, cursor, tag_line)
         return Tags(items=items, truncated=truncated, next_cursor=following)
 
-    @tool(title="Git Stashes", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(text=stashes_text, title="Git Stashes", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_stash_list(
-        self, ctx: Context, repo_path: RepoPath = "", limit: Limit = None, cursor: Cursor = None
+        self, ctx: Context, repo_path: RepoPath = "", limit: Limit = 100, cursor: str = ""
     ) -> Stashes:
-        """List stashes, newest first. {tool:git_show} shows the contents of one, by its name."""
+        """List stashes, newest first; {tool:git_show} shows one by its name."""
         async with self.access.open(ctx, repo_path) as work:
             output = await work.git("stash", "list", "-z", "--format=%gd%x00%H%x00%cI%x00%gs")
-        items, truncated, following = self._page(parse_stashes(output.stdout), limit, cursor)
+        items, truncated, following = self._page(parse_stashes(output.stdout), limit, cursor, stash_line)
         return Stashes(items=items, truncated=truncated, next_cursor=following)
 
-    @tool(title="Git Worktrees", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=worktrees_text, title="Git Worktrees", read_only=True, destructive=False, idempotent=True, open_world=False
+    )
     async def git_worktree_list(
-        self, ctx: Context, repo_path: RepoPath = "", limit: Limit = None, cursor: Cursor = None
+        self, ctx: Context, repo_path: RepoPath = "", limit: Limit = 100, cursor: str = ""
     ) -> Worktrees:
-        """List the working trees of a repository with their paths and checked-out branches."""
+        """List work trees with path, branch and commit."""
         async with self.access.open(ctx, repo_path) as work:
             output = await work.git("worktree", "list", "--porcelain", "-z")
-        items, truncated, following = self._page(parse_worktrees(output.stdout), limit, cursor)
+        items, truncated, following = self._page(parse_worktrees(output.stdout), limit, cursor, worktree_line)
         return Worktrees(items=items, truncated=truncated, next_cursor=following)
 
-    @tool(title="Git Remotes", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(text=remotes_text, title="Git Remotes", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_remote_list(
-        self, ctx: Context, repo_path: RepoPath = "", limit: Limit = None, cursor: Cursor = None
+        self, ctx: Context, repo_path: RepoPath = "", limit: Limit = 100, cursor: str = ""
     ) -> Remotes:
-        """List the remotes of a repository with their URLs, without passwords."""
+        """List remotes with their URLs."""
         async with self.access.open(ctx, repo_path) as work:
             output = await work.git("config", "-z", "--get-regexp", r"^remote\..+\.(url|pushurl)$", codes=(0, 1))
-        items, truncated, following = self._page(parse_remotes(output.stdout), limit, cursor)
+        items, truncated, following = self._page(parse_remotes(output.stdout), limit, cursor, remote_line)
         return Remotes(items=items, truncated=truncated, next_cursor=following)
 
-    @tool(title="Git Blame", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(text=blame_text, title="Git Blame", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_blame(
         self,
         ctx: Context,
-        path: Annotated[str, Meta(min_length=1, max_length=4096, description="A file, relative to the repository.")],
+        path: str,
         repo_path: RepoPath = "",
-        revision: Annotated[
-            _Revision | None, "Read the file from this revision; by default from the working tree."
-        ] = None,
-        start_line: Annotated[int, Meta(ge=1, le=2**31 - 1, description="The first line, from 1.")] = 1,
-        limit: Annotated[
-            Annotated[int, Meta(ge=1, le=2**31 - 1)] | None, "Maximum number of lines; by default 100."
-        ] = None,
-        cursor: Cursor = None,
+        revision: Annotated[str, "Default: working tree."] = "",
+        start_line: Annotated[int, Meta(ge=1)] = 1,
+        limit: Limit = 100,
+        cursor: str = "",
     ) -> Blame:
-        """Show the commit and author of each line of a file; consecutive lines of one commit are one entry."""
-        start = offset_of(cursor) if cursor else start_line
-        count = limit_of(limit, self.access.config.max_entries)
+        """Show which commit and author changed each line of a file last."""
+        start = offset_of(cursor) if cursor else min(start_line, _MAX_LINE)
+        count = min(limit, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             [checked] = check_paths([path], work.root, "path")
             at = (await work.resolve(revision, "revision"),) if revision else ()
@@ -172,27 +203,30 @@ class Looking:
         hunks = parse_blame(output.stdout, count)
         if output.cut and not hunks:  # one line is longer than all that is read
             hunks = parse_blame(output.stdout + b"\n", count)
+        hunks, left_out = _first_page(hunks)
         lines = sum(len(hunk.lines) for hunk in hunks)
-        more = output.cut or output.stdout.count(b"\n\t") > count
+        more = left_out or output.cut or output.stdout.count(b"\n\t") > count
         return Blame(path=checked, items=tuple(hunks), truncated=more, next_cursor=str(start + lines) if more else None)
 
-    @tool(title="Git Grep", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(text=matches_text, title="Git Grep", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_grep(
         self,
         ctx: Context,
-        pattern: Annotated[str, Meta(min_length=1, max_length=1000, description="An extended regular expression.")],
+        pattern: Annotated[str, "Extended regular expression."],
         repo_path: RepoPath = "",
-        revision: Annotated[_Revision | None, "Search the files of this revision; by default the working tree."] = None,
-        paths: Paths = None,
-        ignore_case: Annotated[bool, "Ignore upper and lower case."] = False,
-        fixed_strings: Annotated[bool, "The pattern is a literal text, not a regular expression."] = False,
-        limit: Limit = None,
-        cursor: Cursor = None,
+        revision: Annotated[str, "Default: working tree."] = "",
+        paths: Paths = (),
+        ignore_case: bool = False,
+        fixed_strings: Annotated[bool, "Search literally."] = False,
+        limit: Limit = 100,
+        cursor: str = "",
     ) -> Matches:
-        """Search the tracked files of a repository for lines that match a pattern. Binary files are skipped."""
-        if "\0" in pattern or "\n" in pattern:
-            raise ToolError("expected an expression for one line at `pattern`, got one with a line end or NUL")
-        skip, count = offset_of(cursor), limit_of(limit, self.access.config.max_entries)
+        """Search tracked text files for lines that match; returns path:line:text."""
+        if not 0 < len(pattern) <= _MAX_PATTERN_CHARS or "\0" in pattern or "\n" in pattern:
+            raise ToolError(
+                f"expected an expression of 1 to {_MAX_PATTERN_CHARS} characters without line ends and NUL at `pattern`"
+            )
+        skip, count = offset_of(cursor), min(limit, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             options = ["--fixed-strings" if fixed_strings else "--extended-regexp"]
             if ignore_case:
@@ -208,22 +242,31 @@ class Looking:
         if at:  # "<id>:" precedes each path
             data = b"\n".join(line[len(at[0]) + 1 :] for line in data.split(b"\n"))
         total = data.count(b"\n")
-        end = skip + count
+        found = parse_matches(data, skip, count)
+        fit = fitting(found, match_line)
+        end = skip + (fit if fit < len(found) else count)
         return Matches(
-            items=tuple(parse_matches(data, skip, count)),
+            items=tuple(found[:fit]),
             truncated=output.cut or total > end,
             next_cursor=str(end) if total > end else None,
         )
 
-    @tool(title="Git Merge Base", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=_ancestry_text,
+        title="Git Merge Base",
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_merge_base(
         self,
         ctx: Context,
-        first: Annotated[_Revision, "A branch, tag or commit."],
-        second: Annotated[_Revision, "The other branch, tag or commit."],
+        first: str,
+        second: str,
         repo_path: RepoPath = "",
     ) -> Ancestry:
-        """Find the best common ancestors of two commits, and count the commits that only one of them has."""
+        """Find the merge base of two commits, and how many commits each is ahead of the other."""
         async with self.access.open(ctx, repo_path) as work:
             one, other = (found.id for found in await work.look_up((first, "first"), (second, "second")))
             bases = await work.text("merge-base", "--all", one, other, codes=(0, 1))
@@ -238,9 +281,27 @@ class Looking:
         )
 
     def _page(
-        self, found: Sequence[_T], limit: int | None, cursor: str | None
+        self, found: Sequence[_T], limit: int, cursor: str, line: Callable[[_T], str]
     ) -> tuple[tuple[_T, ...], bool, str | None]:
         start = offset_of(cursor)
-        end = start + limit_of(limit, self.access.config.max_entries)
+        shown = found[start : start + min(limit, self.access.config.max_entries)]
+        shown = shown[: fitting(shown, line)]
+        end = start + len(shown)
         truncated = len(found) > end
-        return tuple(found[start:end]), truncated, str(end) if truncated else None
+        return tuple(shown), truncated, str(end) if truncated else None
+
+
+def _first_page(hunks: list[Hunk]) -> tuple[list[Hunk], bool]:
+    """Return the hunks and lines that fit into one page, and whether lines were left out."""
+    shown: list[Hunk] = []
+    room = MAX_TEXT
+    for hunk in hunks:
+        lines = hunk.lines
+        while len(lines) > (not shown) and len(hunk_text(replace(hunk, lines=lines))) > room:
+            lines = lines[: len(lines) * 3 // 4]
+        if lines:
+            shown.append(replace(hunk, lines=lines))
+            room -= len(hunk_text(shown[-1])) + 1
+        if len(lines) < len(hunk.lines):
+            return shown, True
+    return shown, False

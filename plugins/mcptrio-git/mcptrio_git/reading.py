@@ -20,29 +20,25 @@ from mcptrio import Context, ToolError, tool
 
 from .access import GitAccess, RepositoryWork, reason_of
 from .arguments import (
-    DEFAULT_BYTES,
-    Cursor,
     Limit,
-    MaxBytes,
+    Offset,
     Paths,
     RepoPath,
-    StartIndex,
     check_paths,
     check_plain,
     check_revision,
-    limit_of,
     offset_of,
 )
 from .commits import LOG, Log, parse_log
-from .differences import Diff, read_diff
-from .showing import Shown, show
+from .differences import read_diff
+from .rendering import MAX_TEXT, commit_text, diff_text, fitting, log_text, status_line, status_text
+from .showing import show
 from .status import STATUS, Operation, Status, parse_status
 from .text import printable
 
 __all__ = ["GitReading", "read_status"]
 
-_Context = Annotated[int, Meta(ge=0, le=10_000, description="Lines of context around each change.")]
-_Text = Annotated[str, Meta(max_length=1000)]
+_Context = Annotated[int, Meta(ge=0, le=10_000)]
 
 _CURSOR = r"([0-9a-f]{40}|[0-9a-f]{64})(?:(\.{2,3})([0-9a-f]{40}|[0-9a-f]{64}))?:([0-9]{1,9})"
 _OPERATIONS: tuple[tuple[str, Operation], ...] = (
@@ -61,19 +57,16 @@ class GitReading:
 
     access: GitAccess
 
-    @tool(title="Git Status", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(text=status_text, title="Git Status", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_status(
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        untracked: Annotated[
-            Literal["no", "normal", "all"], "How to list untracked files: none, folders as one entry, or every file."
-        ] = "normal",
-        limit: Limit = None,
-        cursor: Cursor = None,
+        untracked: Annotated[Literal["no", "normal", "all"], "all: no folders."] = "normal",
+        limit: Limit = 100,
+        cursor: str = "",
     ) -> Status:
-        """Show the state of a working tree: branch, upstream, staged, changed, untracked and conflicting files, and
-        whether a merge or rebase is in progress."""
+        """Show branch, upstream, changed files, and whether a merge or rebase is in progress."""
         async with self.access.open(ctx, repo_path) as work:
             return await read_status(work, untracked, limit, cursor)
 
@@ -83,15 +76,12 @@ class GitReading:
         ctx: Context,
         repo_path: RepoPath = "",
         context_lines: _Context = 3,
-        paths: Paths = None,
-        start_index: StartIndex = 0,
-        max_bytes: MaxBytes = None,
-    ) -> Diff:
-        """Show the changes in the working tree that are not staged yet. Untracked files are not included. A
-        long diff is returned in parts.
-        """
+        paths: Paths = (),
+        offset: Offset = 0,
+    ) -> str:
+        """Diff the working tree against the index; without untracked files."""
         async with self.access.open(ctx, repo_path) as work:
-            return await self._diff(work, (), context_lines, paths, start_index, max_bytes)
+            return await self._diff(work, (), context_lines, paths, offset)
 
     @tool(title="Git Diff Staged", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_diff_staged(
@@ -99,63 +89,49 @@ class GitReading:
         ctx: Context,
         repo_path: RepoPath = "",
         context_lines: _Context = 3,
-        paths: Paths = None,
-        start_index: StartIndex = 0,
-        max_bytes: MaxBytes = None,
-    ) -> Diff:
-        """Show the staged changes, which the next commit would contain. A long diff is returned in parts."""
+        paths: Paths = (),
+        offset: Offset = 0,
+    ) -> str:
+        """Diff the staged changes, which the next commit contains."""
         async with self.access.open(ctx, repo_path) as work:
-            return await self._diff(work, ("--cached",), context_lines, paths, start_index, max_bytes)
+            return await self._diff(work, ("--cached",), context_lines, paths, offset)
 
     @tool(title="Git Diff", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_diff(
         self,
         ctx: Context,
         target: Annotated[
-            _Text,
-            "A branch, tag or commit to compare the working tree with; or two of them: 'a..b' compares a with b, "
-            "'a...b' compares their merge base with b.",
+            str,
+            "Revision to diff against the working tree; or a range: 'a..b' (b versus a), 'a...b' (b versus its merge "
+            "base with a).",
         ],
         repo_path: RepoPath = "",
         context_lines: _Context = 3,
-        paths: Paths = None,
-        start_index: StartIndex = 0,
-        max_bytes: MaxBytes = None,
-    ) -> Diff:
-        """Show the differences between branches, tags or commits, or between one of them and the working tree.
-        A long diff is returned in parts.
-        """
+        paths: Paths = (),
+        offset: Offset = 0,
+    ) -> str:
+        """Diff two revisions, or one and the working tree."""
         async with self.access.open(ctx, repo_path) as work:
             first, dots, second = await work.resolve_range(target, "target")
             revisions = (f"{first}...{second}",) if dots == "..." else (first, second) if dots else (first,)
-            return await self._diff(work, revisions, context_lines, paths, start_index, max_bytes)
+            return await self._diff(work, revisions, context_lines, paths, offset)
 
-    @tool(title="Git Log", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(text=log_text, title="Git Log", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_log(
         self,
         ctx: Context,
         repo_path: RepoPath = "",
-        max_count: Annotated[int, Meta(ge=1, le=2**53 - 1, description="Maximum number of commits.")] = 10,
-        start_timestamp: Annotated[
-            _Text | None, "Only commits since this time: ISO 8601 (2026-01-15T14:30:00), a date, or '2 weeks ago'."
-        ] = None,
-        end_timestamp: Annotated[_Text | None, "Only commits until this time, in the same formats."] = None,
-        revision: Annotated[
-            _Text | None,
-            "The newest commit: a branch, tag or commit; 'a..b' for the commits that only b has. By default HEAD.",
-        ] = None,
-        paths: Paths = None,
-        author: Annotated[
-            _Text | None, "Only commits whose author's name or address matches this regular expression."
-        ] = None,
-        message: Annotated[_Text | None, "Only commits whose message matches this regular expression."] = None,
-        cursor: Annotated[
-            Annotated[str, Meta(max_length=200)] | None,
-            "next_cursor of the previous result, for older commits; repeat the other arguments.",
-        ] = None,
+        limit: Limit = 10,
+        start_timestamp: Annotated[str, "Since: ISO 8601, or '2 weeks ago'."] = "",
+        end_timestamp: Annotated[str, "Until."] = "",
+        revision: Annotated[str, "Or a range 'a..b'."] = "HEAD",
+        paths: Paths = (),
+        author: Annotated[str, "Regular expression."] = "",
+        message: Annotated[str, "Regular expression."] = "",
+        cursor: Annotated[str, "Repeat the other arguments with it."] = "",
     ) -> Log:
-        """Show commits, newest first, with their full messages."""
-        count = limit_of(max_count, self.access.config.max_entries)
+        """List commits with their messages, newest first."""
+        count = min(limit, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             options = [
                 f"--{option}={check_plain(value, where)}"
@@ -170,7 +146,7 @@ class GitReading:
             behind = check_paths(paths, work.root, "paths")
             wanted, skip = revision or "HEAD", 0
             is_plain = not options and not behind and ".." not in wanted
-            if cursor is not None:
+            if cursor:
                 start, skip = _position(cursor)
             elif is_plain:  # it begins with the commit that is asked for, so it also says its id
                 start = f"{check_revision(wanted, 'revision')}^{{commit}}"
@@ -185,10 +161,11 @@ class GitReading:
                 await work.resolve_range(wanted, "revision")  # which says what is wrong with it
                 raise ToolError(f"git log failed: {reason_of(output)}")
         commits = parse_log(output.stdout)
-        if cursor is None and is_plain:
+        if not cursor and is_plain:
             start = commits[0].id
-        truncated = output.cut or len(commits) > count
         shown = commits[:count]
+        shown = shown[: fitting(shown, commit_text)]
+        truncated = output.cut or len(commits) > len(shown)
         return Log(
             items=tuple(shown),
             truncated=truncated,
@@ -199,45 +176,45 @@ class GitReading:
     async def git_show(
         self,
         ctx: Context,
-        revision: Annotated[
-            Annotated[str, Meta(max_length=4096)],
-            "A commit, branch, tag or stash; or 'rev:path' for a file or folder in it, such as 'HEAD:src/a.py'.",
-        ],
+        revision: Annotated[str, "Commit, branch, tag or stash; or a file or folder in it, as 'HEAD:src/a.py'."],
         repo_path: RepoPath = "",
-        start_index: StartIndex = 0,
-        max_bytes: MaxBytes = None,
-    ) -> Shown:
-        """Show a commit with its message and diff, or with 'rev:path' a file or folder of that commit. A long
-        text is returned in parts.
-        """
-        limit = limit_of(max_bytes, self.access.config.max_output_bytes, DEFAULT_BYTES)
+        offset: Offset = 0,
+    ) -> str:
+        """Show a commit with message and diff, or a file or folder of it."""
         async with self.access.open(ctx, repo_path) as work:
             [found] = await work.look_up((revision, "revision"), with_path=True)
-            return await show(work, found, start=start_index, limit=limit)
+            path = revision.partition(":")[2]
+            return await show(work, found, path=path, start=offset, limit=self._part)
+
+    @property
+    def _part(self) -> int:
+        """Bytes of text in one result."""
+        return min(MAX_TEXT, self.access.config.max_output_bytes)
 
     async def _diff(
         self,
         work: RepositoryWork,
         options: tuple[str, ...],
         context_lines: int,
-        paths: list[str] | None,
+        paths: tuple[str, ...],
         start: int,
-        max_bytes: int | None,
-    ) -> Diff:
-        limit = limit_of(max_bytes, self.access.config.max_output_bytes, DEFAULT_BYTES)
+    ) -> str:
         command = ("diff", "--ignore-submodules=dirty", f"--unified={context_lines}", *options)
-        return await read_diff(work, command, check_paths(paths, work.root, "paths"), start=start, limit=limit)
+        checked = check_paths(paths, work.root, "paths")
+        return diff_text(await read_diff(work, command, checked, start=start, limit=self._part))
 
 
-async def read_status(work: RepositoryWork, untracked: str, limit: int | None, cursor: str | None) -> Status:
+async def read_status(work: RepositoryWork, untracked: str, limit: int, cursor: str) -> Status:
     """The status of a work tree; called by the resource too."""
-    skip, most = offset_of(cursor), limit_of(limit, work.config.max_entries)
+    skip, most = offset_of(cursor), min(limit, work.config.max_entries)
     output = await work.git(*STATUS, f"--untracked-files={untracked}")
     parsed = parse_status(output.stdout)
     headers = parsed.headers
     branch, commit = headers.get("branch.head"), headers.get("branch.oid")
     ahead, _, behind = headers.get("branch.ab", "").partition(" ")
-    end = skip + most
+    shown = parsed.entries[skip : skip + most]
+    shown = shown[: fitting(shown, status_line)]
+    end = skip + len(shown)
     truncated = output.cut or len(parsed.entries) > end
     git_dir = work.repository.git_dir
     return Status(
@@ -249,7 +226,7 @@ async def read_status(work: RepositoryWork, untracked: str, limit: int | None, c
         stashes=int(headers.get("stash", "0")),
         operation=await trio.to_thread.run_sync(_operation, git_dir),
         clean=not parsed.entries,
-        items=tuple(parsed.entries[skip:end]),
+        items=tuple(shown),
         truncated=truncated,
         next_cursor=str(end) if len(parsed.entries) > end else None,
     )
@@ -266,5 +243,5 @@ def _position(cursor: str) -> tuple[str, int]:
     """The start of a log, and the number of commits shown so far."""
     found = re.fullmatch(_CURSOR, cursor)
     if found is None:
-        raise ToolError(f"expected the next_cursor of a previous result at `cursor`, got {printable(cursor, 100)!r}")
+        raise ToolError(f"expected the cursor of a previous page at `cursor`, got {printable(cursor, 100)!r}")
     return f"{found[1]}{found[2] or ''}{found[3] or ''}", int(found[4])

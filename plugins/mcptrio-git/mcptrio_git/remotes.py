@@ -12,19 +12,20 @@ import math
 from typing import Annotated, Literal
 
 from attrs import frozen
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from mcptrio import Context, ToolError, tool
 
 from .access import GitAccess, RepositoryWork, reason_of, said_by
 from .arguments import RepoPath
 from .environment import Kind
+from .rendering import short
 from .text import clip, named, printable, redacted, text_of
 
 __all__ = ["Fetched", "Fetching", "Pulled", "Pulling", "Pushed", "Reference"]
 
-_Remote = Annotated[str, Meta(max_length=250, description="The name of a remote, as {tool:git_remote_list} shows.")]
-_Branch = Annotated[Annotated[str, Meta(max_length=250)] | None, "A branch; by default the checked-out one."]
+_Remote = Annotated[str, "Its name."]
+_Branch = Annotated[str, "Default: the checked-out one."]
 _MAX_REFERENCES = 500
 
 
@@ -87,15 +88,42 @@ class Pushed(Struct, frozen=True, kw_only=True):
     output: str
 
 
+def _fetched_text(fetched: Fetched) -> str:
+    lines = [
+        f"{printable(each.name)} {short(each.old) or 'new'} -> {short(each.new) or 'deleted'}" for each in fetched.items
+    ]
+    lines += ["[more references have changed]"] if fetched.truncated else []
+    return "\n".join(lines) or "nothing new"
+
+
+def _pulled_text(pulled: Pulled) -> str:
+    if pulled.old == pulled.new:
+        return f"{printable(pulled.branch or 'HEAD')} is up to date at {short(pulled.new)}"
+    return f"{printable(pulled.branch or 'HEAD')} {short(pulled.old)} -> {short(pulled.new)}\n{pulled.output}".rstrip()
+
+
+def _pushed_text(pushed: Pushed) -> str:
+    done = f"{printable(pushed.remote)} {printable(pushed.branch)}: {pushed.result} {pushed.summary}"
+    return f"{done.rstrip()}\n{pushed.output}".rstrip()
+
+
 @frozen(eq=False, repr=False)
 class Fetching:
     """The tool `git_fetch`, and the base of the tools that pull and push."""
 
     access: GitAccess
 
-    @tool(title="Git Fetch", read_only=False, destructive=False, idempotent=True, open_world=True, timeout=math.inf)
+    @tool(
+        text=_fetched_text,
+        title="Git Fetch",
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=True,
+        timeout=math.inf,
+    )
     async def git_fetch(self, ctx: Context, repo_path: RepoPath = "", remote: _Remote = "origin") -> Fetched:
-        """Download the branches and tags of a remote. The working tree is not changed."""
+        """Download branches and tags of a remote; the working tree is not changed."""
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)
             before = await _references(work)
@@ -112,23 +140,29 @@ class Fetching:
             output=_without_progress(said_by(output)),
         )
 
-    @tool(title="Git Push", read_only=False, destructive=False, idempotent=True, open_world=True, timeout=math.inf)
+    @tool(
+        text=_pushed_text,
+        title="Git Push",
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=True,
+        timeout=math.inf,
+    )
     async def git_push(
         self,
         ctx: Context,
         repo_path: RepoPath = "",
         remote: _Remote = "origin",
-        branch: _Branch = None,
-        set_upstream: Annotated[bool, "Set the remote branch as upstream."] = False,
-        dry_run: Annotated[bool, "Report what would happen, and change nothing."] = False,
+        branch: _Branch = "",
+        set_upstream: bool = False,
+        dry_run: bool = False,
     ) -> Pushed:
-        """Push a branch to the branch of the same name on a remote. Never forces: if the remote has commits
-        that this repository does not have, the call fails.
-        """
+        """Push a branch to the same name on a remote, without force: fails if the remote has other commits."""
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)
-            branch = branch or (await work.head())[0]
-            if branch is None:
+            branch = branch or (await work.head())[0] or ""
+            if not branch:
                 raise ToolError("expected a branch at `branch`: HEAD is detached; pass a branch")
             reference = await work.check_name("refs/heads/", branch, "branch")
             if not await work.text("rev-parse", "--verify", "--quiet", reference, codes=(0, 1, 128)):
@@ -159,22 +193,29 @@ class Pulling:
 
     access: GitAccess
 
-    @tool(title="Git Pull", read_only=False, destructive=False, idempotent=True, open_world=True, timeout=math.inf)
+    @tool(
+        text=_pulled_text,
+        title="Git Pull",
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=True,
+        timeout=math.inf,
+    )
     async def git_pull(
         self,
         ctx: Context,
         repo_path: RepoPath = "",
         remote: _Remote = "origin",
-        branch: _Branch = None,
+        branch: _Branch = "",
     ) -> Pulled:
-        """Fetch a branch of a remote and fast-forward the checked-out branch to it. If the two have diverged,
-        the call fails; use {tool:git_fetch} and {tool:git_merge} instead.
-        """
+        """Fetch a branch and fast-forward the checked-out branch to it. Fails if they have diverged; then fetch and
+        merge."""
         async with self.access.open(ctx, repo_path, Kind.NETWORK) as work:
             await _check_remote(work, remote)
             current, old = await work.head()
-            branch = branch or current
-            if branch is None:
+            branch = branch or current or ""
+            if not branch:
                 raise ToolError("expected a branch at `branch`: HEAD is detached; check out a branch first")
             reference = await work.check_name("refs/heads/", branch, "branch")
             output = await work.git(

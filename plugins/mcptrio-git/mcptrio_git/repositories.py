@@ -85,7 +85,7 @@ class Repositories:
         """Return the repository with this name, or the one that contains this path.
 
         Args:
-            wanted: a name as in ``names``, an absolute path, or nothing if there is only one repository.
+            wanted: a name as in ``names``, an absolute path, or nothing or ``.`` if there is only one repository.
 
         Raises:
             UnknownRepository: there is none, or it is not allowed.
@@ -135,7 +135,7 @@ class Repositories:
         names = self.names()
         if wanted in names:
             return names[wanted]
-        if not wanted and len(names) == 1:
+        if wanted in ("", ".") and len(names) == 1:
             return next(iter(names.values()))
         problem = f"no repository is called {printable(wanted, 100)!r}" if wanted else "expected a repository"
         raise UnknownRepository(f"{problem} at `repo_path`; {self._hint()}")

@@ -80,7 +80,7 @@ class RepositoryResources:
         """The state of a working tree, as {tool:git_status} shows it."""
         try:
             async with self.access.open(ctx, _known(repo)) as work:
-                return await read_status(work, "normal", None, None)
+                return await read_status(work, "normal", 100, "")
         except UnknownRepository as error:
             raise ResourceNotFound(f"git://{quote(repo, safe='')}/status") from error
 

@@ -8,53 +8,25 @@ Source: git-cat-file(1), git-ls-tree(1), git-show(1).
 
 from __future__ import annotations
 
-from typing import Literal
+import mimetypes
 
 from attrs import frozen
-from msgspec import Struct
 
 from mcptrio import ToolError
 
 from .access import Object, RepositoryWork
-from .commits import LOG, Commit, parse_log
-from .differences import FileStat, read_diff
+from .commits import LOG, parse_log
+from .differences import read_diff
+from .rendering import commit_header, continued, diff_text
 from .text import clip, named, page_of
 
-__all__ = ["Shown", "TreeEntry", "is_binary", "kind_of", "list_tree", "read_blob", "show"]
+__all__ = ["TreeEntry", "is_binary", "kind_of", "list_tree", "read_blob", "show"]
 
 _PEEK = 8000
 """Bytes in which git looks for a NUL to tell binary files from text."""
 _MAX_NOTE_CHARS = 10_000
-
-Kind = Literal["commit", "tree", "blob"]
-
-
-class Shown(Struct, frozen=True, kw_only=True):
-    """The object of a revision.
-
-    Attributes:
-        kind: a commit, a folder (tree), or a file (blob).
-        id: the id of the commit, tree or blob.
-        commit: only for a commit.
-        tag_message: for an annotated tag.
-        text: a commit's diff against its first parent, a line for each entry of a folder, or a file's content.
-        files: the changed files of a commit; only with the first part, and at most 500.
-        size: bytes of a file.
-        binary: the file is not text, and text is empty.
-        truncated: there is more text.
-        next_index: the start_index of the next part.
-    """
-
-    kind: Kind
-    id: str
-    commit: Commit | None
-    tag_message: str | None
-    text: str
-    files: tuple[FileStat, ...]
-    size: int | None
-    binary: bool
-    truncated: bool
-    next_index: int | None
+_MIN_PART = 1000
+"""Bytes of a diff after a long message."""
 
 
 @frozen(kw_only=True, eq=False, repr=False)
@@ -65,58 +37,42 @@ class TreeEntry:
     is_folder: bool
 
 
-async def show(work: RepositoryWork, found: Object, *, start: int, limit: int) -> Shown:
-    """A piece of what a revision names.
+async def show(work: RepositoryWork, found: Object, *, path: str, start: int, limit: int) -> str:
+    """A part of the text of an object: of a commit with its diff, a folder, or a file.
 
     Args:
+        path: the path in the revision, if it has one.
         start: the byte at which the text begins.
         limit: bytes of text.
+
+    Raises:
+        ToolError: the file is not text.
     """
-    note = None
+    header = ""
     if found.kind == "tag":
         note = clip((await work.text("cat-file", "tag", found.id)).partition("\n\n")[2], _MAX_NOTE_CHARS)
         [peeled] = await work.objects(f"{found.id}^{{}}")
         if peeled is None:
             raise ToolError(f"the tag {found.id} names a missing object")
-        found = peeled
-    kind, id = found.kind, found.id
-    if kind == "commit":
-        output = await work.git(*LOG, "--max-count=1", id)
-        diff = await read_diff(
-            work, ("show", "--format=", "--diff-merges=first-parent", id), (), start=start, limit=limit
-        )
-        return Shown(
-            kind="commit",
-            id=id,
-            commit=next(iter(parse_log(output.stdout)), None),
-            tag_message=note,
-            text=diff.diff,
-            files=diff.files,
-            size=None,
-            binary=False,
-            truncated=diff.truncated,
-            next_index=diff.next_index,
-        )
-    arguments = ("ls-tree", "--long", id) if kind == "tree" else ("cat-file", "blob", id)
-    size = None if kind == "tree" else found.size
+        header, found = f"tag: {note.rstrip()}\n\n", peeled
+    if found.kind == "commit":
+        output = await work.git(*LOG, "--max-count=1", found.id)
+        header += "".join(f"{commit_header(each)}\n\n" for each in parse_log(output.stdout)[:1])
+        header = "" if start else header
+        command = ("show", "--format=", "--diff-merges=first-parent", found.id)
+        diff = await read_diff(work, command, (), start=start, limit=max(limit - len(header), _MIN_PART))
+        return header + diff_text(diff)
+    listing = ("ls-tree", "--format=%(objecttype) %(objectsize) %(path)", found.id)
+    arguments = listing if found.kind == "tree" else ("cat-file", "blob", found.id)
     output = await work.git(*arguments, skip=start, limit=limit)
-    # If the first part does not show it, look where git itself looks.
-    whole = start == 0 and (limit >= _PEEK or not output.cut)
-    beginning = output.stdout if whole or kind == "tree" else (await work.git(*arguments, limit=_PEEK)).stdout
-    binary = kind == "blob" and is_binary(beginning)
+    if found.kind == "blob":
+        # If the first part does not show it, look where git itself looks.
+        whole = start == 0 and (limit >= _PEEK or not output.cut)
+        if is_binary(output.stdout if whole else (await work.git(*arguments, limit=_PEEK)).stdout):
+            kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+            raise ToolError(f"expected a text file, got a binary one ({kind}, {found.size} bytes)")
     page = page_of(output.stdout, start=start, cut=output.cut)
-    return Shown(
-        kind="tree" if kind == "tree" else "blob",
-        id=id,
-        commit=None,
-        tag_message=note,
-        text="" if binary else page.text,
-        files=(),
-        size=size,
-        binary=binary,
-        truncated=output.cut and not binary,
-        next_index=None if binary else page.next_index,
-    )
+    return ("" if start else header) + page.text + continued(page.next_offset)
 
 
 async def kind_of(work: RepositoryWork, commit: str, path: str) -> tuple[str, str]:

@@ -18,9 +18,11 @@ from msgspec import Meta, Struct
 from mcptrio import Context, ToolError, tool
 
 from .access import GitAccess, RepositoryWork, said_by
-from .arguments import RepoPath, check_paths
+from .arguments import RepoPath, check_message, check_paths
 from .differences import FileChange, list_staged
 from .environment import Kind
+from .rendering import fitting, short
+from .text import printable
 
 __all__ = ["Committed", "Staged", "Staging"]
 
@@ -53,52 +55,56 @@ class Committed(Struct, frozen=True, kw_only=True):
     output: str
 
 
+def _staged_text(staged: Staged) -> str:
+    lines = [f"{each.change} {printable(each.path, 4096)}" for each in staged.items]
+    shown = lines[: fitting(lines, str)]
+    if staged.truncated or len(shown) < len(lines):
+        shown.append("[more files are staged]")
+    return "\n".join(shown) or "nothing is staged"
+
+
+def _committed_text(done: Committed) -> str:
+    where = f"on {printable(done.branch)}" if done.branch else "on a detached HEAD"
+    return f"committed {short(done.id)} {where}, {done.files} files\n{done.output}".rstrip()
+
+
 @frozen(eq=False, repr=False)
 class Staging:
     """The tools that make a commit."""
 
     access: GitAccess
 
-    @tool(title="Git Add", read_only=False, destructive=False, idempotent=True, open_world=False)
+    @tool(text=_staged_text, title="Git Add", read_only=False, destructive=False, idempotent=True, open_world=False)
     async def git_add(
         self,
         ctx: Context,
-        files: Annotated[
-            list[Annotated[str, Meta(min_length=1, max_length=4096)]],
-            Meta(
-                min_length=1,
-                max_length=1000,
-                description="Files and folders, relative to the repository, also deleted ones; '.' for everything.",
-            ),
-        ],
+        files: Annotated[list[str], Meta(min_length=1, description="Files, folders or globs; '.' for all.")],
         repo_path: RepoPath = "",
     ) -> Staged:
-        """Stage the current contents of files for the next commit."""
+        """Stage changed, new and deleted files; returns all staged ones."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.git("add", "--", *check_paths(files, work.root, "files"))
             return await self._staged(work)
 
-    @tool(title="Git Reset", read_only=False, destructive=True, idempotent=True, open_world=False)
+    @tool(text=_staged_text, title="Git Reset", read_only=False, destructive=True, idempotent=True, open_world=False)
     async def git_reset(self, ctx: Context, repo_path: RepoPath = "") -> Staged:
-        """Unstage all changes. Files in the working tree are not changed; contents that are only in the index
-        are lost."""
+        """Unstage all staged changes. Working tree files are not changed."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             # With a path, a merge that is going on stays one.
             await work.git("reset", "--quiet", "--", ".")
             return await self._staged(work)
 
-    @tool(title="Git Commit", read_only=False, destructive=False, idempotent=False, open_world=False)
+    @tool(
+        text=_committed_text, title="Git Commit", read_only=False, destructive=False, idempotent=False, open_world=False
+    )
     async def git_commit(
         self,
         ctx: Context,
-        message: Annotated[str, Meta(min_length=1, max_length=100_000, description="The commit message.")],
+        message: str,
         repo_path: RepoPath = "",
     ) -> Committed:
-        """Commit the staged changes. The repository's hooks run, unless the server is configured otherwise, and
-        can reject the commit. Completes a merge that is in progress.
-        """
-        if not message.strip() or "\0" in message:
-            raise ToolError("expected a commit message at `message`, got an empty one or one with NUL")
+        """Commit the staged changes, or complete a merge in progress. Hooks of the repository run and can refuse."""
+        check_message(message, "message")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             staged = await list_staged(work)
             merging = os.path.join(work.repository.git_dir, "MERGE_HEAD")

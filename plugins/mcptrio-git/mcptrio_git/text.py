@@ -26,7 +26,7 @@ class TextPage:
     """A piece of a long text."""
 
     text: str
-    next_index: int | None
+    next_offset: int | None
     """The byte at which the next part begins; None if this is the last one."""
 
 
@@ -37,13 +37,13 @@ def page_of(data: bytes, *, start: int, cut: bool) -> TextPage:
         cut: there is more text; the page then ends with the last whole line, or with a whole character.
     """
     if not cut:
-        return TextPage(text=text_of(data), next_index=None)
+        return TextPage(text=text_of(data), next_offset=None)
     end = data.rfind(b"\n") + 1
     if not end:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         decoder.decode(data)
         end = len(data) - len(decoder.getstate()[0])  # without the beginning of an incomplete character
-    return TextPage(text=text_of(data[:end]), next_index=start + end)
+    return TextPage(text=text_of(data[:end]), next_offset=start + end)
 
 
 def text_of(data: bytes) -> str:

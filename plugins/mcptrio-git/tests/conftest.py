@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -73,6 +74,23 @@ class Caller:
         result = await self.client.call_tool(tool, arguments)
         assert not result.is_error, result.content
         return result.structured_content
+
+    async def text(self, tool: str, **arguments: Any) -> str:
+        """Return the text of a call that does not fail."""
+        result = await self.client.call_tool(tool, arguments)
+        assert not result.is_error, result.content
+        return result.content[0].text  # type: ignore[union-attr]
+
+    async def whole(self, tool: str, **arguments: Any) -> tuple[str, int]:
+        """Return a text from all of its parts, and their number."""
+        whole, offset, parts = "", 0, 0
+        while True:
+            text = await self.text(tool, offset=offset, **arguments)
+            found = re.search(r"\n\[more follows: pass offset=(\d+)\]\Z", text)
+            parts += 1
+            if found is None:
+                return whole + text, parts
+            whole, offset = whole + text[: found.start()], int(found[1])
 
     async def refused(self, tool: str, **arguments: Any) -> str:
         """Return the error of a call."""

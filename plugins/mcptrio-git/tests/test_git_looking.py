@@ -58,7 +58,7 @@ async def test_stashes_and_work_trees_are_listed(repo: Repo, call: Caller, tmp_p
     repo.git("stash", "push", "-q", "-m", "for later")
     [stash] = (await call.ok("git_stash_list"))["items"]
     assert (stash["name"], stash["message"]) == ("stash@{0}", "On main: for later")
-    assert "+put aside" in (await call.ok("git_show", revision="stash@{0}"))["text"]
+    assert "+put aside" in await call.text("git_show", revision="stash@{0}")
 
     repo.git("worktree", "add", "-q", "-b", "side", str(repo.path.parent / "side"))
     repo.git("worktree", "lock", "--reason", "in use", str(repo.path.parent / "side"))

@@ -67,12 +67,21 @@ async def test_tools_declare_descriptions_and_hints(repo: Repo, serve: Any, tmp_
         text = json.dumps([tool.input_schema, tool.output_schema])
         assert '"type": [' not in text, name
         assert "exclusive" not in text, name
-        for argument, schema in tool.input_schema.get("properties", {}).items():
-            assert "description" in json.dumps(schema), (name, argument)
+        assert '"null"' not in json.dumps(tool.input_schema), name
     assert tools["git_add"].input_schema["required"] == ["files"]
-    assert tools["git_log"].input_schema["properties"]["max_count"]["default"] == 10
+    assert tools["git_log"].input_schema["properties"]["limit"]["default"] == 10
     assert tools["git_diff"].input_schema["properties"]["context_lines"]["default"] == 3
     assert "ahead" in tools["git_status"].output_schema["properties"]
+
+
+async def test_definitions_take_few_tokens(call: Caller, check_tokens: Any) -> None:
+    await check_tokens(call.client, 2500)
+
+
+async def test_only_repository_is_also_called_dot(repo: Repo, outside: Repo, call: Caller, serve: Any) -> None:
+    assert (await call.ok("git_status", repo_path="."))["branch"] == "main"
+    async with serve(repo.path, outside.path) as both:
+        assert "no repository is called '.'" in await both.refused("git_status", repo_path=".")
 
 
 def test_every_tool_and_setting_is_in_the_readme() -> None:
@@ -179,10 +188,10 @@ def test_passwords_in_urls_are_redacted() -> None:
 
 
 def test_page_ends_at_a_line_or_a_character() -> None:
-    assert page_of(b"a\nb", start=10, cut=True).next_index == 12
+    assert page_of(b"a\nb", start=10, cut=True).next_offset == 12
     assert page_of("aü".encode()[:2], start=0, cut=True).text == "a"
-    assert page_of(b"a\nb", start=10, cut=False).next_index is None
-    assert page_of(b"\xff\xff", start=0, cut=True).next_index == 2
+    assert page_of(b"a\nb", start=10, cut=False).next_offset is None
+    assert page_of(b"\xff\xff", start=0, cut=True).next_offset == 2
 
 
 def test_import_loads_no_unneeded_modules() -> None:

@@ -65,44 +65,41 @@ async def test_status_contains_upstream_stash_and_merge(repo: Repo, call: Caller
 
 async def test_diff_compares_work_tree_index_and_commits(repo: Repo, call: Caller) -> None:
     repo.write("a.txt", "alpha\nBETA\n")
-    unstaged = await call.ok("git_diff_unstaged")
-    assert "-beta\n+BETA\n" in unstaged["diff"]
-    assert unstaged["files"] == [{"path": "a.txt", "additions": 1, "deletions": 1, "original_path": None}]
-    assert (await call.ok("git_diff_staged"))["diff"] == ""
+    unstaged = await call.text("git_diff_unstaged")
+    assert unstaged == repo.git("diff", "--no-color")
+    assert unstaged.endswith("-beta\n+BETA")
+    assert await call.text("git_diff_staged") == "no differences"
     repo.git("add", "a.txt")
-    assert (await call.ok("git_diff_unstaged"))["diff"] == ""
-    assert "+BETA" in (await call.ok("git_diff_staged", context_lines=0))["diff"]
-    assert "\n alpha" not in (await call.ok("git_diff_staged", context_lines=0))["diff"]
+    assert await call.text("git_diff_unstaged") == "no differences"
+    assert "+BETA" in await call.text("git_diff_staged", context_lines=0)
+    assert "\n alpha" not in await call.text("git_diff_staged", context_lines=0)
 
-    assert "+BETA" in (await call.ok("git_diff", target="HEAD"))["diff"]
-    assert "+x = 1" in (await call.ok("git_diff", target="HEAD~1..HEAD"))["diff"]
-    assert "+x = 1" not in (await call.ok("git_diff", target="HEAD~1..", paths=["*.txt"]))["diff"]
-    assert "+x = 1" in (await call.ok("git_diff", target="HEAD~1...main"))["diff"]
+    assert "+BETA" in await call.text("git_diff", target="HEAD")
+    assert "+x = 1" in await call.text("git_diff", target="HEAD~1..HEAD")
+    assert "+x = 1" not in await call.text("git_diff", target="HEAD~1..", paths=["*.txt"])
+    assert "+x = 1" in await call.text("git_diff", target="HEAD~1...main")
 
 
-async def test_long_diff_is_read_in_pieces_with_a_file_list(repo: Repo, call: Caller) -> None:
+async def test_long_diff_is_read_in_parts_with_a_file_list(repo: Repo, call: Caller) -> None:
     repo.write("a.txt", "".join(f"zeile {number} ü\n" for number in range(5000)))
-    whole = repo.git("diff", "--no-color") + "\n"
-    text, index, pieces = "", 0, 0
-    while index is not None:
-        piece = await call.ok("git_diff_unstaged", start_index=index, max_bytes=20_000)
-        assert len(piece["diff"].encode()) <= 20_000
-        assert len(piece["files"]) == (1 if index == 0 else 0)
-        assert piece["truncated"] is (piece["next_index"] is not None)
-        text, index, pieces = text + piece["diff"], piece["next_index"], pieces + 1
-    assert text == whole
-    assert pieces > 3
+    text, parts = await call.whole("git_diff_unstaged")
+    files, _, diff = text.partition("\n\n")
+    assert files == "1 files changed:\na.txt +5000 -2"
+    # Each part ends without its last line end, as the last one does.
+    assert diff.replace("\n", "") == repo.git("diff", "--no-color").replace("\n", "")
+    assert parts > 2
+    assert len(await call.text("git_diff_unstaged")) <= 40_000
 
 
 async def test_log_pages_are_not_shifted_by_new_commits(repo: Repo, call: Caller) -> None:
     for number in range(5):
         repo.commit(f"Commit {number}")
     seen: list[str] = []
-    page = await call.ok("git_log", max_count=3)
+    page = await call.ok("git_log", limit=3)
     repo.commit("In between")
     seen += [commit["subject"] for commit in page["items"]]
     while page["next_cursor"]:
-        page = await call.ok("git_log", max_count=3, cursor=page["next_cursor"])
+        page = await call.ok("git_log", limit=3, cursor=page["next_cursor"])
         seen += [commit["subject"] for commit in page["items"]]
     assert seen == [*(f"Commit {number}" for number in range(4, -1, -1)), "Two", "One"]
     assert page["items"][-1]["parents"] == []
@@ -111,10 +108,10 @@ async def test_log_pages_are_not_shifted_by_new_commits(repo: Repo, call: Caller
 async def test_log_continues_after_a_message_over_the_size_limit(repo: Repo, call: Caller) -> None:
     file = repo.write("../message", "Large\n\n" + "x" * (9 * 2**20))
     repo.git("commit", "-q", "--allow-empty", "-F", str(file))
-    first = await call.ok("git_log", max_count=2)
+    first = await call.ok("git_log", limit=2)
     assert [commit["subject"] for commit in first["items"]] == ["Large"]
     assert first["items"][0]["body"].startswith("xxx")
-    second = await call.ok("git_log", max_count=2, cursor=first["next_cursor"])
+    second = await call.ok("git_log", limit=2, cursor=first["next_cursor"])
     assert [commit["subject"] for commit in second["items"]] == ["Two", "One"]
     assert second["next_cursor"] is None
 
@@ -131,24 +128,25 @@ async def test_diff_with_conflicts_lists_its_files(repo: Repo, call: Caller) -> 
     repo.git("mv", "long.txt", "src/1\t2\t.txt")
     repo.write("src/b.py", "x = 2\n")
 
-    unstaged = await call.ok("git_diff_unstaged")
-    assert "++<<<<<<< HEAD" in unstaged["diff"]
-    assert "+x = 2" in unstaged["diff"]
-    assert "src/b.py" in {each["path"] for each in unstaged["files"]}
-    staged = await call.ok("git_diff_staged", paths=["src", "long.txt"])
-    assert staged["files"] == [{"path": "src/1\t2\t.txt", "additions": 0, "deletions": 0, "original_path": "long.txt"}]
-    assert staged["diff"].startswith('diff --git a/long.txt "b/src/1\\t2\\t.txt"')
+    unstaged = await call.text("git_diff_unstaged")
+    assert "++<<<<<<< HEAD" in unstaged
+    assert "+x = 2" in unstaged
+    staged = await call.text("git_diff_staged", paths=["src", "long.txt"])
+    assert staged.startswith('diff --git a/long.txt "b/src/1\\t2\\t.txt"')
 
 
-async def test_file_list_longer_than_a_page_is_complete(repo: Repo, serve: Any) -> None:
+async def test_file_list_of_a_long_diff_is_bounded(repo: Repo, serve: Any) -> None:
     for number in range(700):
         repo.write(f"{'long ' * 40}{number}", "x\n")
     repo.git("add", ".")
-    async with serve(repo.path) as call:
-        diff = await call.ok("git_diff_staged", max_bytes=1000)
-    assert (len(diff["files"]), diff["files_truncated"], diff["truncated"]) == (500, True, True)
-    assert len(diff["diff"]) <= 1000
-    assert diff["diff"].startswith("diff --git")
+    async with serve(repo.path, max_output_bytes=1000) as call:
+        diff = await call.text("git_diff_staged")
+    files, _, rest = diff.partition("\n\n")
+    assert files.startswith("500 or more files changed:\nlong ")
+    assert files.endswith("\n…")
+    assert len(files) <= 2100
+    assert rest.startswith("diff --git")
+    assert len(rest) <= 1100
 
 
 async def test_log_can_be_filtered(repo: Repo, call: Caller) -> None:
@@ -156,7 +154,7 @@ async def test_log_can_be_filtered(repo: Repo, call: Caller) -> None:
         return [commit["subject"] for commit in (await call.ok("git_log", **arguments))["items"]]
 
     repo.git("tag", "v1")
-    two = (await call.ok("git_log", max_count=1))["items"][0]
+    two = (await call.ok("git_log", limit=1))["items"][0]
     assert (two["author"], two["email"], two["date"]) == ("Ann", "ann@example.com", "2026-01-02T03:04:05+01:00")
     assert (two["body"], two["refs"]) == ("Because.", ["HEAD -> main", "tag: v1"])
     assert await subjects(paths=["src"]) == ["Two"]
@@ -176,23 +174,23 @@ async def test_commit_message_cannot_imitate_another_commit(repo: Repo, call: Ca
 
 
 async def test_show_returns_the_commit_and_its_diff(repo: Repo, call: Caller) -> None:
-    commit = await call.ok("git_show", revision="HEAD")
-    assert (commit["kind"], commit["commit"]["subject"]) == ("commit", "Two")
-    assert "+x = 1" in commit["text"]
-    assert {file["path"] for file in commit["files"]} == {"a.txt", "src/b.py"}
-    assert "+alpha" in (await call.ok("git_show", revision="HEAD~1"))["text"]  # the first commit has no parent
+    commit = await call.text("git_show", revision="HEAD")
+    head, _, diff = commit.partition("\n\ndiff --git ")
+    assert head.startswith(
+        f"commit {repo.git('rev-parse', 'HEAD')}\nrefs: HEAD -> main\nauthor: Ann <ann@example.com> 2026-"
+    )
+    assert head.endswith("\n    Two\n    Because.")
+    assert "+x = 1" in diff
+    assert "+alpha" in await call.text("git_show", revision="HEAD~1")  # the first commit has no parent
 
-    file = await call.ok("git_show", revision="HEAD~1:a.txt")
-    assert (file["kind"], file["text"], file["size"], file["binary"]) == ("blob", "alpha\n", 6, False)
-    folder = await call.ok("git_show", revision="HEAD:src")
-    assert (folder["kind"], folder["text"].split()[-1]) == ("tree", "b.py")
+    assert await call.text("git_show", revision="HEAD~1:a.txt") == "alpha\n"
+    assert await call.text("git_show", revision="HEAD:") == "blob 11 a.txt\ntree - src\n"
     repo.git("tag", "-a", "-m", "First one", "v1")
-    tag = await call.ok("git_show", revision="v1")
-    assert (tag["tag_message"], tag["commit"]["subject"]) == ("First one", "Two")
+    assert (await call.text("git_show", revision="v1")).startswith("tag: First one\n\ncommit ")
 
-    repo.commit("Binary", data="\0\1\2")
-    binary = await call.ok("git_show", revision="HEAD:data")
-    assert (binary["text"], binary["binary"], binary["size"]) == ("", True, 3)
+    repo.commit("Binary", data_png="\0\1\2")
+    refusal = await call.refused("git_show", revision="HEAD:data.png")
+    assert refusal == "expected a text file, got a binary one (image/png, 3 bytes)"
 
 
 async def test_show_of_a_merge_lists_the_merged_changes(repo: Repo, call: Caller) -> None:
@@ -201,19 +199,67 @@ async def test_show_of_a_merge_lists_the_merged_changes(repo: Repo, call: Caller
     repo.git("checkout", "-q", "main")
     repo.git("merge", "-q", "--no-edit", "side")
 
-    merge = await call.ok("git_show", revision="HEAD")
-    assert len(merge["commit"]["parents"]) == 2
-    assert [file["path"] for file in merge["files"]] == ["side.txt"]
+    merge = await call.text("git_show", revision="HEAD")
+    assert "\nmerge of " in merge
+    assert merge.count("diff --git") == merge.count("diff --git a/side.txt") == 1
 
 
-async def test_file_without_newlines_is_split_between_characters(repo: Repo, call: Caller) -> None:
+async def test_file_without_newlines_is_split_between_characters(repo: Repo, serve: Any) -> None:
     text = "äöü€𝄞" * 500
     repo.commit("Long", long_txt=text)
-    got, index = "", 0
-    while index is not None:
-        piece = await call.ok("git_show", revision="HEAD:long.txt", start_index=index, max_bytes=1001)
-        got, index = got + piece["text"], piece["next_index"]
-    assert got == text
+    async with serve(repo.path, max_output_bytes=1001) as call:
+        assert await call.whole("git_show", revision="HEAD:long.txt") == (text, 7)
+
+
+async def test_lists_are_lines_in_the_forms_of_git(repo: Repo, call: Caller) -> None:
+    head = repo.git("rev-parse", "HEAD")[:10]
+    repo.git("branch", "side", "HEAD~1")
+    repo.git("tag", "v1")
+    repo.write("a.txt", "alpha\nchanged\n")
+    repo.write("new", "")
+    assert await call.text("git_status") == f"on main at {head}\n M a.txt\n?? new"
+    assert (await call.text("git_branch")).startswith(f"* main {head} ")
+    assert await call.text("git_tag_list") == f"v1 {head} {repo.git('log', '-1', '--format=%cs')} Two"
+    assert await call.text("git_grep", pattern="alp|x =") == "a.txt:1:alpha\nsrc/b.py:1:x = 1"
+    blame = (await call.text("git_blame", path="a.txt")).split("\n")
+    assert blame[1::2] == ["1\talpha", "2\tchanged"]
+    assert blame[2].startswith("uncommitted ")
+    assert await call.text("git_stash_list") == "no stashes"
+    assert await call.text("git_remote_list") == "no remotes"
+    assert await call.text("git_worktree_list") == f"{repo.path} main {head}"
+    assert await call.text("git_list_repositories") == f"repo {repo.path}"
+    assert (await call.text("git_merge_base", first="side", second="main")).endswith(f" is 0 ahead, {head} 1")
+
+
+async def test_texts_of_changes_are_short(repo: Repo, call: Caller) -> None:
+    repo.write("a.txt", "changed\n")
+    assert await call.text("git_add", files=".") == "modified a.txt"
+    assert await call.text("git_reset") == "nothing is staged"
+    assert (await call.text("git_stash_push")).startswith("Saved working directory")
+    assert await call.text("git_stash_push") == "No local changes to save"
+    head = repo.git("rev-parse", "HEAD")[:10]
+    assert await call.text("git_create_branch", branch_name="side") == f"created side at {head}"
+    assert (await call.text("git_checkout", branch_name="side")).startswith(f"on side at {head}\n")
+    await call.ok("git_stash_pop")
+    await call.ok("git_add", files=["."])
+    assert (await call.text("git_commit", message="Three")).startswith("committed ")
+
+
+async def test_pages_end_before_they_are_too_long_for_a_model(repo: Repo, call: Caller) -> None:
+    repo.commit("Long", long_txt="".join(f"{'word ' * 100}{number}\n" for number in range(300)))
+    for tool, key, arguments in (
+        ("git_grep", "line", {"pattern": "word"}),
+        ("git_blame", "lines", {"path": "long.txt"}),
+    ):
+        cursor, count, pages = "", 0, 0
+        while cursor is not None:
+            result = await call.client.call_tool(tool, {"limit": 1000, "cursor": cursor, **arguments})
+            text, page = result.content[0].text, result.structured_content
+            assert len(text) <= 40_000
+            count += sum(len(each[key]) if key == "lines" else 1 for each in page["items"])
+            assert ("[more follows: pass cursor=" in text) is (page["next_cursor"] is not None)
+            cursor, pages = page["next_cursor"], pages + 1
+        assert (count, pages > 2) == (300, True)
 
 
 async def test_file_names_that_are_not_utf8_are_escaped(repo: Repo, call: Caller) -> None:
@@ -221,7 +267,7 @@ async def test_file_names_that_are_not_utf8_are_escaped(repo: Repo, call: Caller
     status = await call.ok("git_status")
     assert status["items"][0]["path"] == "caf\\xe9"
     repo.git("add", "-A")
-    assert (await call.ok("git_diff_staged"))["files"][0]["path"] == "caf\\xe9"
+    assert "+++ b/caf\ufffd" in await call.text("git_diff_staged")
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25", "2026-07-28"])
@@ -229,4 +275,4 @@ async def test_tools_work_in_both_eras(repo: Repo, serve: Any, revision: str) ->
     async with serve(repo.path, revision=revision) as call:
         client: Client = call.client
         result = await client.call_tool("git_log", {"repo_path": str(repo.path)})
-        assert '"Two"' in result.content[0].text  # type: ignore[union-attr]
+        assert " Ann: Two" in result.content[0].text  # type: ignore[union-attr]

@@ -92,7 +92,7 @@ async def test_reading_a_partial_clone_fetches_nothing(repo: Repo, remote: Any, 
         await call.ok("git_log")
         assert "could not fetch" in await call.refused("git_show", revision="HEAD:a.txt")
         await call.ok("git_checkout", branch_name="main")
-        assert (await call.ok("git_show", revision="HEAD:a.txt"))["text"] == "alpha\nbeta\n"
+        assert await call.text("git_show", revision="HEAD:a.txt") == "alpha\nbeta\n"
 
 
 async def test_clone_creates_a_repository(repo: Repo, remote: Any, serve: Any, tmp_path: Path) -> None:

@@ -48,8 +48,9 @@ class Config:
     max_limit: int = field(default=1000, validator=[ge(1), le(10_000)])
     """The most entities that a call may ask for, 1 to 10000."""
 
-    max_answer_bytes: int = field(default=60_000, validator=[ge(1000), le(64 * _MIB)])
-    """Bytes of one answer of a tool, 1000 to 64 MiB; the rest is on the next page."""
+    max_answer_bytes: int = field(default=36_000, validator=[ge(1000), le(64 * _MIB)])
+    """Bytes of one answer of a tool, 1000 to 64 MiB; the rest is on the next page. The default is about 9,000
+    tokens."""
 
     max_resource_bytes: int = field(default=4 * _MIB, validator=[ge(1000), le(64 * _MIB)])
     """Bytes of one resource, 1000 to 64 MiB; a longer one is cut, with a note."""
@@ -66,8 +67,9 @@ class Config:
     max_observations: int = field(default=5000, validator=[ge(1), le(100_000)])
     """Observations of one entity, 1 to 100000."""
 
-    max_import_bytes: int = field(default=4 * _MIB, validator=[ge(1), le(64 * _MIB)])
-    """Bytes of one call of import_graph, 1 to 64 MiB. ``import_file`` has no such limit."""
+    max_import_bytes: int = field(default=2 * _MIB, validator=[ge(1), le(64 * _MIB)])
+    """Bytes of one call of import_graph, 1 to 64 MiB. The default fits, as JSON, into the largest message that mcptrio
+    accepts by default. ``import_file`` has no such limit."""
 
     max_file_bytes: int = field(default=1024 * _MIB, validator=[ge(_MIB), le(1024 * 1024 * _MIB)])
     """Bytes of the SQLite file, 1 MiB to 1 TiB; then it is full."""

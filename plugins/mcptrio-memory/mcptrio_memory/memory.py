@@ -103,7 +103,7 @@ class Memory:
 
     def space(self, ctx: Context, wanted: str | None) -> str | None:
         """Return the name of the call's graph in the file; ``None`` if there is none for the caller."""
-        namespace = self.config.allowed(wanted)
+        namespace = self.config.allowed(wanted or None)
         if namespace is None or not self.config.is_by_principal:
             return namespace
         # A colon cannot occur in the names that a call or the operator may give.
@@ -113,7 +113,7 @@ class Memory:
         """Return the name of a graph for its caller."""
         return self.config.namespace if self.config.is_by_principal else space
 
-    def namespace(self, ctx: Context, wanted: str | None) -> str:
+    def namespace(self, ctx: Context, wanted: str) -> str:
         """Return the same as :meth:`space`, or raise the error that a tool reports.
 
         Raises:
@@ -122,7 +122,7 @@ class Memory:
         config = self.config
         namespace = self.space(ctx, wanted)
         if namespace is None:
-            if config.is_by_principal and config.allowed(wanted) is not None:
+            if config.is_by_principal and config.allowed(wanted or None) is not None:
                 raise ToolError("expected an authenticated user, got an anonymous one: each user has a separate memory")
             if config.is_by_principal:
                 raise ToolError(
@@ -135,15 +135,13 @@ class Memory:
             raise ToolError(f"expected {expected} at `namespace`, got {wanted!r}; the operator sets namespaces")
         return namespace
 
-    def wanted(
-        self, limit: int | None, fields: Sequence[Field] | None, *, budget: int | None = None, whole: bool = False
-    ) -> Wanted:
+    def wanted(self, limit: int, fields: Sequence[Field], *, budget: int | None = None, whole: bool = False) -> Wanted:
         """Return the requested page, within the operator's limits."""
         config = self.config
         return Wanted(
             limit=min(limit or config.limit, config.max_limit),
             budget=budget or config.max_answer_bytes,
-            fields=frozenset(ALL_FIELDS if fields is None else fields),
+            fields=frozenset(fields or ALL_FIELDS),
             whole=whole,
         )
 

@@ -37,19 +37,15 @@ __all__ = [
 Field: TypeAlias = Literal["name", "entityType", "observations", "relations"]
 """Fields that a result can contain in addition to the name."""
 
-_Name = Annotated[str, Meta(min_length=1, description="The name of the entity")]
-_Type = Annotated[str, Meta(description="The type of the entity")]
 _Truncated = Annotated[bool, Meta(description="Incomplete: pass next_cursor as cursor to get the rest.")]
 _LeftOut = Annotated[bool, Meta(description="The result is shortened; everything was stored.")]
 _NextCursor = Annotated[str | None, Meta(description="The cursor of the next page; null on the last one.")]
 
 
 class NewEntity(Struct, kw_only=True):
-    name: _Name
-    entityType: _Type
-    observations: Annotated[
-        list[str], Meta(description="An array of observation contents associated with the entity")
-    ] = []
+    name: str
+    entityType: str
+    observations: list[str] = []
 
 
 class Entity(Struct, kw_only=True):
@@ -61,23 +57,19 @@ class Entity(Struct, kw_only=True):
 
 
 class Relation(Struct, kw_only=True, frozen=True):
-    source: Annotated[str, Meta(min_length=1, description="The name of the entity where the relation starts")] = wire(
-        name="from"
-    )
-    target: Annotated[str, Meta(min_length=1, description="The name of the entity where the relation ends")] = wire(
-        name="to"
-    )
-    relationType: Annotated[str, Meta(min_length=1, description="The type of the relation, in active voice")]
+    source: str = wire(name="from")
+    target: str = wire(name="to")
+    relationType: Annotated[str, Meta(description="A verb in active voice.")]
 
 
 class NewObservations(Struct, kw_only=True):
-    entityName: Annotated[str, Meta(description="The name of the entity to add the observations to")]
-    contents: Annotated[list[str], Meta(description="An array of observation contents to add")]
+    entityName: str
+    contents: list[str]
 
 
 class ObservationsToDelete(Struct, kw_only=True):
-    entityName: Annotated[str, Meta(description="The name of the entity containing the observations")]
-    observations: Annotated[list[str], Meta(description="An array of observations to delete")]
+    entityName: str
+    observations: list[str]
 
 
 class CreatedEntities(Struct, kw_only=True, frozen=True):

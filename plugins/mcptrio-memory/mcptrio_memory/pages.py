@@ -134,8 +134,8 @@ class _Cursor:
         return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
     @classmethod
-    def read(cls, text: str | None, kind: str) -> _Cursor:
-        if text is None:
+    def read(cls, text: str, kind: str) -> _Cursor:
+        if not text:
             return cls()
         try:
             found, *places = struct.unpack(">cqqq", base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
@@ -146,7 +146,7 @@ class _Cursor:
         return cls(*places)
 
 
-def read_page(statements: Statements, namespace: str, order: Order, wanted: Wanted, cursor: str | None) -> GraphPage:
+def read_page(statements: Statements, namespace: str, order: Order, wanted: Wanted, cursor: str) -> GraphPage:
     """One page.
 
     Raises:

@@ -1,13 +1,13 @@
 """The tools that read, which the plugin registers. Every answer is a page and tells whether there is another one.
 
-Source: names, arguments, annotations, titles and results of the reference memory server (2026.8.31). Arguments that it
-does not have are optional: limit, cursor, fields, namespace.
+Source: names, arguments, annotations, titles and structured results of the reference memory server (2026.8.31).
+Arguments that it does not have are optional: limit, cursor, fields, namespace.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from attrs import frozen
@@ -21,20 +21,18 @@ from .model import Count, Field, Graph, GraphExport, GraphStats
 from .pages import Chosen, Everything, GraphPage, Wanted, read_page
 from .searching import find_entities
 from .statements import Statements
+from .texts import export_text, graph_text, stats_text
 
-__all__ = ["Cursor", "Fields", "Limit", "MemoryReading", "Namespace", "read_graph_page"]
+__all__ = ["ALL", "Cursor", "Fields", "Limit", "MemoryReading", "Namespace", "read_graph_page"]
 
-Limit = Annotated[
-    Annotated[int, Meta(ge=1, le=10_000)] | None,
-    "Maximum number of entities; the operator sets the default and the upper limit.",
-]
-Cursor = Annotated[Annotated[str, Meta(max_length=200)] | None, "next_cursor of the previous page."]
-Fields = Annotated[
-    list[Field] | None,
-    "The fields of entities to return in addition to the name; by default all. "
-    '["name"] returns names only, which is the cheapest overview.',
-]
-Namespace = Annotated[Annotated[str, Meta(max_length=100)] | None, "The graph to use; by default the configured one."]
+Limit = Annotated[int, Meta(ge=0, description="0 for the default.")]
+Cursor = Annotated[str, "From the previous answer."]
+Fields = Annotated[list[Field], "What to return; empty for all."]
+# An unknown one is refused with the allowed ones, which costs less than a description in each tool.
+Namespace: TypeAlias = str
+
+ALL: Final[list[Field]] = []
+"""Default of ``fields``. Never changed, and shown in the schemas."""
 
 
 @frozen(eq=False)
@@ -43,41 +41,32 @@ class MemoryReading:
 
     memory: Memory
 
-    @tool(title="Read Graph", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(title="Read Graph", read_only=True, destructive=False, idempotent=True, open_world=False, text=graph_text)
     async def read_graph(
         self,
         ctx: Context,
-        limit: Limit = None,
-        cursor: Cursor = None,
-        fields: Fields = None,
-        namespace: Namespace = None,
+        limit: Limit = 0,
+        cursor: Cursor = "",
+        fields: Fields = ALL,
+        namespace: Namespace = "",
     ) -> Graph:
-        """Read the entire knowledge graph, page by page: entities in order of creation, each with its
-        relations. {tool:search_nodes} is cheaper if you know what you are looking for.
-        """
+        """Read the whole knowledge graph, oldest entities first. Prefer {tool:search_nodes} to find something."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
         return await memory.read(partial(read_graph_page, name, memory.wanted(limit, fields), cursor))
 
-    @tool(title="Search Nodes", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(title="Search Nodes", read_only=True, destructive=False, idempotent=True, open_world=False, text=graph_text)
     async def search_nodes(
         self,
         ctx: Context,
-        query: Annotated[
-            str,
-            Meta(
-                max_length=2048,
-                description="The search query to match against entity names, types, and observation content",
-            ),
-        ],
-        limit: Limit = None,
-        cursor: Cursor = None,
-        fields: Fields = None,
-        namespace: Namespace = None,
+        query: Annotated[str, Meta(max_length=2048)],
+        limit: Limit = 0,
+        cursor: Cursor = "",
+        fields: Fields = ALL,
+        namespace: Namespace = "",
     ) -> Graph:
-        """Search for nodes in the knowledge graph: entities whose names, types or observations contain all
-        words of the query or words that start with them, and entities that contain the query literally,
-        ignoring case. The best matches come first, each with its relations."""
+        """Full-text search (case-insensitive, prefix match, all words must occur) in names, types and observations.
+        Best matches first, with their relations."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, fields)
@@ -88,28 +77,28 @@ class MemoryReading:
 
         return await memory.read(search)
 
-    @tool(title="Open Nodes", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(title="Open Nodes", read_only=True, destructive=False, idempotent=True, open_world=False, text=graph_text)
     async def open_nodes(
         self,
         ctx: Context,
-        names: Annotated[list[str], Meta(description="An array of entity names to retrieve")],
-        limit: Limit = None,
-        cursor: Cursor = None,
-        fields: Fields = None,
-        namespace: Namespace = None,
+        names: list[str],
+        limit: Limit = 0,
+        cursor: Cursor = "",
+        fields: Fields = ALL,
+        namespace: Namespace = "",
     ) -> Graph:
-        """Open specific nodes in the knowledge graph by their names, with their relations to others. Unknown
-        names are ignored.
-        """
+        """Read entities by their exact names, with their relations. Unknown names are ignored."""
         memory = self.memory
         memory.bounds.check_count(names, "names")
         space = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, fields)
         return await memory.read(partial(_open, space, names, wanted, cursor))
 
-    @tool(title="Graph Statistics", read_only=True, destructive=False, idempotent=True, open_world=False)
-    async def graph_stats(self, ctx: Context, namespace: Namespace = None) -> GraphStats:
-        """Count the entities, relations and observations of the knowledge graph, by type, and list all graphs."""
+    @tool(
+        title="Graph Statistics", read_only=True, destructive=False, idempotent=True, open_world=False, text=stats_text
+    )
+    async def graph_stats(self, ctx: Context, namespace: Namespace = "") -> GraphStats:
+        """Count entities, relations and observations by type, and list the namespaces."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
 
@@ -123,16 +112,14 @@ class MemoryReading:
 
         return await memory.read(count)
 
-    @tool(title="Export Graph", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(title="Export Graph", read_only=True, destructive=False, idempotent=True, open_world=False, text=export_text)
     async def export_graph(
-        self, ctx: Context, limit: Limit = None, cursor: Cursor = None, namespace: Namespace = None
+        self, ctx: Context, limit: Limit = 0, cursor: Cursor = "", namespace: Namespace = ""
     ) -> GraphExport:
-        """Export the knowledge graph as lines of JSON, page by page, in the format of the reference memory
-        server's file, which import_graph reads. The resource memory://export contains the whole graph.
-        """
+        """Export the knowledge graph as lines of JSON, which {tool:import_graph} reads."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
-        wanted = memory.wanted(limit, None, whole=True)
+        wanted = memory.wanted(limit, ALL, whole=True)
 
         def export(statements: Statements) -> GraphExport:
             page = read_page(statements, name, Everything(name, "x"), wanted, cursor)
@@ -147,7 +134,7 @@ class MemoryReading:
         return await memory.read(export)
 
 
-def read_graph_page(namespace: str, wanted: Wanted, cursor: str | None, statements: Statements) -> Graph:
+def read_graph_page(namespace: str, wanted: Wanted, cursor: str, statements: Statements) -> Graph:
     """A page of the whole graph, in a thread."""
     total = statements.one(
         "SELECT count(*) FROM entities WHERE namespace = (SELECT id FROM namespaces WHERE name = ?)", (namespace,)
@@ -155,7 +142,7 @@ def read_graph_page(namespace: str, wanted: Wanted, cursor: str | None, statemen
     return _graph(read_page(statements, namespace, Everything(namespace), wanted, cursor), total)
 
 
-def _open(namespace: str, names: list[str], wanted: Wanted, cursor: str | None, statements: Statements) -> Graph:
+def _open(namespace: str, names: list[str], wanted: Wanted, cursor: str, statements: Statements) -> Graph:
     found: list[int] = []
     for name in dict.fromkeys(names):
         identity = statements.one(

@@ -50,7 +50,7 @@ class MemoryResources:
     async def knowledge_graph_of(self, ctx: Context, namespace: str | None = None) -> Graph:
         """The full knowledge graph of a namespace; a very large one is truncated, and says so."""
         name = self._namespace(ctx, namespace, GRAPH)
-        return await self.memory.read(partial(read_graph_page, name, self._all(), None))
+        return await self.memory.read(partial(read_graph_page, name, self._all(), ""))
 
     @resource(EXPORT, name="export", title="Export", mime_type=_LINES)
     async def export(self, ctx: Context) -> str:
@@ -64,7 +64,7 @@ class MemoryResources:
         wanted = evolve(self._all(), whole=True)
 
         def export(statements: Statements) -> str:
-            page = read_page(statements, name, Everything(name, "x"), wanted, None)
+            page = read_page(statements, name, Everything(name, "x"), wanted, "")
             if page.cursor is not None:
                 # Half a file looks like a whole one.
                 raise ToolError(
@@ -146,5 +146,5 @@ def _read_node(namespace: str, name: str, wanted: Wanted, statements: Statements
     )
     if found is None:
         return None
-    page = read_page(statements, namespace, Chosen([found], "n"), wanted, None)
+    page = read_page(statements, namespace, Chosen([found], "n"), wanted, "")
     return Graph(entities=page.entities, relations=page.relations, truncated=page.cursor is not None, total=1)

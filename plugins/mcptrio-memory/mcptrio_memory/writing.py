@@ -2,16 +2,15 @@
 
 A call is one transaction and happens as a whole or not at all. An import is several, because each line is independent.
 
-Source: names, arguments, annotations, titles, results and messages of the reference memory server (2026.8.31).
+Source: names, arguments, annotations, titles, structured results and messages of the reference memory server
+(2026.8.31).
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
 
 from attrs import frozen
-from msgspec import Meta
 
 from mcptrio import Context, ToolError, tool
 
@@ -31,6 +30,7 @@ from .model import (
     Relation,
 )
 from .reading import Namespace
+from .texts import added_text, created_text, deleted_text, imported_text, related_text
 
 __all__ = ["Writing"]
 
@@ -41,12 +41,18 @@ class Writing:
 
     memory: Memory
 
-    @tool(title="Create Entities", read_only=False, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Create Entities",
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=created_text,
+    )
     async def create_entities(
-        self, ctx: Context, entities: list[NewEntity], namespace: Namespace = None
+        self, ctx: Context, entities: list[NewEntity], namespace: Namespace = ""
     ) -> CreatedEntities:
-        """Create multiple new entities in the knowledge graph. Entities whose names exist already are not
-        changed or returned."""
+        """Create entities. Existing names are skipped; the result lists those created."""
         memory = self.memory
         memory.bounds.check_count(entities, "entities")
         for number, entity in enumerate(entities):
@@ -54,13 +60,18 @@ class Writing:
         created = await memory.change(memory.namespace(ctx, namespace), lambda editor: editor.create_entities(entities))
         return created_entities(created, memory.config.max_answer_bytes)
 
-    @tool(title="Create Relations", read_only=False, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Create Relations",
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=related_text,
+    )
     async def create_relations(
-        self, ctx: Context, relations: list[Relation], namespace: Namespace = None
+        self, ctx: Context, relations: list[Relation], namespace: Namespace = ""
     ) -> CreatedRelations:
-        """Create multiple new relations between entities in the knowledge graph. Relations should be in active voice.
-        Both entities must exist; relations that exist already are not returned.
-        """
+        """Create relations between existing entities. Existing relations are skipped."""
         memory = self.memory
         memory.bounds.check_count(relations, "relations")
         for number, relation in enumerate(relations):
@@ -70,13 +81,18 @@ class Writing:
         )
         return created_relations(created, memory.config.max_answer_bytes)
 
-    @tool(title="Add Observations", read_only=False, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Add Observations",
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=added_text,
+    )
     async def add_observations(
-        self, ctx: Context, observations: list[NewObservations], namespace: Namespace = None
+        self, ctx: Context, observations: list[NewObservations], namespace: Namespace = ""
     ) -> Added:
-        """Add new observations to existing entities in the knowledge graph. Fails, and adds nothing, if one of
-        the entities does not exist; observations that an entity already has are not returned.
-        """
+        """Add observations to existing entities. Fails and adds nothing if an entity does not exist."""
         memory = self.memory
         memory.bounds.check_count(observations, "observations")
         for number, addition in enumerate(observations):
@@ -86,16 +102,21 @@ class Writing:
         )
         return added(results, memory.config.max_answer_bytes)
 
-    @tool(title="Delete Entities", read_only=False, destructive=True, idempotent=True, open_world=False)
+    @tool(
+        title="Delete Entities",
+        read_only=False,
+        destructive=True,
+        idempotent=True,
+        open_world=False,
+        text=deleted_text,
+    )
     async def delete_entities(
         self,
         ctx: Context,
-        entityNames: Annotated[list[str], Meta(description="An array of entity names to delete")],
-        namespace: Namespace = None,
+        entityNames: list[str],
+        namespace: Namespace = "",
     ) -> Deleted:
-        """Delete multiple entities and their associated relations from the knowledge graph. Unknown names are
-        ignored.
-        """
+        """Delete entities with their relations. Unknown names are ignored."""
         memory = self.memory
         memory.bounds.check_count(entityNames, "entityNames")
         missing = await memory.change(
@@ -107,11 +128,18 @@ class Writing:
             message = f"Deleted {count} of {len(entityNames)} entities. Not found: {_listed(missing)}"
         return Deleted(success=True, message=message)
 
-    @tool(title="Delete Observations", read_only=False, destructive=True, idempotent=True, open_world=False)
+    @tool(
+        title="Delete Observations",
+        read_only=False,
+        destructive=True,
+        idempotent=True,
+        open_world=False,
+        text=deleted_text,
+    )
     async def delete_observations(
-        self, ctx: Context, deletions: list[ObservationsToDelete], namespace: Namespace = None
+        self, ctx: Context, deletions: list[ObservationsToDelete], namespace: Namespace = ""
     ) -> Deleted:
-        """Delete specific observations from entities in the knowledge graph. Unknown items are ignored."""
+        """Delete observations of entities. Unknown ones are ignored."""
         memory = self.memory
         memory.bounds.check_count(deletions, "deletions")
         for number, deletion in enumerate(deletions):
@@ -126,14 +154,21 @@ class Writing:
             message += f" Entities not found: {_listed(missing)}" if missing else ""
         return Deleted(success=True, message=message)
 
-    @tool(title="Delete Relations", read_only=False, destructive=True, idempotent=True, open_world=False)
+    @tool(
+        title="Delete Relations",
+        read_only=False,
+        destructive=True,
+        idempotent=True,
+        open_world=False,
+        text=deleted_text,
+    )
     async def delete_relations(
         self,
         ctx: Context,
-        relations: Annotated[list[Relation], Meta(description="An array of relations to delete")],
-        namespace: Namespace = None,
+        relations: list[Relation],
+        namespace: Namespace = "",
     ) -> Deleted:
-        """Delete multiple relations from the knowledge graph. Unknown relations are ignored."""
+        """Delete relations. Unknown ones are ignored."""
         memory = self.memory
         memory.bounds.check_count(relations, "relations")
         count = await memory.change(memory.namespace(ctx, namespace), lambda editor: editor.delete_relations(relations))
@@ -142,18 +177,21 @@ class Writing:
             message = f"Deleted {count} of {len(relations)} relations. The rest matched nothing."
         return Deleted(success=True, message=message)
 
-    @tool(title="Import Graph", read_only=False, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Import Graph",
+        read_only=False,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=imported_text,
+    )
     async def import_graph(
         self,
         ctx: Context,
-        jsonl: Annotated[
-            str, Meta(description="Lines of JSON, as {tool:export_graph} and the reference server write them.")
-        ],
-        namespace: Namespace = None,
+        jsonl: str,
+        namespace: Namespace = "",
     ) -> Imported:
-        """Import lines of JSON into the knowledge graph: {"type": "entity", "name", "entityType", "observations"} or
-        {"type": "relation", "from", "to", "relationType"}. Existing items are kept; new observations are added
-        to existing entities. An invalid line is reported, and the others are imported."""
+        """Import lines of JSON as {tool:export_graph} writes them. Existing items are kept."""
         memory = self.memory
         if len(jsonl) > memory.config.max_import_bytes:
             raise ToolError(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import mcptrio_memory
 import pytest
+
+from tests.definition_tokens import definition_tokens
 
 HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
 
@@ -35,6 +39,53 @@ async def test_tools_of_the_reference_are_listed_with_titles_hints_and_schemas(o
         assert tool.annotations.read_only_hint is reads
         assert tool.annotations.destructive_hint is tool.name.startswith("delete")
         assert tool.annotations.open_world_hint is False
+
+
+async def test_definitions_stay_small(file: Path) -> None:
+    assert await definition_tokens(mcptrio_memory, file=str(file)) <= 1_300
+
+
+async def test_text_shows_each_result_in_lines(open_memory) -> None:
+    async with open_memory() as client:
+
+        async def text(name: str, **arguments: Any) -> str:
+            result = await client.call_tool(name, arguments)
+            assert not result.is_error, result.content
+            return result.content[0].text
+
+        entities = [entity("Bob", "person", "likes tea", "is tall"), entity("Ann", "person")]
+        assert await text("create_entities", entities=entities) == "created: Bob, Ann"
+        assert await text("create_entities", entities=entities) == "created: nothing, all existed already"
+        assert await text("create_relations", relations=[relation("Bob", "Ann")]) == "created: Bob -> knows -> Ann"
+        more = [{"entityName": "Ann", "contents": ["swims"]}]
+        assert await text("add_observations", observations=more) == "observations added: Ann +1"
+        whole = "Bob (person)\n- likes tea\n- is tall\nAnn (person)\n- swims\nBob -> knows -> Ann"
+        assert await text("read_graph") == whole
+        assert await text("search_nodes", query="TEA", fields=["name"]) == "Bob"
+        assert await text("open_nodes", names=["Eve"]) == "no entities"
+        assert (await text("read_graph", limit=1, fields=["name"])).startswith(
+            "Bob\n[2 entities in all; go on with cursor="
+        )
+        assert await text("graph_stats") == (
+            "default: 2 entities, 1 relations, 3 observations\nentities: person 2\nrelations: knows 1\n"
+            "namespaces: default"
+        )
+        assert (await text("export_graph")).startswith('{"type":"entity","name":"Bob"')
+        assert await text("import_graph", jsonl="{") == (
+            "1 lines: 0 entities and 0 relations created, 0 observations added, 1 lines skipped\n"
+            "line 1: Input data was truncated"
+        )
+        assert await text("delete_entities", entityNames=["Bob"]) == "Entities deleted successfully"
+
+
+async def test_default_page_fits_the_context_of_a_model(open_memory, call) -> None:
+    async with open_memory() as client:
+        many = [entity(f"m{n}", "t", *(f"{n} {m} " * 99 for m in range(9))) for n in range(50)]
+        await call(client, "create_entities", entities=many)
+        text = (await client.call_tool("read_graph")).content[0].text
+
+    assert 30_000 < len(text) < 40_000
+    assert "go on with cursor=" in text.splitlines()[-1]
 
 
 async def test_read_only_setting_lists_no_writing_tools(open_memory) -> None:

@@ -186,7 +186,7 @@ class Config:
     log_bytes: int = field(default=256 * _KIB, validator=_count(4 * _KIB, 64 * _MIB))
     """Output kept for each stream of a command, 4 KiB to 64 MiB: half from the beginning, half from the end."""
 
-    result_bytes: int = field(default=32 * _KIB, validator=_count(_KIB, 16 * _MIB))
+    result_bytes: int = field(default=16 * _KIB, validator=_count(_KIB, 16 * _MIB))
     """Output of each stream in one result, 1 KiB to 16 MiB."""
 
     max_output_bytes: int = field(default=64 * _MIB, validator=_count(4 * _KIB, 2**53))

@@ -80,11 +80,11 @@ class OutputPage:
 
     process: ProcessInfo
     text: str
-    start: Annotated[int, "Offset of the text in bytes from the beginning of the stream."]
-    next_start: Annotated[int, "Offset of the next part."]
+    offset: Annotated[int, "Of the text, in bytes from the beginning of the stream."]
+    next_offset: Annotated[int, "Offset of the next part."]
     total: Annotated[int, "Bytes written so far."]
     skipped_bytes: Annotated[int, "Requested bytes before the text that are not kept."]
-    truncated: Annotated[bool, "Whether more output is available now, from next_start on."]
+    truncated: Annotated[bool, "Whether more output is available now, from next_offset on."]
 
 
 @frozen(kw_only=True, eq=False, repr=False)

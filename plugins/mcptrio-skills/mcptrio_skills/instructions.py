@@ -5,6 +5,7 @@ Most hosts know nothing of the skills extension, so without these words their mo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from .catalogue import Catalogue
@@ -17,13 +18,17 @@ MAX_DESCRIPTION: Final = 200
 """Characters of one description."""
 
 
-def instructions_for(catalogue: Catalogue) -> str | None:
-    """Return the instructions, or ``None`` without skills."""
+def instructions_for(catalogue: Catalogue, tool_name: Callable[[str], str]) -> str | None:
+    """Return the instructions, or ``None`` without skills.
+
+    Args:
+        tool_name: Returns the name that clients see of a tool.
+    """
     if not catalogue.skills:
         return None
     lines = [
-        "Agent skills are available as MCP resources. Before a task that one of them fits, "
-        "read its SKILL.md and follow it:"
+        "Agent skills are available. Before a task that one of them fits, read it with "
+        f"{tool_name('read_skill')} or as a resource, and follow it:"
     ]
     length = 0
     for number, (uri, skill) in enumerate(catalogue.skills.items()):
@@ -33,7 +38,7 @@ def instructions_for(catalogue: Catalogue) -> str | None:
         line = f"- {uri}: {description}"
         length += len(line)
         if length > MAX_LENGTH:
-            lines.append(f"- and {len(catalogue.skills) - number} more: see resources/list")
+            lines.append(f"- and {len(catalogue.skills) - number} more: see {tool_name('list_skills')}")
             break
         lines.append(line)
     return "\n".join(lines)

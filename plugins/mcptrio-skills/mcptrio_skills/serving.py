@@ -37,6 +37,7 @@ from .config import Config
 from .instructions import instructions_for
 from .opening import read_all
 from .paging import decode_cursor, encode_cursor, text_param
+from .reading import SkillReading
 from .shelf import SkillIndex
 from .uris import TEMPLATE, uri_of
 
@@ -68,8 +69,9 @@ class Skills:
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
-        """Advertise the extension, and watch for changes."""
+        """Advertise the extension, add the tools for clients without it, and watch for changes."""
         server.add_extension(EXTENSION, {"directoryRead": True})
+        server.add(SkillReading(self._shelf, self._read))
         server.add_background(self._watch)
 
     @method("skills/list", capability=EXTENSION)
@@ -178,7 +180,7 @@ class Skills:
         if not self.config.folders:
             _log.warning('no skill is served: set folders = ["/absolute/path"] in [plugins.skills] of mcptrio.toml')
         await self._shelf.refresh()
-        forget = server.add_instructions(lambda: instructions_for(self._shelf.catalogue))
+        forget = server.add_instructions(lambda: instructions_for(self._shelf.catalogue, server.tool_name))
         try:
             yield
         finally:

@@ -46,6 +46,7 @@ async def test_instructions_name_the_skills(shelf: Path, revision: str) -> None:
         listed = await uris(client)
         assert client.instructions is not None
         assert [uri for uri in listed if f"- {uri}: " in client.instructions] == listed
+        assert "read it with read_skill" in client.instructions
     async with connected(revision=revision) as client:
         assert client.instructions is None
 
@@ -56,7 +57,7 @@ async def test_instructions_stay_short(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
         assert client.instructions is not None
         assert len(client.instructions) < 5000
-        assert "more: see resources/list" in client.instructions
+        assert "more: see list_skills" in client.instructions
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

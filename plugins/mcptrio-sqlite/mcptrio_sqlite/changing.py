@@ -14,22 +14,22 @@ from urllib.parse import quote
 from attrs import field, frozen
 
 from mcptrio import Context, ToolError, tool
-from mcptrio.schema import schema_of
-from mcptrio.types import CallToolResult
 
 from .changes import Changed, CreatedTable, Made, Written
 from .databases import DatabaseFile
 from .jobs import ChangeRows, CreateTable
 from .policy import AccessMode
 from .queries import Queries
-from .reading import DatabaseName, Limit, Params, Query, SQLiteReading, to_result
+from .reading import NO_PARAMS, DatabaseName, Limit, Params, Query, SQLiteReading
+from .texts import created_text, written_text
+from .values import checked
 
 __all__ = ["Changing"]
 
 _MAX_NOTIFIED_TABLES: Final = 100
 """Tables whose subscribers are notified after one statement."""
 
-DryRun = Annotated[bool, "Run the statement, report its effect, and roll it back."]
+DryRun = Annotated[bool, "Report the effect and roll back."]
 
 
 @frozen(eq=False)
@@ -48,21 +48,19 @@ class Changing:
         destructive=True,
         idempotent=False,
         open_world=False,
-        output_schema=schema_of(Written),
+        text=written_text,
     )
     async def write_query(
         self,
         ctx: Context,
         query: Query,
-        params: Params = None,
-        database: DatabaseName = None,
-        limit: Limit = None,
+        params: Params = NO_PARAMS,
+        database: DatabaseName = "",
+        limit: Limit = 500,
         dry_run: DryRun = False,
-    ) -> CallToolResult:
-        """Run one INSERT, UPDATE, DELETE or REPLACE in its own transaction and return the number of changed rows; with
-        RETURNING, also the rows. Pass values in params. Without WHERE, UPDATE and DELETE change every row. ALTER,
-        DROP and CREATE INDEX work only if the configuration allows them.
-        """
+    ) -> Written:
+        """Run one INSERT, UPDATE, DELETE or REPLACE in its own transaction and return the number of changed rows, and
+        the rows of RETURNING. Pass values in params."""
         found = await self._writable(database)
         changed: Changed = await self.queries.run(
             ctx,
@@ -70,29 +68,29 @@ class Changing:
             ChangeRows(
                 access=AccessMode.SCHEMA if self.queries.config.schema_changes else AccessMode.CHANGE,
                 query=query,
-                params=params,
+                params=checked(params),
                 bounds=self._reading.bounds(limit),
                 keep=not dry_run,
             ),
         )
         if not dry_run:
             self._notify(ctx, found, changed.altered)
-        return to_result(changed.written)
+        return changed.written
 
-    @tool(title="Create Table", read_only=False, destructive=False, idempotent=False, open_world=False)
+    @tool(
+        title="Create Table", read_only=False, destructive=False, idempotent=False, open_world=False, text=created_text
+    )
     async def create_table(
-        self, ctx: Context, query: Query, database: DatabaseName = None, dry_run: DryRun = False
+        self, ctx: Context, query: Query, database: DatabaseName = "", dry_run: DryRun = False
     ) -> CreatedTable:
-        """Create a table with one CREATE TABLE statement; IF NOT EXISTS and AS SELECT are allowed. If the database file
-        does not exist yet, it is created.
-        """
+        """Run one CREATE TABLE statement."""
         found = await self._writable(database)
         made: Made = await self.queries.run(ctx, found, CreateTable(query=query, keep=not dry_run))
         if made.created.created:
             self._notify(ctx, found, made.altered)
         return made.created
 
-    async def _writable(self, name: str | None) -> DatabaseFile:
+    async def _writable(self, name: str) -> DatabaseFile:
         found = await self.queries.find(name)
         if not found.is_writable:
             raise ToolError(

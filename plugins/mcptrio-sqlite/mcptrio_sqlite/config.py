@@ -54,8 +54,9 @@ class Config:
     max_rows: int = field(default=500, validator=and_(ge(1), le(10_000)))
     """Rows in one result; 1 to 10000."""
 
-    max_result_bytes: int = field(default=100_000, validator=and_(ge(1000), le(10 * _MIB)))
-    """Bytes of rows in one result, as JSON; 1000 to 10 MiB. A single row with very many columns may exceed it."""
+    max_result_bytes: int = field(default=36_000, validator=and_(ge(1000), le(10 * _MIB)))
+    """Bytes of rows in one result, as JSON; 1000 to 10 MiB. The default is about 9,000 tokens. A single row
+    with very many columns may exceed it."""
 
     max_cell_bytes: int = field(default=10_000, validator=and_(ge(16), le(10 * _MIB)))
     """Bytes shown of one value; 16 to 10 MiB. A longer value is cut and marked as truncated."""
@@ -76,8 +77,9 @@ class Config:
     max_export_rows: int = field(default=100_000, validator=and_(ge(1), le(10_000_000)))
     """Rows in one exported file; 1 to 10^7."""
 
-    max_export_bytes: int = field(default=_MIB, validator=and_(ge(1000), le(64 * _MIB)))
-    """Size of an exported file, and of a schema as a resource; 1000 to 64 MiB."""
+    max_export_bytes: int = field(default=36_000, validator=and_(ge(1000), le(64 * _MIB)))
+    """Size of an exported file, and of a schema as a resource; 1000 to 64 MiB. Clients may put a file into the context
+    of the model, so the default is about 9,000 tokens."""
 
     max_database_bytes: int = field(default=4096 * _MIB, validator=and_(ge(64 * 1024), le(2**46)))
     """Size to which writing may grow a database; 64 KiB to 64 TiB. A larger database does not grow further."""

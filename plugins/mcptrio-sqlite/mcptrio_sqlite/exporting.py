@@ -12,14 +12,15 @@ from attrs import frozen
 from msgspec import Meta
 
 from mcptrio import Context, ToolError, tool
-from mcptrio.schema import encode_value, schema_of
+from mcptrio.schema import encode_value
 from mcptrio.types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents
 
 from .csv_files import Exported
 from .jobs import ExportRows
 from .queries import Queries
-from .reading import Cursor, DatabaseName, Limit, Params, Query
+from .reading import NO_PARAMS, Cursor, DatabaseName, Limit, Params, Query
 from .rows import cursor_for, position_of
+from .values import checked
 
 __all__ = ["ExportedFile", "Exporting"]
 
@@ -49,29 +50,27 @@ class Exporting:
         destructive=False,
         idempotent=True,
         open_world=False,
-        output_schema=schema_of(ExportedFile),
     )
     async def export_csv(
         self,
         ctx: Context,
         query: Query,
-        params: Params = None,
-        database: DatabaseName = None,
-        limit: Limit = None,
-        cursor: Cursor = None,
-        header: Annotated[bool, "Start with a line of column names."] = True,
-        delimiter: Annotated[str, Meta(pattern="^[,;\\t|]$", description="One of , ; | and tab.")] = ",",
+        params: Params = NO_PARAMS,
+        database: DatabaseName = "",
+        limit: Limit = 100_000,
+        cursor: Cursor = "",
+        header: bool = True,
+        delimiter: Annotated[str, Meta(pattern="^[,;\\t|]$")] = ",",
     ) -> CallToolResult:
-        """Run one read-only SQL statement and return the rows as a CSV file (embedded resource) with full values. NULL
-        is an empty field, an empty string is "". Long results have a next_cursor.
-        """
+        """Run one read-only SQL statement and return its rows as an embedded CSV file with full values."""
         found = await self.queries.find(database)
-        skip = position_of(cursor, found.name, query, params)
+        values = checked(params)
+        skip = position_of(cursor, found.name, query, values)
         config = self.queries.config
-        most = min(limit or config.max_export_rows, config.max_export_rows)
+        most = min(limit, config.max_export_rows)
         job = ExportRows(
             query=query,
-            params=params,
+            params=values,
             skip=skip,
             rows=most,
             size=config.max_export_bytes,
@@ -93,9 +92,9 @@ class Exporting:
             bytes=file.size,
             uri=uri,
             truncated=file.has_more,
-            next_cursor=cursor_for(skip + file.rows, found.name, query, params) if file.has_more else None,
+            next_cursor=cursor_for(skip + file.rows, found.name, query, values) if file.has_more else None,
         )
-        more = f"; there are more, continue with cursor={export.next_cursor}" if file.has_more else ""
+        more = f"; more rows: go on with cursor={export.next_cursor}" if file.has_more else ""
         contents = TextResourceContents(uri=uri, mime_type="text/csv", text=file.text)
         return CallToolResult(
             content=(

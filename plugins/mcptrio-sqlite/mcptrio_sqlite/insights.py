@@ -43,17 +43,20 @@ class Insights:
     config: Config
     _memos: OrderedDict[str, deque[str]] = field(init=False, factory=OrderedDict)
 
-    @tool(title="Add Insight", read_only=False, destructive=False, idempotent=False, open_world=False)
+    @tool(
+        title="Add Insight",
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=False,
+        text=lambda appended: f"{appended.insights} insights in {appended.uri}",
+    )
     async def append_insight(
         self,
         ctx: Context,
-        insight: Annotated[
-            str, Meta(min_length=1, max_length=_MAX_INSIGHT_CHARS, description="One finding, in a sentence or two.")
-        ],
+        insight: Annotated[str, Meta(min_length=1, max_length=_MAX_INSIGHT_CHARS)],
     ) -> Appended:
-        """Add a finding to the memo, which is the resource memo://insights. The memo is kept until the server stops;
-        databases are not changed.
-        """
+        """Add a finding to the memo of this session, the resource memo://insights."""
         # No lock is needed: nothing is awaited while a memo is changed.
         memo = self._memo(ctx.caller)
         dropped = int(len(memo) == self.config.max_insights)

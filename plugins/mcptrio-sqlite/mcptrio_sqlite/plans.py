@@ -39,7 +39,6 @@ class Plan:
     """A query plan."""
 
     database: str
-    plan: Annotated[str, "The steps as a tree."]
     items: tuple[Step, ...]
     truncated: Annotated[bool, "There are more steps."]
 
@@ -50,7 +49,7 @@ def explain_plan(opened: Opened, query: str, parameters: Parameters | None) -> P
         parameters = _nothing(opened, query)
     rows = opened.execute(query, parameters, prefix=_PREFIX).fetchmany(_STEPS + 1)
     steps = tuple(Step(id=number, parent=parent, detail=detail) for number, parent, _, detail in rows[:_STEPS])
-    return Plan(database=opened.database.name, plan=_tree(steps), items=steps, truncated=len(rows) > _STEPS)
+    return Plan(database=opened.database.name, items=steps, truncated=len(rows) > _STEPS)
 
 
 def _nothing(opened: Opened, query: str) -> Parameters:
@@ -74,12 +73,3 @@ def _nothing(opened: Opened, query: str) -> Parameters:
                 raise
         break
     return names
-
-
-def _tree(steps: tuple[Step, ...]) -> str:
-    depths = {0: -1}
-    lines = []
-    for step in steps:
-        depths[step.id] = depths.get(step.parent, -1) + 1
-        lines.append("  " * depths[step.id] + step.detail)
-    return "\n".join(lines)

@@ -47,15 +47,15 @@ class Queries:
         self.lanes = LanePool(self.config)
         self._looking = trio.CapacityLimiter(self.config.max_threads)
 
-    async def find(self, name: str | None) -> DatabaseFile:
-        """Return the database with this name; ``None`` for the only one.
+    async def find(self, name: str = "") -> DatabaseFile:
+        """Return the database with this name; without a name, the only one.
 
         Raises:
-            ToolError: No database has this name, or ``None`` is ambiguous.
+            ToolError: No database has this name, or there are several and no name.
         """
         if self.config.folder is None or name in self.config.databases:
-            return self.databases.find(name)  # does not access files in this case
-        return await self.look(lambda: self.databases.find(name))
+            return self.databases.find(name or None)  # does not access files in this case
+        return await self.look(lambda: self.databases.find(name or None))
 
     async def look(self, work: Callable[[], _T]) -> _T:
         """Run a function that accesses the file system, but no database, in a thread.

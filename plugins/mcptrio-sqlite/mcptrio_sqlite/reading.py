@@ -9,15 +9,12 @@ server (2025.4.25); the others are added.
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import Annotated, Final
 
-import orjson
 from attrs import frozen
 from msgspec import Meta
 
 from mcptrio import Context, tool
-from mcptrio.schema import encode_value, schema_of
-from mcptrio.types import CallToolResult, TextContent
 
 from .databases import DatabaseFile
 from .jobs import DescribeTable, ExplainQuery, ListTables, ReadRows
@@ -25,10 +22,11 @@ from .plans import Plan
 from .queries import Queries
 from .rows import PageLimits, RowPage, Rows, cursor_for, position_of
 from .schema import Table, TableEntry
-from .values import Parameters
+from .texts import databases_text, plan_text, rows_text, table_text, tables_text
+from .values import Parameter, Parameters, checked
 
 __all__ = [
-    "ROWS",
+    "NO_PARAMS",
     "DatabaseEntry",
     "DatabaseList",
     "DatabaseName",
@@ -36,21 +34,18 @@ __all__ = [
     "Query",
     "SQLiteReading",
     "TableList",
-    "to_result",
 ]
 
-Query = Annotated[str, Meta(min_length=1, description="One SQL statement, in SQLite's dialect.")]
+Query = Annotated[str, Meta(min_length=1, description="One SQL statement.")]
 Params = Annotated[
-    Parameters | None,
-    "Values of the placeholders: a list for ?, an object for :name. Write a blob as {base64}, an integer beyond 2^53 "
-    "as {integer}.",
+    Parameters,
+    "Values for ? or :name; a blob as {base64}, an integer beyond 2^53 as {integer}.",
 ]
-DatabaseName = Annotated[str | None, "A name from {tool:list_databases}; optional if there is only one."]
-Limit = Annotated[Annotated[int, Meta(ge=1, le=1_000_000)] | None, "Maximum number of items to return."]
-Cursor = Annotated[str | None, "next_cursor of the previous result."]
-
-ROWS = schema_of(Rows)
-"""Output schema of the tools that return rows."""
+NO_PARAMS: Final[list[Parameter]] = []
+"""Never changed, and shown in the schemas."""
+DatabaseName = Annotated[str, "Name; may be left out if there is only one."]
+Limit = Annotated[int, Meta(ge=1)]
+Cursor = Annotated[str, "From the previous answer."]
 
 
 @frozen(kw_only=True)
@@ -94,43 +89,48 @@ class SQLiteReading:
         destructive=False,
         idempotent=True,
         open_world=False,
-        output_schema=ROWS,
+        text=rows_text,
     )
     async def read_query(
         self,
         ctx: Context,
         query: Query,
-        params: Params = None,
-        database: DatabaseName = None,
-        limit: Limit = None,
-        cursor: Cursor = None,
-    ) -> CallToolResult:
-        """Run one read-only SQL statement (SELECT, WITH, VALUES, EXPLAIN or a read-only PRAGMA) and return its rows as
-        arrays. Pass values in params. Long results have a next_cursor; use ORDER BY so that pages are consistent.
-        """
+        params: Params = NO_PARAMS,
+        database: DatabaseName = "",
+        limit: Limit = 500,
+        cursor: Cursor = "",
+    ) -> Rows:
+        """Run one read-only SQL statement and return its rows. Pass values in params. Use ORDER BY if you page with
+        cursor."""
         found = await self.queries.find(database)
-        skip = position_of(cursor, found.name, query, params)
-        job = ReadRows(query=query, params=params, bounds=self.bounds(limit), skip=skip)
+        values = checked(params)
+        skip = position_of(cursor, found.name, query, values)
+        job = ReadRows(query=query, params=values, bounds=self.bounds(limit), skip=skip)
         page: RowPage = await self.queries.run(ctx, found, job)
-        more = cursor_for(skip + len(page.items), found.name, query, params) if page.has_more else None
-        return to_result(
-            Rows(
-                database=found.name,
-                columns=page.columns,
-                items=page.items,
-                truncated=page.has_more,
-                next_cursor=more,
-                notes=page.notes,
-            )
+        more = cursor_for(skip + len(page.items), found.name, query, values) if page.has_more else None
+        return Rows(
+            database=found.name,
+            columns=page.columns,
+            items=page.items,
+            truncated=page.has_more,
+            next_cursor=more,
+            notes=page.notes,
         )
 
-    @tool(title="List Databases", read_only=True, destructive=False, idempotent=True, open_world=False)
-    async def list_databases(self, limit: Limit = None, cursor: Cursor = None) -> DatabaseList:
+    @tool(
+        title="List Databases",
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=databases_text,
+    )
+    async def list_databases(self, limit: Limit = 500, cursor: Cursor = "") -> DatabaseList:
         """List the databases with their sizes and whether they are writable."""
         most = self._most(limit)
 
         def work() -> list[DatabaseEntry]:
-            after = [each for each in self.queries.databases.all() if each.name > (cursor or "")]
+            after = [each for each in self.queries.databases.all() if each.name > cursor]
             # One more than requested shows whether there are more.
             return [_entry(each) for each in after[: most + 1]]
 
@@ -141,14 +141,14 @@ class SQLiteReading:
             next_cursor=entries[most - 1].name if len(entries) > most else None,
         )
 
-    @tool(title="List Tables", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(title="List Tables", read_only=True, destructive=False, idempotent=True, open_world=False, text=tables_text)
     async def list_tables(
-        self, ctx: Context, database: DatabaseName = None, limit: Limit = None, cursor: Cursor = None
+        self, ctx: Context, database: DatabaseName = "", limit: Limit = 500, cursor: Cursor = ""
     ) -> TableList:
-        """List the tables, views and virtual tables of a database."""
+        """List the tables and views of a database with their numbers of columns."""
         found = await self.queries.find(database)
         most = self._most(limit)
-        entries, has_more = await self.queries.run(ctx, found, ListTables(limit=most, after=cursor or ""))
+        entries, has_more = await self.queries.run(ctx, found, ListTables(limit=most, after=cursor))
         return TableList(
             database=found.name,
             items=entries,
@@ -156,46 +156,36 @@ class SQLiteReading:
             next_cursor=entries[-1].name if has_more else None,
         )
 
-    @tool(title="Describe Table", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(title="Describe Table", read_only=True, destructive=False, idempotent=True, open_world=False, text=table_text)
     async def describe_table(
         self,
         ctx: Context,
-        table_name: Annotated[str, Meta(min_length=1, max_length=1000, description="Name of the table or view.")],
-        database: DatabaseName = None,
-        count_rows: Annotated[bool, "Also count the rows, which is slow for a large table."] = False,
+        table_name: Annotated[str, Meta(min_length=1, max_length=1000)],
+        database: DatabaseName = "",
+        count_rows: Annotated[bool, "Slow for a large table."] = False,
     ) -> Table:
-        """Describe a table: columns with types and defaults, keys, indexes, foreign keys, triggers, and its SQL."""
+        """Show the SQL of a table or view, its indexes and its triggers."""
         found = await self.queries.find(database)
         job = DescribeTable(table=table_name, count_rows=count_rows)
         described: Table = await self.queries.run(ctx, found, job)
         return described
 
-    @tool(title="Explain Query", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(title="Explain Query", read_only=True, destructive=False, idempotent=True, open_world=False, text=plan_text)
     async def explain_query(
-        self, ctx: Context, query: Query, params: Params = None, database: DatabaseName = None
+        self, ctx: Context, query: Query, params: Params = NO_PARAMS, database: DatabaseName = ""
     ) -> Plan:
-        """Show how SQLite would run a query without running it: which indexes it uses, and where it scans or sorts.
-        Also checks whether a statement that writes is valid.
-        """
+        """Show the query plan of a statement without running it: where it uses an index, scans or sorts."""
         found = await self.queries.find(database)
-        plan: Plan = await self.queries.run(ctx, found, ExplainQuery(query=query, params=params))
+        plan: Plan = await self.queries.run(ctx, found, ExplainQuery(query=query, params=checked(params)))
         return plan
 
-    def bounds(self, limit: int | None) -> PageLimits:
+    def bounds(self, limit: int) -> PageLimits:
         """Return the limits of one result."""
         config = self.queries.config
         return PageLimits(rows=self._most(limit), size=config.max_result_bytes, cell=config.max_cell_bytes)
 
-    def _most(self, limit: int | None) -> int:
-        most = self.queries.config.max_rows
-        return min(limit or most, most)
-
-
-def to_result(value: object) -> CallToolResult:
-    """Return structured content, and the same as compact text."""
-    # Compact: indented JSON would take several times as many tokens.
-    structured = encode_value(value)
-    return CallToolResult(content=(TextContent(text=orjson.dumps(structured).decode()),), structured_content=structured)
+    def _most(self, limit: int) -> int:
+        return min(limit, self.queries.config.max_rows)
 
 
 def _entry(database: DatabaseFile) -> DatabaseEntry:

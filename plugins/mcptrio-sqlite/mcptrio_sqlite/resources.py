@@ -81,7 +81,7 @@ class SchemaResources:
     @completion("prompt", "analyse_table", "table")
     async def complete_table(self, ctx: Context, arguments: Mapping[str, str]) -> list[str]:
         """Return names of tables in the chosen database."""
-        found = await self.queries.find(arguments.get("database") or None)
+        found = await self.queries.find(arguments.get("database", ""))
         names: list[str] = await self.queries.run(ctx, found, TableNames(limit=_CANDIDATES))
         return names
 

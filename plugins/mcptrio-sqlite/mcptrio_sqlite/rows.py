@@ -109,13 +109,13 @@ def cursor_for(position: int, database: str, query: str, parameters: Parameters 
     return f"{position}-{_digest(database, query, parameters)}"
 
 
-def position_of(cursor: str | None, database: str, query: str, parameters: Parameters | None) -> int:
+def position_of(cursor: str, database: str, query: str, parameters: Parameters | None) -> int:
     """Return the number of rows before a cursor.
 
     Raises:
         ToolError: The cursor is invalid or belongs to another query.
     """
-    if cursor is None:
+    if not cursor:
         return 0
     found = _CURSOR.fullmatch(cursor)
     if found is None or found[2] != _digest(database, query, parameters):

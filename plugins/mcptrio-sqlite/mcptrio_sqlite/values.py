@@ -12,7 +12,7 @@ import base64
 import binascii
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, TypeAlias, TypedDict
+from typing import Annotated, Any, Final, TypeAlias, TypedDict
 
 from mcptrio import ToolError
 
@@ -24,6 +24,7 @@ __all__ = [
     "Special",
     "Value",
     "bound",
+    "checked",
     "decoded_text",
     "readable",
     "shown",
@@ -51,8 +52,9 @@ class Special(TypedDict, total=False):
 Cell: TypeAlias = int | float | str | Special | None
 """A value in a result."""
 
-Parameter: TypeAlias = bool | int | float | str | Special | None
-Parameters: TypeAlias = list[Parameter] | dict[str, Parameter]
+# The members of an object are checked when it is bound; their schema would be repeated in each tool.
+Parameter: TypeAlias = bool | int | float | str | dict[str, Any] | None
+Parameters: TypeAlias = list[Parameter] | dict[str, Any]
 """By position or by name."""
 
 
@@ -103,6 +105,16 @@ def shown(value: Value, limit: int) -> Cell:
     return cell
 
 
+def checked(parameters: Parameters) -> Parameters | None:
+    """Check the values of a call; return ``None`` if there are none.
+
+    Raises:
+        ToolError: A value is not valid; the message names its location.
+    """
+    bound(parameters)
+    return parameters or None
+
+
 def bound(parameters: Parameters | None) -> Sequence[Value] | Mapping[str, Value]:
     """Convert parameters for sqlite3.
 
@@ -117,9 +129,14 @@ def bound(parameters: Parameters | None) -> Sequence[Value] | Mapping[str, Value
     return [_value(value, f"params[{position}]") for position, value in enumerate(parameters)]
 
 
-def _value(parameter: Parameter, where: str) -> Value:
-    if not isinstance(parameter, dict):
+def _value(parameter: Any, where: str) -> Value:
+    if parameter is None or isinstance(parameter, bool | int | float | str):
         return parameter
+    if not isinstance(parameter, dict):
+        raise ToolError(f"expected a string, a number, a boolean, null or an object, got a list at `{where}`")
+    for name in ("base64", "integer", "real", "text"):
+        if not isinstance(parameter.get(name, ""), str):
+            raise ToolError(f"expected a string at `{where}.{name}`")
     try:
         if "base64" in parameter:
             return base64.b64decode(parameter["base64"], validate=True)
@@ -128,7 +145,7 @@ def _value(parameter: Parameter, where: str) -> Value:
         if "real" in parameter:
             return float(parameter["real"])
         if "text" in parameter:
-            return parameter["text"]
+            return str(parameter["text"])
     except (ValueError, binascii.Error) as error:
         raise ToolError(f"{error} at `{where}`") from error
     raise ToolError(f"expected one of base64, integer, real and text in the object, got none at `{where}`")

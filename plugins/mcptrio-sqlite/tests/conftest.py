@@ -89,6 +89,20 @@ def call() -> Call:
 
 
 @pytest.fixture
+def text() -> Call:
+    """Call a tool, and return the text that a model reads."""
+
+    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> str:
+        result: CallToolResult = await client.call_tool(tool, arguments)
+        [block] = result.content
+        assert isinstance(block, TextContent)
+        assert not result.is_error, block.text
+        return block.text
+
+    return call_tool
+
+
+@pytest.fixture
 def refusal() -> Call:
     """Call a tool that fails, and return its error for the model."""
 

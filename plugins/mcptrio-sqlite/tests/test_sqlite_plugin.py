@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import mcptrio_sqlite
 import pytest
 import trio
 
 from mcptrio.errors import PluginError
 from mcptrio.testing import Case, ServerSpec, open_served
+from tests.definition_tokens import definition_tokens
 
 
 @pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
@@ -21,6 +23,11 @@ async def test_plugin_is_found_and_configured(shop: Path, transport: str) -> Non
 
     assert result.structured_content["items"] == [["Ada"], ["Bob"]]
     assert result.structured_content["truncated"]
+
+
+async def test_definitions_stay_small(shop: Path) -> None:
+    config = {"databases": {"shop": str(shop)}, "writable": ["shop"]}
+    assert await definition_tokens(mcptrio_sqlite, **config) <= 1_300
 
 
 async def test_an_invalid_setting_is_reported() -> None:

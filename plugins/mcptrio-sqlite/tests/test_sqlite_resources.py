@@ -35,7 +35,7 @@ async def test_schemas_are_readable_as_resources(sqlite_client: Any) -> None:
     assert "CREATE INDEX by_sum" in schema.text
     assert "places_node" not in schema.text
     assert isinstance(table, TextResourceContents)
-    assert '"name": "customer"' in table.text
+    assert '"name":"customer"' in table.text
 
 
 async def test_long_schema_is_truncated(tmp_path: Path, sqlite_client: Any) -> None:

@@ -45,6 +45,6 @@ class Config:
     max_answer_thoughts: int = field(default=100, validator=and_(ge(1), le(10_000)))
     """Thoughts in one answer of get_sequence; 1 to 10000."""
 
-    max_answer_bytes: int = field(default=100_000, validator=and_(ge(1000), le(10 * _MIB)))
+    max_answer_bytes: int = field(default=32_000, validator=and_(ge(1000), le(10 * _MIB)))
     """Bytes of thoughts in one answer of get_sequence, and in the transcript; 1000 to 10 MiB. The first thought of an
     answer is always whole."""

@@ -8,7 +8,8 @@ Source: name, arguments and results of ``sequentialthinking`` in the reference s
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+import re
+from typing import Annotated, Final
 
 import trio
 from attrs import field, frozen
@@ -20,9 +21,9 @@ from .config import Config
 from .owners import SequenceOwner
 from .sequences import Sequences
 from .thoughts import Sequence, Thought
-from .transcript import transcript
+from .transcript import heading, transcript
 
-__all__ = ["TEMPLATE", "Cleared", "Noted", "Thinking", "Thoughts"]
+__all__ = ["TEMPLATE", "Cleared", "Noted", "Thinking", "Thoughts", "cleared_text", "noted_text", "thoughts_text"]
 
 TEMPLATE: Final = "thinking://{sequence_id}"
 _EXPIRY_INTERVAL: Final = 60.0
@@ -30,14 +31,11 @@ _EXPIRY_INTERVAL: Final = 60.0
 
 _MAX_THOUGHT_NUMBER: Final = 9_999_999
 
-# Models often write numbers and booleans as strings, so the schema has both forms.
-_Number = Annotated[int, Meta(ge=1, le=_MAX_THOUGHT_NUMBER)] | Annotated[str, Meta(pattern="^0{0,9}[1-9][0-9]{0,6}$")]
-_Flag = bool | Literal["true", "false", "True", "False"]
-_Name = Annotated[str, Meta(pattern="^[A-Za-z0-9_.-]{1,64}$")]
-_SequenceId = Annotated[
-    _Name | None,
-    "The sequence: the sequence_id of a previous result, or your own name, 1 to 64 of A-Za-z0-9_.-",
-]
+_MAX_BRANCH_CHARS: Final = 200
+_Number = Annotated[int, Meta(ge=1, le=_MAX_THOUGHT_NUMBER)]
+_Other = Annotated[int, Meta(ge=0, le=_MAX_THOUGHT_NUMBER)]
+"""The number of another thought; 0 for none."""
+_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 @frozen(kw_only=True)
@@ -73,6 +71,26 @@ class Cleared:
     thoughts: Annotated[int, "Number of deleted thoughts; 0 if the sequence did not exist."]
 
 
+def noted_text(noted: Noted) -> str:
+    facts = [f"thought {noted.thoughtNumber} of {noted.totalThoughts}", f"sequence_id={noted.sequence_id}"]
+    if noted.thoughtHistoryLength != noted.thoughtNumber:
+        facts.append(f"{noted.thoughtHistoryLength} thoughts so far")
+    if noted.branches:
+        facts.append(f"branches: {', '.join(noted.branches)}")
+    return "\n".join(["; ".join(facts), *(f"note: {note}" for note in noted.notes)])
+
+
+def thoughts_text(found: Thoughts) -> str:
+    lines = [f"{heading(thought)}: {thought.thought}" for thought in found.items]
+    if found.next_cursor is not None:
+        lines.append(f"[{found.total} thoughts; more follow: pass cursor={found.next_cursor}]")
+    return "\n".join(lines) or "no thoughts"
+
+
+def cleared_text(cleared: Cleared) -> str:
+    return f"{cleared.thoughts} thoughts deleted"
+
+
 @frozen
 class Thinking:
     """The tools and the resource for all stored sequences."""
@@ -83,48 +101,49 @@ class Thinking:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "sequences", Sequences(self.config))
 
-    @tool(title="Sequential Thinking", read_only=False, destructive=False, idempotent=False, open_world=False)
+    @tool(
+        text=noted_text,
+        title="Sequential Thinking",
+        read_only=False,
+        destructive=False,
+        idempotent=False,
+        open_world=False,
+    )
     async def sequentialthinking(
         self,
         ctx: Context,
-        thought: Annotated[str, Meta(min_length=1, description="Your current thinking step.")],
-        nextThoughtNeeded: Annotated[_Flag, "Whether another thought step is needed."],
-        thoughtNumber: Annotated[_Number, "Current thought number, from 1."],
-        totalThoughts: Annotated[_Number, "Estimated total thoughts needed; may go up and down."],
-        isRevision: Annotated[_Flag | None, "Whether this revises previous thinking."] = None,
-        revisesThought: Annotated[_Number | None, "The number of the thought that this one revises."] = None,
-        branchFromThought: Annotated[_Number | None, "The thought number from which this branch starts."] = None,
-        branchId: Annotated[Annotated[str, Meta(max_length=200)] | None, "Branch identifier."] = None,
-        needsMoreThoughts: Annotated[_Flag | None, "More thoughts are needed than totalThoughts."] = None,
-        sequence_id: _SequenceId = None,
+        thought: Annotated[str, Meta(min_length=1, description="Your current step.")],
+        nextThoughtNeeded: bool,
+        thoughtNumber: _Number,
+        totalThoughts: Annotated[_Number, "Estimate; may change."],
+        isRevision: bool = False,
+        revisesThought: Annotated[_Other, "Number of the revised thought."] = 0,
+        branchFromThought: Annotated[_Other, "Number of the thought where the branch starts."] = 0,
+        branchId: Annotated[str, "Name of the branch."] = "",
+        needsMoreThoughts: Annotated[bool, "More than totalThoughts are needed."] = False,
+        sequence_id: Annotated[str, "sequence_id of the previous result, or your own name."] = "",
     ) -> Noted:
-        """Think through a problem step by step, where each thought can build on, question or revise those before it.
+        """Think through a problem step by step; each thought can build on, question or revise those before it.
 
-        Use it for planning, design and analysis that need several steps, if the scope is not clear at the
-        beginning, or if you may have to correct earlier steps. Start with an estimate in totalThoughts and
-        adjust it as you continue; revise with isRevision and revisesThought; try an alternative with
-        branchFromThought and branchId. State a hypothesis, check it against the earlier steps, and set
-        nextThoughtNeeded to false only when you are satisfied with the answer.
-
-        The thoughts are stored as a sequence. Pass the sequence_id of the result with the next thought; without
-        it, thought 1 starts a new sequence.
+        Use it for planning and analysis in several steps. State a hypothesis, check it against earlier thoughts,
+        revise them or branch off, and set nextThoughtNeeded to false only when you are satisfied with the answer.
+        Thought 1 starts a new sequence; pass its sequence_id with the next thoughts.
         """
         caller = SequenceOwner.of(ctx)
-        number, total = int(thoughtNumber), int(totalThoughts)
-        revises = int(revisesThought) if revisesThought is not None else None
-        branches_from = int(branchFromThought) if branchFromThought is not None else None
-        begins = number == 1 and revises is None and branches_from is None
-        id = sequence_id or self._going_on(caller, begins)
+        if len(branchId) > _MAX_BRANCH_CHARS:
+            raise ToolError(f"expected at most {_MAX_BRANCH_CHARS} characters at `branchId`, got {len(branchId)}")
+        begins = thoughtNumber == 1 and not revisesThought and not branchFromThought
+        id = _checked(sequence_id) or self._going_on(caller, begins)
         kept = Thought(
             thought=thought,
-            thoughtNumber=number,
-            totalThoughts=max(number, total),
-            nextThoughtNeeded=_truth(nextThoughtNeeded),
-            isRevision=_truth(isRevision),
-            revisesThought=revises,
-            branchFromThought=branches_from,
+            thoughtNumber=thoughtNumber,
+            totalThoughts=max(thoughtNumber, totalThoughts),
+            nextThoughtNeeded=nextThoughtNeeded,
+            isRevision=isRevision,
+            revisesThought=revisesThought or None,
+            branchFromThought=branchFromThought or None,
             branchId=branchId or None,
-            needsMoreThoughts=_truth(needsMoreThoughts),
+            needsMoreThoughts=needsMoreThoughts,
         )
         before = self.sequences.find(caller, id)
         notes = _notes(before, kept)
@@ -140,24 +159,25 @@ class Thinking:
             notes=notes,
         )
 
-    @tool(title="Get Sequence", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=thoughts_text, title="Get Sequence", read_only=True, destructive=False, idempotent=True, open_world=False
+    )
     async def get_sequence(
         self,
         ctx: Context,
-        sequence_id: _SequenceId = None,
-        branchId: Annotated[str | None, "Only the thoughts on this branch."] = None,
-        limit: Annotated[Annotated[int, Meta(ge=1, le=10_000)] | None, "Maximum number of thoughts."] = None,
-        cursor: Annotated[
-            Annotated[str, Meta(pattern="^[0-9]{1,9}$")] | None,
-            "next_cursor of the previous result.",
-        ] = None,
+        sequence_id: str = "",
+        branchId: Annotated[str, "Only this branch."] = "",
+        limit: Annotated[int, Meta(ge=1)] = 100,
+        cursor: str = "",
     ) -> Thoughts:
         """Read the thoughts of a sequence again, for example after the conversation was shortened."""
-        sequence = self._sequence(SequenceOwner.of(ctx), sequence_id)
-        thoughts = [each for each in sequence.thoughts if branchId is None or each.branchId == branchId]
+        sequence = self._sequence(SequenceOwner.of(ctx), _checked(sequence_id))
+        thoughts = [each for each in sequence.thoughts if not branchId or each.branchId == branchId]
+        if not re.fullmatch(r"[0-9]{0,9}", cursor):
+            raise ToolError("expected the cursor of the previous page at `cursor`, got another text")
         start = int(cursor or 0)
         end, size = start, 0
-        most = min(limit or self.config.max_answer_thoughts, self.config.max_answer_thoughts)
+        most = min(limit, self.config.max_answer_thoughts)
         for thought in thoughts[start : start + most]:
             size += thought.size
             if end > start and size > self.config.max_answer_bytes:
@@ -172,9 +192,12 @@ class Thinking:
             next_cursor=str(end) if end < len(thoughts) else None,
         )
 
-    @tool(title="Clear Sequence", read_only=False, destructive=True, idempotent=True, open_world=False)
-    async def clear_sequence(self, ctx: Context, sequence_id: Annotated[_Name, "The sequence to delete."]) -> Cleared:
-        """Delete a sequence and all its thoughts. Its id can be used again."""
+    @tool(
+        text=cleared_text, title="Clear Sequence", read_only=False, destructive=True, idempotent=True, open_world=False
+    )
+    async def clear_sequence(self, ctx: Context, sequence_id: str) -> Cleared:
+        """Delete a sequence and its thoughts."""
+        _checked(sequence_id)
         thoughts = self.sequences.clear(SequenceOwner.of(ctx), sequence_id)
         if thoughts:
             ctx.notify_resource_updated(_uri(sequence_id))
@@ -220,9 +243,9 @@ class Thinking:
             "the server cannot know which sequence continues"
         )
 
-    def _sequence(self, caller: SequenceOwner, id: str | None) -> Sequence:
-        id = id or self.sequences.latest(caller)
-        if id is None:
+    def _sequence(self, caller: SequenceOwner, id: str) -> Sequence:
+        id = id or self.sequences.latest(caller) or ""
+        if not id:
             raise ToolError("expected sequence_id, from the result of a thought, got none")
         found = self.sequences.find(caller, id)
         if found is None:
@@ -246,8 +269,10 @@ def _notes(sequence: Sequence | None, thought: Thought) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _truth(flag: bool | str | None) -> bool:
-    return flag.lower() == "true" if isinstance(flag, str) else bool(flag)
+def _checked(id: str) -> str:
+    if id and not _ID.fullmatch(id):
+        raise ToolError(f"expected 1 to 64 characters A-Za-z0-9_.- at `sequence_id`, got {id[:80]!r}")
+    return id
 
 
 def _uri(id: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .thoughts import Sequence, Thought
 
-__all__ = ["transcript"]
+__all__ = ["heading", "transcript"]
 
 
 def transcript(sequence: Sequence, limit: int, pager: str) -> str:
@@ -20,7 +20,7 @@ def transcript(sequence: Sequence, limit: int, pager: str) -> str:
     parts: list[str] = []
     size = 0
     for thought in reversed(sequence.thoughts):
-        part = f"## {_heading(thought)}\n\n{thought.thought}\n"
+        part = f"## {heading(thought)}\n\n{thought.thought}\n"
         size += len(part.encode("utf-8", "surrogatepass")) + 1
         if parts and size > limit:
             break
@@ -32,7 +32,7 @@ def transcript(sequence: Sequence, limit: int, pager: str) -> str:
     return "\n".join(reversed(parts))
 
 
-def _heading(thought: Thought) -> str:
+def heading(thought: Thought) -> str:
     heading = f"Thought {thought.thoughtNumber} of {thought.totalThoughts}"
     if thought.isRevision or thought.revisesThought is not None:
         heading += f", revising {thought.revisesThought}" if thought.revisesThought is not None else ", a revision"

@@ -80,10 +80,8 @@ async def test_tools_have_descriptions_and_hints() -> None:
         "needsMoreThoughts",
         "sequence_id",
     ]
-    # The plugin accepts what a client's validation accepts.
     validator = jsonschema_rs.validator_for(schema)
     assert validator.is_valid(FIRST)
-    assert validator.is_valid({**FIRST, "thoughtNumber": "1", "nextThoughtNeeded": "false", "revisesThought": None})
     assert not validator.is_valid({**FIRST, "thoughtNumber": 0})
     assert "'type': [" not in str(schema)
 
@@ -113,9 +111,9 @@ async def test_strings_are_accepted_for_numbers_and_booleans() -> None:
             client,
             FIRST,
             thoughtNumber="2",
-            totalThoughts="05",
+            totalThoughts="5",
             nextThoughtNeeded="false",
-            isRevision="True",
+            isRevision="true",
             revisesThought="1",
             branchFromThought=None,
             needsMoreThoughts="true",
@@ -301,7 +299,9 @@ async def test_arguments_over_a_limit_are_refused() -> None:
             await think(client, FIRST, sequence_id="s")
         assert "is full" in await refusal(client, "sequentialthinking", **FIRST, sequence_id="s")
         assert (await think(client, FIRST, sequence_id="t"))["thoughtHistoryLength"] == 1
-        assert "invalid arguments" in await refusal(client, "sequentialthinking", **FIRST, sequence_id="a/b")
+        assert "at `sequence_id`, got 'a/b'" in await refusal(client, "sequentialthinking", **FIRST, sequence_id="a/b")
+        assert "at `branchId`, got 201" in await refusal(client, "sequentialthinking", **FIRST, branchId="b" * 201)
+        assert "at `cursor`" in await refusal(client, "get_sequence", sequence_id="s", cursor="end")
 
 
 async def test_unused_sequence_expires(autojump_clock: trio.testing.MockClock) -> None:
@@ -322,4 +322,36 @@ async def test_a_number_of_very_many_digits_is_refused_as_such() -> None:
         for number in ("0" * 5000 + "1", "0"):
             message = await refusal(client, "sequentialthinking", **{**FIRST, "totalThoughts": number})
             assert "invalid arguments" in message
-        assert (await think(client, {**FIRST, "totalThoughts": "007"}))["totalThoughts"] == 7
+
+
+async def test_texts_are_lines_for_a_model() -> None:
+    async with connected() as client:
+
+        async def text(tool: str, **arguments: Any) -> str:
+            [block] = (await client.call_tool(tool, arguments)).content
+            assert isinstance(block, TextContent)
+            return block.text
+
+        assert await text("sequentialthinking", **FIRST, sequence_id="s") == "thought 1 of 3; sequence_id=s"
+        branch = {"branchFromThought": 1, "branchId": "b", "revisesThought": 9, "sequence_id": "s"}
+        assert await text("sequentialthinking", **SECOND, **branch) == (
+            "thought 2 of 3; sequence_id=s; branches: b\nnote: revisesThought: there is no thought 9 in this sequence"
+        )
+        assert await text("get_sequence", limit=1) == "Thought 1 of 3: Look.\n[2 thoughts; more follow: pass cursor=1]"
+        assert await text("get_sequence", branchId="b") == "Thought 2 of 3, revising 9, branch b from 1: See."
+        assert await text("clear_sequence", sequence_id="s") == "2 thoughts deleted"
+
+
+async def test_longest_page_fits_into_a_result() -> None:
+    async with connected() as client:
+        for number in range(1, 21):
+            await think(client, {**FIRST, "thoughtNumber": number, "thought": "x" * 6000}, sequence_id="s")
+        result = await client.call_tool("get_sequence", {"sequence_id": "s"})
+
+    assert len(result.content[0].text) < 40_000  # type: ignore[union-attr]
+    assert result.structured_content["next_cursor"] == "5"
+
+
+async def test_definitions_take_few_tokens(check_tokens: Any) -> None:
+    async with connected() as client:
+        await check_tokens(client, 497)

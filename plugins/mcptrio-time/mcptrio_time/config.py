@@ -19,14 +19,9 @@ class Config:
     local_timezone: str | None = None
     """The zone of the people who ask: an IANA name such as Europe/Berlin, or one of Windows. Unset: the machine's."""
 
-    limit: int = field(default=50, validator=[ge(1), le(1000)])
-    """Default number of zones in one result, 1 to 1000."""
-
     max_limit: int = field(default=600, validator=[ge(1), le(1000)])
     """The most zones that a call may ask for, 1 to 1000."""
 
     def __attrs_post_init__(self) -> None:
-        if self.limit > self.max_limit:
-            raise ValueError(f"expected a limit of at most max_limit, {self.max_limit}, got {self.limit}")
         if self.local_timezone is not None and not self.local_timezone.strip():
             raise ValueError("expected a time zone such as Europe/Berlin as local_timezone, got nothing")

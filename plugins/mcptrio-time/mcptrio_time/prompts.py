@@ -49,7 +49,7 @@ class TimePrompts:
             target_timezone: the time zone to convert to; by default the local one.
             date: the day in the source time zone, YYYY-MM-DD; by default today.
         """
-        found = self.tools.convert_time(source_timezone, time, target_timezone, date or None)
+        found = self.tools.convert_time(source_timezone, time, target_timezone, date)
         text = f"{_spoken(found.source)} is {_spoken(found.target)} ({found.time_difference})."
         return f"{text} Note: {found.note}." if found.note else text
 

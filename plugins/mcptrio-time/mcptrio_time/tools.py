@@ -1,6 +1,6 @@
 """The tools.
 
-The hook below registers them, because two of their descriptions name the local zone. Nothing is guessed: a decision
+The hook below registers them, because the description of one names the local zone. Nothing is guessed: a decision
 between two hours or days is part of the result. They are plain functions and run in threads, because a zone is read
 from disk when it is first used.
 
@@ -10,8 +10,9 @@ have are optional.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from attrs import frozen
 from msgspec import Meta
@@ -21,6 +22,7 @@ from mcptrio import PluginSetup, ToolError, hookimpl
 from .clock import Clock
 from .durations import iso_text, plain_text, read_duration
 from .moments import Moment, Occurrence, at_wall, read_date, read_moment, read_time
+from .rendering import added_text, conversion_text, difference_text, parsed_text, time_text, zones_text
 from .results import (
     AddedDuration,
     Conversion,
@@ -38,16 +40,7 @@ from .zones import Zone
 
 __all__ = ["TimeTools"]
 
-_ZONE = "an IANA time zone such as America/New_York, a Windows name, or an offset such as +05:30"
-_Text = Annotated[str, Meta(max_length=100)]
-_Occurrence = Annotated[
-    Occurrence, "Which one to use if this time occurs twice because clocks are set back; the result then has a note."
-]
-_TIME = (
-    "2026-03-29T01:30:00Z, 2026-03-29 01:30 (in timezone), 2026-03-29, seconds, milliseconds, "
-    "microseconds or nanoseconds since 1970 such as 1774747800, Sun, 29 Mar 2026 01:30:00 +0100, or now"
-)
-_Own = Annotated[_Text | None, f"The time zone: {_ZONE}; by default the time's own offset, or the local time zone."]
+_MAX_TEXT_CHARS = 100
 
 
 @frozen(eq=False)
@@ -60,17 +53,19 @@ class TimeTools:
     def setup(self, server: PluginSetup) -> None:
         """Offer the tools; all of them read only."""
         local = f"The local time zone is {self.clock.local.name}."
-        for function, title, more in (
-            (self.get_current_time, "Current Time", f" {local}"),
-            (self.convert_time, "Convert Time", f" {local} Use it if the user names no time zone."),
-            (self.list_timezones, "List Time Zones", ""),
-            (self.parse_date, "Parse Time", ""),
-            (self.time_difference, "Time Difference", ""),
-            (self.add_duration, "Add Duration", ""),
-        ):
+        functions: tuple[tuple[Callable[..., Any], str, str, Callable[[Any], str]], ...] = (
+            (self.get_current_time, "Current Time", f" {local}", time_text),
+            (self.convert_time, "Convert Time", "", conversion_text),
+            (self.list_timezones, "List Time Zones", "", zones_text),
+            (self.parse_date, "Parse Time", "", parsed_text),
+            (self.time_difference, "Time Difference", "", difference_text),
+            (self.add_duration, "Add Duration", "", added_text),
+        )
+        for function, title, more, text in functions:
             description = " ".join((function.__doc__ or "").split())
             server.add_tool(
                 function,
+                text=text,
                 title=title,
                 description=description + more,
                 read_only=True,
@@ -80,27 +75,23 @@ class TimeTools:
                 open_world=False,
             )
 
-    def get_current_time(
-        self, timezone: Annotated[_Text | None, f"The time zone: {_ZONE}; by default the local time zone."] = None
-    ) -> TimeResult:
-        """Get current time in a specific timezone, or in the local one."""
-        zone = self.clock.zone(timezone, "timezone")
+    def get_current_time(self, timezone: Annotated[str, "IANA zone or UTC offset."] = "") -> TimeResult:
+        """Get the current time, by default in the local zone."""
+        zone = self.clock.zone(timezone or None, "timezone")
         return shown(zone, self.clock.now().astimezone(zone.info))
 
     def convert_time(
         self,
-        source_timezone: Annotated[_Text, f"The time zone of the time: {_ZONE}."],
-        time: Annotated[
-            _Text, "Time to convert in 24-hour format (HH:MM), or a date and time such as 2026-03-29T01:30:00Z."
-        ],
-        target_timezone: Annotated[_Text, f"The time zone to convert to: {_ZONE}."],
-        date: Annotated[_Text | None, "The day in the source timezone, YYYY-MM-DD; by default today."] = None,
-        occurrence: _Occurrence = "first",
+        source_timezone: Annotated[str, "IANA zone or UTC offset."],
+        time: Annotated[str, "HH:MM or ISO 8601."],
+        target_timezone: str,
+        date: Annotated[str, "YYYY-MM-DD."] = "",
+        occurrence: Annotated[Occurrence, "If clocks show it twice."] = "first",
     ) -> Conversion:
-        """Convert a time between time zones, today or on another day."""
+        """Convert a time between time zones."""
         source = self.clock.zone(source_timezone, "source_timezone")
         target = self.clock.zone(target_timezone, "target_timezone")
-        moment = self._moment(source, time, date, occurrence)
+        moment = self._moment(source, time, date or None, occurrence)
         try:
             found = moment.time.astimezone(target.info)
         except OverflowError as error:
@@ -115,21 +106,18 @@ class TimeTools:
 
     def list_timezones(
         self,
-        query: Annotated[
-            _Text,
-            "Words that must all occur in the name, the country, the Windows name, an abbreviation such as IST, or the "
-            "current offset such as +05:30. An empty text lists all zones.",
-        ] = "",
-        limit: Annotated[Annotated[int, Meta(ge=1, le=1000)] | None, "Maximum number of zones."] = None,
-        cursor: Annotated[_Text | None, "next_cursor of the previous page."] = None,
+        query: Annotated[str, "Name, country, abbreviation or offset."] = "",
+        limit: Annotated[int, Meta(ge=1)] = 50,
+        cursor: str = "",
     ) -> ZoneList:
-        """Find time zones with their current times; the best matches come first."""
-        config = self.clock.config
-        most = min(limit or config.limit, config.max_limit)
+        """Find time zones, best matches first."""
+        most = min(limit, self.clock.config.max_limit)
         zones = self.clock.zones
+        if len(query) > _MAX_TEXT_CHARS:
+            raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters at `query`, got {len(query)}")
         names = find_zones(zones, query, self.clock.now())
-        if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
-            raise ToolError("expected the next_cursor of the previous page at `cursor`, got another text")
+        if cursor and not (len(cursor) < 10 and cursor.isascii() and cursor.isdigit()):
+            raise ToolError("expected the cursor of the previous page at `cursor`, got another text")
         start = int(cursor or 0)
         page = names[start : start + most]
         is_cut = start + most < len(names)
@@ -143,22 +131,22 @@ class TimeTools:
 
     def parse_date(
         self,
-        text: Annotated[_Text, f"The time: {_TIME}."],
-        timezone: _Own = None,
-        occurrence: _Occurrence = "first",
+        text: Annotated[str, "ISO 8601, RFC 2822, Unix epoch, or 'now'."],
+        timezone: str = "",
+        occurrence: Occurrence = "first",
     ) -> ParsedTime:
-        """Parse a time in a common format (RFC 3339, ISO 8601, RFC 5322, epoch), and show it in a time zone."""
-        return parsed(self.clock.read(text, timezone, occurrence, "text"))
+        """Parse a time and show it in a time zone."""
+        return parsed(self.clock.read(text, timezone or None, occurrence, "text"))
 
     def time_difference(
         self,
-        start: Annotated[_Text, f"Start time: {_TIME}."],
-        end: Annotated[_Text, "End time, in the same formats; by default now."] = "now",
-        timezone: _Own = None,
+        start: str,
+        end: str = "now",
+        timezone: str = "",
     ) -> Difference:
-        """Return the time between two times."""
-        first = self.clock.read(start, timezone, "first", "start")
-        last = self.clock.read(end, timezone, "first", "end")
+        """Get the time from start to end."""
+        first = self.clock.read(start, timezone or None, "first", "start")
+        last = self.clock.read(end, timezone or None, "first", "end")
         elapsed = last.time.astimezone(UTC) - first.time.astimezone(UTC)
         on_first_clock = last.time.astimezone(first.zone.info)
         return Difference(
@@ -174,15 +162,14 @@ class TimeTools:
     def add_duration(
         self,
         duration: Annotated[
-            _Text,
-            "The duration: ISO 8601 such as P1M, P1DT2H30M or -PT90M, or words such as 1 month, 90 minutes or "
-            "2 weeks ago. Years, months, weeks and days follow the calendar; hours, minutes, seconds are elapsed time.",
+            str,
+            "P1DT2H, -PT90M or '2 weeks ago'; days and longer follow the calendar.",
         ],
-        start: Annotated[_Text, f"Start time: {_TIME}; by default now."] = "now",
-        timezone: _Own = None,
+        start: str = "now",
+        timezone: str = "",
     ) -> AddedDuration:
-        """Add a duration to a time, or subtract it with a minus sign."""
-        moment = self.clock.read(start, timezone, "first", "start")
+        """Add a duration, or subtract a negative one."""
+        moment = self.clock.read(start, timezone or None, "first", "start")
         length = read_duration(duration, "duration")
         zone = moment.zone
         try:
@@ -199,6 +186,8 @@ class TimeTools:
     # Private
 
     def _moment(self, source: Zone, time: str, date: str | None, occurrence: Occurrence) -> Moment:
+        if len(time) > _MAX_TEXT_CHARS:
+            raise ToolError(f"expected at most {_MAX_TEXT_CHARS} characters at `time`, got {len(time)}")
         now = self.clock.now()
         if date is None and ("-" in time or "T" in time.upper() or time.strip().casefold() == "now"):
             return read_moment(time, zone=source, local=source, now=now, occurrence=occurrence, where="time")

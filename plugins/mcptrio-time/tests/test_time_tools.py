@@ -350,3 +350,28 @@ async def test_invalid_offset_is_refused(client, timezone: str) -> None:
 
 async def test_typographic_minus_is_accepted_as_a_sign(call) -> None:
     assert (await call("get_current_time", timezone="UTC\u221205"))["utc_offset"] == "-05:00"
+
+
+async def test_texts_are_lines_for_a_model(client) -> None:
+    async def text(name: str, **arguments: Any) -> str:
+        return (await client.call_tool(name, arguments)).content[0].text
+
+    assert await text("get_current_time") == "2026-07-15T12:20:30+02:00 Wednesday Europe/Berlin (CEST)"
+    assert await text("convert_time", source_timezone="UTC", time="10:00", target_timezone="+05:30") == (
+        "2026-07-15T10:00:00+00:00 Wednesday UTC\n= 2026-07-15T15:30:00+05:30 Wednesday UTC+05:30, +5.5h"
+    )
+    first, second, note = (await text("parse_date", text="2026-10-25 02:30")).split("\n")
+    assert first == "2026-10-25T02:30:00+02:00 Sunday Europe/Berlin (CEST)"
+    assert second.startswith("2026-10-25T00:30:00Z, 2026-W43, read as ISO 8601")
+    assert note.startswith("note: 02:30 is there twice in Europe/Berlin")
+    assert await text("time_difference", start="2026-07-14", end="2026-07-15") == "1 day (86400 s, 1 calendar days)"
+    added = await text("add_duration", duration="1 month", start="2026-01-31")
+    assert added.startswith("2026-02-28T00:00:00+01:00 Saturday Europe/Berlin (CET)\nnote: ")
+    zones = (await text("list_timezones")).split("\n")
+    assert zones[0] == "Africa/Abidjan +00:00 GMT Côte d’Ivoire"
+    assert zones[-1].endswith("zones; more follow: pass cursor=50]")
+    assert await text("list_timezones", query="nowhere at all") == "no such zone"
+
+
+async def test_definitions_take_few_tokens(client, check_tokens) -> None:
+    await check_tokens(client, 490)

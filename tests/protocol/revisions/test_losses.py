@@ -65,7 +65,7 @@ LACKS = {
         "ToolResultContent",
         "ToolUseContent",
     ],
-    "---#-": ["Tool.execution"],
+    "---#-": ["CallToolParams.task", "ClientCapabilities.tasks", "ServerCapabilities.tasks", "Tool.execution"],
     "----#": [
         "CacheableResult.cache_scope",
         "CacheableResult.ttl_ms",
@@ -73,8 +73,14 @@ LACKS = {
         "CallToolParams.request_state",
         "GetPromptParams.input_responses",
         "GetPromptParams.request_state",
+        "GetTaskResult.error",
+        "GetTaskResult.input_requests",
+        "GetTaskResult.result",
         "ReadResourceParams.input_responses",
         "ReadResourceParams.request_state",
+        "TaskParams.error",
+        "TaskParams.input_requests",
+        "TaskParams.result",
     ],
 }
 """By the revisions that have it, oldest first: ``--###`` is since 2025-06-18."""
@@ -121,6 +127,16 @@ def test_types_lowered_for_each_revision() -> None:
                 "SamplingMessage",
             ]
         ),
-        "2025-11-25": ["CallToolResult", "ElicitURLParams", "Tool", "ToolResultContent"],
+        "2025-11-25": [
+            "CallToolResult",
+            "ClientCapabilities",
+            "CreateTaskResult",
+            "ElicitURLParams",
+            "GetTaskResult",
+            "ServerCapabilities",
+            "TaskParams",
+            "Tool",
+            "ToolResultContent",
+        ],
         "2026-07-28": [],
     }

@@ -18,16 +18,24 @@ from mcptrio.protocol.model.content import (
     UnknownContent,
 )
 from mcptrio.protocol.model.elicitation import ElicitFormParams, ElicitResult, ElicitURLParams
-from mcptrio.protocol.model.lifecycle import ElicitationCapability, Implementation, ServerCapabilities
+from mcptrio.protocol.model.lifecycle import (
+    ClientCapabilities,
+    ElicitationCapability,
+    Implementation,
+    ServerCapabilities,
+)
 from mcptrio.protocol.model.progress import ProgressParams
 from mcptrio.protocol.model.prompts import PromptMessage
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingMessage
+from mcptrio.protocol.model.tasks import TASKS_EXTENSION, CreateTaskResult, GetTaskResult, NestedTaskResult
 from mcptrio.protocol.model.tools import CallToolResult, ListToolsResult, Tool, ToolAnnotations, ToolExecution
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 
 V1, V2, V3, V4, V5 = REVISIONS.values()
 TEXT = TextContent(text="hello")
 LINK = ResourceLink(uri="file:///a", name="a", title="The A", annotations=Annotations(priority=0.5))
+TIMES: dict[str, Any] = {"created_at": "2026-11-27T09:00:00Z", "last_updated_at": "2026-11-27T09:00:01Z"}
+WIRE_TIMES = {"createdAt": TIMES["created_at"], "lastUpdatedAt": TIMES["last_updated_at"]}
 AUDIO = AudioContent(data="AAAA", mime_type="audio/wav")
 
 
@@ -240,6 +248,46 @@ def test_members_are_written_since_their_revision(value: Any, member: str, since
 
     first = list(REVISIONS.values()).index(since)
     assert says == [index >= first for index in range(len(REVISIONS))]
+
+
+def test_task_is_nested_before_the_extension() -> None:
+    created = CreateTaskResult(task_id="1", status="working", ttl_ms=5, poll_interval_ms=2, **TIMES, meta={"a": 1})
+
+    wire = V4.unstructure(created)
+
+    task = {"taskId": "1", "status": "working", "ttl": 5, "pollInterval": 2, **WIRE_TIMES}
+    assert wire == {"_meta": {"a": 1}, "task": task}
+    assert V4.structure(wire, NestedTaskResult).created == created
+    assert V5.unstructure(created) == {
+        "resultType": "task",
+        "_meta": {"a": 1},
+        "taskId": "1",
+        "status": "working",
+        "ttlMs": 5,
+        "pollIntervalMs": 2,
+        **WIRE_TIMES,
+    }
+
+
+def test_error_of_a_tool_is_a_failed_task_before_the_extension() -> None:
+    result = {"isError": True, "content": [{"type": "text", "text": "no stones"}]}
+    task = GetTaskResult(task_id="1", status="completed", **TIMES, result=result)
+
+    wire = V4.unstructure(task)
+
+    failed = {"taskId": "1", "status": "failed", "statusMessage": "no stones", "ttl": None, **WIRE_TIMES}
+    assert wire == failed
+    assert V5.unstructure(task)["status"] == "completed"
+
+
+@pytest.mark.parametrize("cls", [ServerCapabilities, ClientCapabilities])
+def test_extension_of_tasks_is_declared_in_its_revision_only(cls: Any) -> None:
+    capabilities = cls(extensions={TASKS_EXTENSION: {}, "com.example/a": {}})
+
+    said = [list(revision.unstructure(capabilities)["extensions"]) for revision in REVISIONS.values()]
+
+    assert said == [["com.example/a"]] * 4 + [[TASKS_EXTENSION, "com.example/a"]]
+    assert "extensions" not in V4.unstructure(cls(extensions={TASKS_EXTENSION: {}}))
 
 
 def test_responses_of_clients_have_no_result_type() -> None:

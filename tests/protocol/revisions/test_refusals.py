@@ -134,7 +134,7 @@ def test_a_huge_number_is_not_repeated() -> None:
 
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=str)
 def test_unknown_members_are_ignored(revision: Any) -> None:
-    params = revision.structure({"name": "x", "task": {"ttl": 1}, "x": None}, CallToolParams)
+    params = revision.structure({"name": "x", "job": {"ttl": 1}, "x": None}, CallToolParams)
 
     assert params == CallToolParams(name="x")
 

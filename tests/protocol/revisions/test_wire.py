@@ -19,7 +19,7 @@ from mcptrio.protocol.model.fields import ABSENT, class_history, exists_in, fiel
 from mcptrio.protocol.model.input_required import InputRequiredResult
 from mcptrio.protocol.model.methods import INPUT_REQUESTS, METHODS, Method, Side
 from mcptrio.protocol.model.sampling import SamplingContent
-from mcptrio.protocol.model.tasks import UpdateTaskParams
+from mcptrio.protocol.model.tasks import CreateTaskResult, NestedTaskResult, UpdateTaskParams
 from mcptrio.protocol.revisions.registry import LATEST, REVISIONS
 from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 from tests.protocol import model_classes
@@ -166,7 +166,8 @@ def test_lowered_value_is_written_unchanged_after_reading(cls: type, data: st.Da
         wire = written(revision, value)
         if wire is not None:
             lowered = "type" in wire and wire["type"] != getattr(cls, "type", wire["type"])
-            again = revision.structure(wire, types.TextContent if lowered else cls)
+            nested = cls is CreateTaskResult and "task" in wire
+            again = revision.structure(wire, types.TextContent if lowered else NestedTaskResult if nested else cls)
 
             assert revision.unstructure(again) == wire
 

@@ -1,6 +1,6 @@
 """Removes secrets from a request's arguments, by the operator's rules.
 
-:mod:`mcptrio.plugins.middleware.audit_log` uses this. A match is removed at any depth of objects and lists, and also
+The audit log and the tracer use this. A match is removed at any depth of objects and lists, and also
 from the message of the request's error.
 
 Source: fnmatch for names; re for values.
@@ -14,9 +14,21 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import Any
 
-__all__ = ["REDACTED", "Redactor"]
+from mcptrio.ground.redaction import REDACTED
 
-REDACTED = "[redacted]"
+__all__ = ["DEFAULT_SECRETS", "Redactor"]
+
+DEFAULT_SECRETS = (
+    "*password*",
+    "*passphrase*",
+    "*secret*",
+    "*token*",
+    "*key*",
+    "*credential*",
+    "*authorization*",
+    "*cookie*",
+)
+"""Globs of names whose values are secret, unless the operator chooses others."""
 _MIN_SECRET_CHARS = 4
 """Minimum characters of a value that is removed from other texts; a shorter one occurs in many texts by chance."""
 _BEGINNING = 8
@@ -29,12 +41,12 @@ class Redactor:
     """The rules of one audit log.
 
     Args:
-        names: globs, in lower case, of the names of members whose values are secret; one with a dot matches the path
+        names: Globs, in lower case, of the names of members whose values are secret; one with a dot matches the path
             without positions in lists: ``login.pin``.
-        values: regular expressions of secret texts.
+        values: Regular expressions of secret texts.
 
     Raises:
-        ValueError: a regular expression is invalid.
+        ValueError: A regular expression is invalid.
     """
 
     def __init__(self, names: Iterable[str], values: Iterable[str]) -> None:
@@ -66,7 +78,7 @@ class Redactor:
         def rid(text: str) -> str:
             if len(found) > _MAX_VALUES:
                 return REDACTED
-            # The longest first: a secret may contain a shorter one.
+            # The longest first, because a secret may contain a shorter one.
             for secret in sorted(found, key=len, reverse=True):
                 text = _without_beginning(text, secret)
             return self.text(text)
@@ -118,6 +130,6 @@ def _collect(value: Any, found: set[str]) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _collect(item, found)
-    # true and false are in every text.
+    # Many texts contain true and false.
     elif value is not None and not isinstance(value, bool) and len(text := str(value)) >= _MIN_SECRET_CHARS:
         found.add(text)

@@ -1,0 +1,257 @@
+"""Interface of a tracer: what the server and the client tell about the messages that they exchange.
+
+The runtime and the client call the tracer in :data:`TRACING`, if there is one. :mod:`mcptrio.telemetry` implements it.
+
+Source: OpenTelemetry semantic conventions for MCP; SEP-414.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, Protocol, TypeAlias
+
+from attrs import define, frozen
+
+from mcptrio.errors import MCPError
+from mcptrio.protocol.events import RequestReceived
+from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
+
+__all__ = [
+    "TRACING",
+    "AnsweredRequest",
+    "Carrier",
+    "Network",
+    "StepKind",
+    "TraceOutcome",
+    "TracedRequest",
+    "Tracer",
+    "answering",
+    "joining",
+    "notified",
+    "receiving",
+    "sending",
+    "trace_carrier",
+    "trace_notification",
+    "trace_step",
+    "waiting",
+    "working",
+]
+
+StepKind: TypeAlias = Literal["start plugin", "stop plugin", "restart task", "store"]
+Carrier = Mapping[str, Any]
+"""A trace context as text: ``traceparent``, ``tracestate`` and ``baggage``."""
+
+
+class TracedSession(Protocol):
+    """The session of a request."""
+
+    @property
+    def stored_id(self) -> str | None:
+        """The id of a session over HTTP; ``None`` for a pipe, and for a request without a session."""
+        ...
+
+
+class TracedRequest(Protocol):
+    """A request that is being worked on. The tracer reads it when the work begins and when it has ended."""
+
+    request: RequestReceived
+    reply: Response | ErrorResponse | None
+    """The response, once there is one."""
+    reason: str | None
+    """Why there is no response."""
+    error: MCPError | None
+    """The error with which this side ends it."""
+
+    @property
+    def session(self) -> TracedSession | None: ...
+
+
+@define(eq=False)
+class AnsweredRequest:
+    """A request of a server that a client answers. See :class:`TracedRequest`."""
+
+    request: RequestReceived
+    reply: Response | ErrorResponse | None = None
+    reason: str | None = None
+    error: MCPError | None = None
+    session: TracedSession | None = None
+
+
+@define
+class TraceOutcome:
+    """How something has ended that is traced: the code that is traced sets it.
+
+    Args:
+        reply: The response to a request.
+        error: The error with which it has ended, if that is not raised.
+        is_tool_error: Whether a tool has reported an error.
+    """
+
+    reply: Response | ErrorResponse | None = None
+    error: BaseException | None = None
+    is_tool_error: bool = False
+
+
+@frozen
+class Network:
+    """How messages arrive.
+
+    Args:
+        transport: ``tcp``, ``unix`` or ``pipe``.
+        protocol: ``http`` or ``websocket``; ``None`` for lines of JSON.
+        address: Of the client.
+    """
+
+    transport: str
+    protocol: str | None = None
+    address: str | None = None
+
+
+class Tracer(Protocol):
+    """Makes spans. Each context manager is used inside one task, and none of them raises."""
+
+    def receiving(self, headers: Mapping[str, str], network: Network) -> AbstractContextManager[None]:
+        """Inside, messages of one HTTP request or of one channel are received.
+
+        Args:
+            headers: Of the HTTP request; their trace context is linked, because it is not that of a message.
+        """
+        ...
+
+    def serving(self, served: TracedRequest) -> AbstractContextManager[None]:
+        """Inside, a request is worked on."""
+        ...
+
+    def notified(self, message: Notification) -> AbstractContextManager[None]:
+        """Inside, a received notification is handled."""
+        ...
+
+    def sending(
+        self, message: Request | Notification, *, revision: str | None = None, to: str | None = None
+    ) -> AbstractContextManager[TraceOutcome]:
+        """Inside, a message is sent and its response is awaited. Adds the trace context to ``params._meta``.
+
+        Args:
+            to: The URL of the server, or its command.
+        """
+        ...
+
+    def disconnected(self, to: str, seconds: float) -> None:
+        """A connection of a client has ended."""
+        ...
+
+    def waiting(self, method: str) -> AbstractContextManager[None]:
+        """Inside, a handler waits for an answer that its client gives in another request, or a client for its user."""
+        ...
+
+    def joining(self) -> AbstractContextManager[None]:
+        """Inside, all messages that are sent belong to one trace."""
+        ...
+
+    def working(self, served: TracedRequest, carrier: Carrier) -> AbstractContextManager[TraceOutcome]:
+        """Inside, a task works for a request that was answered before.
+
+        Args:
+            carrier: What :meth:`carrier` returned in that request.
+        """
+        ...
+
+    def carrier(self) -> dict[str, str]:
+        """Return the context of the current span."""
+        ...
+
+    def continues(self, carrier: Carrier) -> None:
+        """Link the current span to the span of an earlier round of the same request."""
+        ...
+
+    def step(self, kind: StepKind, subject: str, error: BaseException | None) -> AbstractContextManager[None]:
+        """Inside, the server does something that is no message.
+
+        Args:
+            subject: The plugin, or the operation of a store.
+            error: The reason.
+        """
+        ...
+
+    @property
+    def has_details(self) -> bool:
+        """Whether operations of stores are traced."""
+        ...
+
+
+class _Tracing:
+    """The tracer of this process. OpenTelemetry's provider of tracers is one for a process too."""
+
+    __slots__ = ("tracer",)
+
+    def __init__(self) -> None:
+        self.tracer: Tracer | None = None
+
+
+TRACING = _Tracing()
+"""Read for each message: without a tracer, this attribute test is all that tracing costs."""
+
+
+def receiving(network: Network) -> AbstractContextManager[None]:
+    """See :meth:`Tracer.receiving`."""
+    return TRACING.tracer.receiving({}, network) if TRACING.tracer is not None else nullcontext()
+
+
+def notified(message: object) -> AbstractContextManager[None]:
+    """Inside, a received message is handled; it is traced if it is a notification."""
+    if TRACING.tracer is not None and isinstance(message, Notification):
+        return TRACING.tracer.notified(message)
+    return nullcontext()
+
+
+def answering(served: AnsweredRequest) -> AbstractContextManager[None]:
+    """Inside, a client answers a request of the server."""
+    return TRACING.tracer.serving(served) if TRACING.tracer is not None else nullcontext()
+
+
+def sending(
+    message: Request | Notification, *, revision: str | None = None, to: str | None = None
+) -> AbstractContextManager[TraceOutcome]:
+    """See :meth:`Tracer.sending`."""
+    if TRACING.tracer is not None:
+        return TRACING.tracer.sending(message, revision=revision, to=to)
+    return nullcontext(TraceOutcome())
+
+
+def trace_notification(message: Notification, revision: str | None = None) -> None:
+    """Trace a notification that is queued, so that its sender does not wait."""
+    if TRACING.tracer is not None:
+        with TRACING.tracer.sending(message, revision=revision):
+            pass
+
+
+def waiting(methods: Iterable[str]) -> AbstractContextManager[None]:
+    """See :meth:`Tracer.waiting`.
+
+    Args:
+        methods: Of the questions, which wait together.
+    """
+    if TRACING.tracer is not None:
+        return TRACING.tracer.waiting(" ".join(sorted(set(methods))))
+    return nullcontext()
+
+
+def joining() -> AbstractContextManager[None]:
+    """See :meth:`Tracer.joining`."""
+    return TRACING.tracer.joining() if TRACING.tracer is not None else nullcontext()
+
+
+def working(served: TracedRequest, carrier: Carrier) -> AbstractContextManager[TraceOutcome]:
+    """See :meth:`Tracer.working`."""
+    return TRACING.tracer.working(served, carrier) if TRACING.tracer is not None else nullcontext(TraceOutcome())
+
+
+def trace_carrier() -> dict[str, str]:
+    """Return the context of the current span; empty without a tracer."""
+    return TRACING.tracer.carrier() if TRACING.tracer is not None else {}
+
+
+def trace_step(kind: StepKind, subject: str, error: BaseException | None = None) -> AbstractContextManager[None]:
+    """See :meth:`Tracer.step`."""
+    return TRACING.tracer.step(kind, subject, error) if TRACING.tracer is not None else nullcontext()

@@ -1,0 +1,118 @@
+"""The method ``tasks/result``: waits for the end of a task, and asks its client the open questions meanwhile.
+
+Source: MCP 2025-11-25, basic/utilities/tasks, "Result Retrieval" and "Input Required Status".
+"""
+
+from __future__ import annotations
+
+import time
+from math import inf
+from typing import Any, Final
+
+import trio
+
+from mcptrio.errors import ConnectionClosed, InternalError, MCPError
+from mcptrio.ground.nurseries import open_hidden_nursery
+from mcptrio.protocol.messages import ErrorResponse
+from mcptrio.protocol.model.tasks import RELATED_TASK, GetTaskParams, GetTaskResult
+from mcptrio.runtime.request import Handler, RequestScope
+from mcptrio.tasks.document import TaskDocument, announcement
+from mcptrio.tasks.tasks import Tasks
+
+__all__ = ["TaskResults"]
+
+_STATUS: Final = "notifications/tasks/status"
+
+
+class TaskResults:
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self.handlers: dict[str, Handler] = {"tasks/result": self._result}
+
+    async def _result(self, scope: RequestScope, params: GetTaskParams) -> dict[str, Any]:
+        record = await self._tasks.find(scope, params.task_id)
+        # The task has a deadline of its own; after that, its record is deleted.
+        scope.begin(max(1.0, (record.expires or inf) - time.time()))
+        document = await _WaitingClient(self._tasks, scope, params.task_id).wait()
+        result = document.outcome(scope.request.peer.revision)
+        result["_meta"] = {**(result.get("_meta") or {}), **_related(params.task_id)}
+        return result
+
+
+class _WaitingClient:
+    """One client that waits for the end of a task."""
+
+    def __init__(self, tasks: Tasks, scope: RequestScope, id: str) -> None:
+        self._tasks = tasks
+        self._scope = scope
+        self._id = id
+        self._revision = scope.request.peer.revision
+        self._changed = trio.Event()
+        self._asked: dict[str, trio.CancelScope] = {}
+        """The questions that were sent to this client, by key, also the answered ones."""
+        self._shown: GetTaskResult | None = None
+
+    async def wait(self) -> TaskDocument:
+        """
+        Raises:
+            InvalidParams: The task has expired.
+            InternalError: The server is stopping.
+        """
+        unfollow = self._tasks.follow(self._id, lambda message: self._changed.set())
+        try:
+            async with open_hidden_nursery() as nursery:
+                nursery.start_soon(self._note_closing)
+                while True:
+                    self._changed = trio.Event()
+                    record = await self._tasks.find(self._scope, self._id)
+                    document = TaskDocument.decode(record.data)
+                    self._tell(document.shown(record, self._revision))
+                    if document.has_ended_for(self._revision):
+                        return document
+                    if self._scope.session.closing.is_set():
+                        raise InternalError("the server is stopping: ask for the result again")
+                    self._ask_all(nursery, document)
+                    await self._changed.wait()
+        finally:
+            unfollow()
+
+    async def _note_closing(self) -> None:
+        await self._scope.session.closing.wait()
+        self._changed.set()
+
+    def _tell(self, state: GetTaskResult) -> None:
+        if self._shown not in (None, state):
+            self._scope.notify(_STATUS, announcement(state), key=(_STATUS, self._id, self._scope))
+        self._shown = state
+
+    def _ask_all(self, nursery: trio.Nursery, document: TaskDocument) -> None:
+        for key, cancel_scope in self._asked.items():
+            if key not in document.questions:
+                # Another request has brought the answer, or the handler does not need it any more.
+                cancel_scope.cancel()
+        for key, wire in document.questions_in(self._revision).items():
+            if key not in self._asked:
+                cancel_scope = self._asked[key] = trio.CancelScope()
+                nursery.start_soon(self._ask, key, wire, cancel_scope)
+
+    async def _ask(self, key: str, wire: dict[str, Any], cancel_scope: trio.CancelScope) -> None:
+        scope = self._scope
+        params = dict(wire.get("params") or {})
+        params["_meta"] = {**(params.get("_meta") or {}), **_related(self._id)}
+        answer: dict[str, Any]
+        with cancel_scope:
+            try:
+                # As long as the request itself: the client may be away and ask for the result again.
+                answer = await scope.session.outgoing.request(
+                    wire["method"], params, peer=scope.request.peer, outlet=scope.outlet, timeout=inf
+                )
+            except ConnectionClosed:
+                return
+            except MCPError as error:
+                response = ErrorResponse.of(None, error)
+                answer = {"error": {"code": response.code, "message": response.message, "data": response.data}}
+            await self._tasks.answer(scope, self._id, {key: answer})
+
+
+def _related(id: str) -> dict[str, Any]:
+    return {RELATED_TASK: {"taskId": id}}

@@ -1,0 +1,72 @@
+"""Tasks that servers have made of a host's tool calls, as its subscriptions report them.
+
+Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from attrs import evolve, frozen
+
+from mcptrio.client.tasks import ClientTask
+from mcptrio.host.audit import AuditEntry
+from mcptrio.protocol.model.tasks import TaskStatus
+
+__all__ = ["HostTask", "task_reports"]
+
+_ENDS: Final = ("completed", "failed", "cancelled")
+
+
+@frozen(kw_only=True)
+class HostTask:
+    """The state of a task that a server has made of a tool call.
+
+    Args:
+        id: The id that the server gave to the task.
+        tool: The name of the tool in the host.
+        status: As the host last heard it: ``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``.
+        message: A text of the server about the status.
+        is_over: Whether the task has ended, or the host waits for it no more.
+    """
+
+    id: str
+    tool: str
+    status: TaskStatus
+    message: str | None
+    is_over: bool
+
+
+@contextmanager
+def task_reports(
+    tool: str, entry: AuditEntry, report: Callable[[HostTask], object]
+) -> Iterator[Callable[[ClientTask], None]]:
+    """Yield a function that takes the task of a tool call; its states are reported until the block ends.
+
+    Args:
+        entry: The audit record of the call, which gets the id of the task.
+        report: Called with each new state.
+    """
+    latest: HostTask | None = None
+
+    def tell(task: HostTask) -> None:
+        nonlocal latest
+        if task != latest:
+            latest = task
+            report(task)
+
+    def created(task: ClientTask) -> None:
+        def heard(status: TaskStatus, message: str | None) -> None:
+            tell(HostTask(id=task.id, tool=tool, status=status, message=message, is_over=status in _ENDS))
+
+        entry.created(task)
+        task._watch(heard)
+
+    try:
+        yield created
+    finally:
+        # Without an end, the call was cancelled or the connection was lost.
+        if latest is not None:
+            tell(evolve(latest, is_over=True))

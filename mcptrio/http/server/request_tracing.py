@@ -1,0 +1,32 @@
+"""Tells the tracer over which connection messages arrive. The ASGI entry uses it if there is a tracer.
+
+Source: OpenTelemetry semantic conventions for MCP, "Recording MCP transport".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from mcptrio.abc import Principal
+from mcptrio.abc.tracing import TRACING, Network
+from mcptrio.http.server.asgi import Scope
+from mcptrio.http.server.exchange import Exchange
+
+__all__ = ["serve_traced"]
+
+
+async def serve_traced(
+    serve: Callable[..., Awaitable[object]], exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None
+) -> None:
+    """Answer a request, and let the spans of its messages name it."""
+    # A Unix socket has a path instead of an address.
+    client = scope.get("client")
+    address = client[0] if client and client[1] is not None else None
+    network = Network(
+        "tcp" if address is not None else "unix",
+        "websocket" if scope["type"] == "websocket" else "http",
+        address,
+    )
+    assert TRACING.tracer is not None
+    with TRACING.tracer.receiving(exchange.headers, network):
+        await serve(exchange, scope, body, principal)

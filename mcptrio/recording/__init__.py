@@ -1,0 +1,1 @@
+"""Recordings of the messages of a server or client: writing, reading, and answering from them."""

@@ -1,0 +1,173 @@
+"""Repairs arguments that a model has written in a slightly wrong form, if only one repair fits the schema.
+
+Tools use it after arguments were refused, so correct arguments cost nothing and are never changed.
+
+| written | schema | repaired |
+|---|---|---|
+| ``"3"``, ``"2.5"`` | an integer, a number | the number |
+| ``"true"`` | a boolean | the boolean |
+| ``"[1, 2]"``, ``"{…}"`` | an array, an object | the JSON value |
+| a single value | an array of such values | an array with this value |
+| ``null`` | an optional value without ``null`` | left out |
+
+A value whose schema allows strings is never changed, and neither is one whose schema allows several of these types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+__all__ = ["repair_arguments"]
+
+_INTEGER: Final = re.compile(r"-?(0|[1-9]\d{0,14})")
+_NUMBER: Final = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,17})?([eE][+-]?\d{1,3})?")
+_MAX_DEPTH: Final = 8
+"""Levels of values that are looked at; deeper ones stay as they are."""
+_MAX_PARTS: Final = 32
+"""Alternatives of one value; each reference may lead to as many."""
+_UNCHANGED: Final[Any] = object()
+_TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
+
+Schema = Mapping[str, Any]
+
+
+def repair_arguments(arguments: Mapping[str, Any], schema: Schema) -> tuple[dict[str, Any], list[str]]:
+    """
+    Args:
+        schema: JSON Schema of the arguments, an object.
+
+    Returns:
+        The arguments with the repairs, and the places of all repairs, such as ``edits[0].limit``. Without a place,
+        nothing could be repaired.
+    """
+    repairs = _Repairs(schema)
+    repaired = repairs.object(arguments, schema, "", 0)
+    return repaired, repairs.places
+
+
+class _Repairs:
+    def __init__(self, root: Schema) -> None:
+        self._definitions = root.get("$defs")
+        self.places: list[str] = []
+
+    def object(self, value: Mapping[str, Any], schema: Schema, place: str, depth: int) -> dict[str, Any]:
+        if depth >= _MAX_DEPTH:
+            return dict(value)
+        properties, others = schema.get("properties"), schema.get("additionalProperties")
+        required = schema.get("required")
+        kept: dict[str, Any] = {}
+        for name, each in value.items():
+            part = properties.get(name, others) if isinstance(properties, dict) else others
+            where = f"{place}.{name}" if place else name
+            if not isinstance(part, dict):
+                kept[name] = each
+            elif each is None and not (isinstance(required, list) and name in required):
+                types = self._types(part)
+                if types is None or "null" in types:
+                    kept[name] = each
+                else:
+                    self.places.append(where)
+            else:
+                kept[name] = self._value(each, part, where, depth + 1)
+        return kept
+
+    def _value(self, value: Any, schema: Schema, place: str, depth: int) -> Any:
+        types = self._types(schema)
+        if types is None or depth >= _MAX_DEPTH:
+            return value
+        wanted = types - {"null"}
+        if not _fits(value, types):
+            repaired = self._repaired(value, wanted, schema)
+            if repaired is _UNCHANGED:
+                return value
+            self.places.append(place)
+            value = repaired
+        if isinstance(value, dict) and wanted == {"object"}:
+            return self.object(value, self._only(schema, "object"), place, depth)
+        if isinstance(value, list) and wanted == {"array"}:
+            items = self._only(schema, "array").get("items")
+            if isinstance(items, dict):
+                return [self._value(each, items, f"{place}[{at}]", depth + 1) for at, each in enumerate(value)]
+        return value
+
+    def _repaired(self, value: Any, wanted: set[str], schema: Schema) -> Any:
+        if isinstance(value, str) and "string" not in wanted:
+            text = value.strip()
+            if wanted == {"integer"} and _INTEGER.fullmatch(text):
+                return int(text)
+            if wanted and wanted <= {"integer", "number"} and "number" in wanted and _NUMBER.fullmatch(text):
+                return int(text) if _INTEGER.fullmatch(text) else float(text)
+            if wanted == {"boolean"} and text in ("true", "false"):
+                return text == "true"
+            if wanted and wanted <= {"array", "object"}:
+                found = _json_of(text)
+                if found is not _UNCHANGED and _fits(found, wanted):
+                    return found
+        if wanted == {"array"} and value is not None and not isinstance(value, list):
+            items = self._only(schema, "array").get("items")
+            types = self._types(items) if isinstance(items, dict) else None
+            if types is not None and _fits(value, types):
+                return [value]
+        return _UNCHANGED
+
+    def _only(self, schema: Schema, kind: str) -> Schema:
+        """Return the part of a schema that describes values of this type."""
+        for part in self._parts(schema, 0) or ():
+            if part.get("type") == kind or (isinstance(part.get("type"), list) and kind in part["type"]):
+                return part
+        return schema
+
+    def _types(self, schema: Schema) -> set[str] | None:
+        """Return the names of all types that a schema allows; ``None`` if it does not say."""
+        parts = self._parts(schema, 0)
+        if parts is None:
+            return None
+        types: set[str] = set()
+        for part in parts:
+            kind = part.get("type")
+            if isinstance(kind, str):
+                types.add(kind)
+            elif isinstance(kind, list):
+                types.update(each for each in kind if isinstance(each, str))
+            else:
+                return None
+        return types
+
+    def _parts(self, schema: Schema, depth: int) -> list[Schema] | None:
+        """Return the alternatives of a schema, with references resolved; ``None`` if they are too many or unclear."""
+        if depth >= _MAX_DEPTH:
+            return None
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            name = reference.removeprefix("#/$defs/")
+            found = self._definitions.get(name) if isinstance(self._definitions, dict) else None
+            return self._parts(found, depth + 1) if isinstance(found, dict) else None
+        choices = schema.get("anyOf", schema.get("oneOf"))
+        if choices is None:
+            return [schema]
+        parts: list[Schema] = []
+        for each in choices if isinstance(choices, list) else ():
+            inner = self._parts(each, depth + 1) if isinstance(each, dict) else None
+            if inner is None or len(parts) + len(inner) > _MAX_PARTS:
+                return None
+            parts += inner
+        return parts
+
+
+def _fits(value: Any, types: set[str]) -> bool:
+    """Return whether a value has one of the types; its other constraints do not matter."""
+    kind = "null" if value is None else _TYPES.get(type(value), "")
+    return kind in types or (kind == "integer" and "number" in types)
+
+
+def _json_of(text: str) -> Any:
+    if not text.startswith(("[", "{")):
+        return _UNCHANGED
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _UNCHANGED

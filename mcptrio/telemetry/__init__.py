@@ -1,0 +1,22 @@
+"""OpenTelemetry traces and metrics of servers and clients.
+
+Each name is imported when it is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from mcptrio.ground.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from mcptrio.telemetry.instrumenting import instrument as instrument
+    from mcptrio.telemetry.instrumenting import uninstrument as uninstrument
+
+_HOMES = {
+    "instrument": "mcptrio.telemetry.instrumenting",
+    "uninstrument": "mcptrio.telemetry.instrumenting",
+}
+"""Every public name, and the module that has it."""
+
+__all__ = list(_HOMES)  # pyright: ignore[reportUnsupportedDunderAll] - the imports above say it to type checkers
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

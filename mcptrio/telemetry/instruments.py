@@ -1,0 +1,116 @@
+"""The metrics of a server: names, units, labels, and what records them.
+
+No label has a principal, a URI or an argument, and each has a bounded set of values.
+Source: OpenTelemetry semantic conventions for MCP, "Metrics"; names of our own begin with ``mcptrio.``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal, Protocol, TypeAlias
+
+from attrs import frozen
+
+from mcptrio.telemetry import names
+
+__all__ = [
+    "ALL",
+    "CLIENT_OPERATION",
+    "CLIENT_SESSION",
+    "EVENT_LOOP_LAG",
+    "IN_FLIGHT",
+    "OUTBOX_FILL",
+    "PARKED",
+    "PLUGINS",
+    "REJECTED",
+    "RESTARTS",
+    "SERVER_OPERATION",
+    "SERVER_SESSION",
+    "SESSIONS",
+    "STORE_QUEUE",
+    "STREAMS",
+    "TASKS",
+    "THREADS",
+    "TRAFFIC",
+    "Instrument",
+    "Labels",
+    "MetricsBackend",
+    "Reading",
+]
+
+Labels: TypeAlias = Mapping[str, str]
+
+
+@frozen
+class Instrument:
+    """
+    Args:
+        unit: ``s``, ``By``, ``1``, or a noun in braces.
+        labels: All that it may have.
+    """
+
+    name: str
+    kind: Literal["histogram", "counter", "gauge"]
+    unit: str
+    description: str
+    labels: tuple[str, ...] = ()
+
+
+Reading: TypeAlias = tuple[Instrument, float, Labels]
+"""The present value of a gauge, or the sum of a counter."""
+
+
+class MetricsBackend(Protocol):
+    """Where measurements go. All methods are called in the event loop, and do not block."""
+
+    def record(self, instrument: Instrument, value: float, labels: Labels, /) -> None:
+        """Add a value to a histogram."""
+        ...
+
+    def count(self, instrument: Instrument, labels: Labels, /) -> None:
+        """Add one to a counter."""
+        ...
+
+    def observe(self, read: Callable[[], Iterable[Reading]], /) -> None:
+        """Take the other instruments from this function when somebody asks for them."""
+        ...
+
+
+_OPERATION: Final = (names.METHOD, names.TOOL_NAME, names.PROMPT_NAME, names.ERROR_TYPE, names.REVISION)
+
+SERVER_OPERATION: Final = Instrument(
+    names.SERVER_OPERATION, "histogram", "s", "Requests that the server has answered.", (*_OPERATION, names.TRANSPORT)
+)
+SERVER_SESSION: Final = Instrument(
+    names.SERVER_SESSION, "histogram", "s", "Sessions that have ended.", (names.ERROR_TYPE, names.TRANSPORT)
+)
+CLIENT_OPERATION: Final = Instrument(
+    names.CLIENT_OPERATION, "histogram", "s", "Requests and notifications that were sent.", _OPERATION
+)
+CLIENT_SESSION: Final = Instrument(
+    names.CLIENT_SESSION, "histogram", "s", "Connections to servers that have ended.", (names.TRANSPORT,)
+)
+REJECTED: Final = Instrument(
+    "mcptrio.requests.rejected", "counter", "{request}", "Requests refused at a limit.", (names.REASON,)
+)
+RESTARTS: Final = Instrument(
+    "mcptrio.background.restarts", "counter", "{restart}", "Restarts of background tasks.", (names.PLUGIN,)
+)
+TRAFFIC: Final = Instrument("mcptrio.io", "counter", "By", "Bytes on pipes and sockets of clients.", (names.DIRECTION,))
+SESSIONS: Final = Instrument("mcptrio.sessions", "gauge", "{session}", "Open sessions.", (names.CHANNEL,))
+STREAMS: Final = Instrument("mcptrio.streams", "gauge", "{stream}", "Open event streams.")
+IN_FLIGHT: Final = Instrument("mcptrio.requests.in_flight", "gauge", "{request}", "Requests in flight.")
+PARKED: Final = Instrument("mcptrio.handlers.parked", "gauge", "{handler}", "Handlers that wait between two requests.")
+TASKS: Final = Instrument("mcptrio.tasks", "gauge", "{task}", "Tasks that this process runs.")
+THREADS: Final = Instrument("mcptrio.threads", "gauge", "{thread}", "Threads of sync functions.")
+OUTBOX_FILL: Final = Instrument("mcptrio.outbox.fill", "gauge", "1", "Fill of the fullest queue of a client, 0 to 1.")
+STORE_QUEUE: Final = Instrument("mcptrio.store.queue", "gauge", "{command}", "Commands that wait for the store.")
+EVENT_LOOP_LAG: Final = Instrument(
+    "mcptrio.event_loop.lag", "gauge", "s", "The longest delay of the event loop in the last ten seconds."
+)
+PLUGINS: Final = Instrument("mcptrio.plugins", "gauge", "{plugin}", "Plugins by state.", (names.PLUGIN_STATE,))
+
+ALL: Final = (
+    *(SERVER_OPERATION, SERVER_SESSION, CLIENT_OPERATION, CLIENT_SESSION, REJECTED, RESTARTS, TRAFFIC),
+    *(SESSIONS, STREAMS, IN_FLIGHT, PARKED, TASKS, THREADS, OUTBOX_FILL, STORE_QUEUE, EVENT_LOOP_LAG, PLUGINS),
+)

@@ -1,0 +1,43 @@
+"""A recorded server in memory, for tests without the server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from mcptrio.abc import MessageChannel
+from mcptrio.ground.nurseries import open_hidden_nursery
+from mcptrio.recording.replay_server import ReplayServer
+from mcptrio.recording.transcript import read_transcript
+from mcptrio.transports.memory import memory_channel_pair
+
+__all__ = ["read_replay", "replayed"]
+
+
+@asynccontextmanager
+async def replayed(
+    path: str | Path, *, session: str | None = None, speed: float = 0.0
+) -> AsyncIterator[MessageChannel]:
+    """Open a channel to a recorded server inside the context: ``async with replayed(path) as channel``.
+
+    Args:
+        path: The recording, which ``--record`` has written.
+        session: The name of a session; by default all messages are used.
+        speed: Recorded pauses are divided by this; 0 leaves them out.
+
+    Raises:
+        ConfigError: The file cannot be read, is not a recording, or has no such session.
+    """
+    server = read_replay(Path(path), session=session, speed=speed)
+    ours, theirs = memory_channel_pair()
+    ours.name = server.name
+    async with open_hidden_nursery() as nursery:
+        nursery.start_soon(server.serve, theirs)  # noqa: ASYNC113 - what is sent before waits in the channel
+        yield ours
+
+
+def read_replay(path: Path, *, session: str | None = None, speed: float = 0.0) -> ReplayServer:
+    """Read a recording as a server. See :func:`replayed`."""
+    transcript = read_transcript(path)
+    return ReplayServer(transcript.server, transcript.of_session(session), speed=speed)

@@ -1,0 +1,113 @@
+"""The texts that a model reads of the tools' results.
+
+The tools render their results with these functions; programs read the structured content instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import UNSET, UnsetType
+
+from .model import (
+    Added,
+    Count,
+    CreatedEntities,
+    CreatedRelations,
+    Deleted,
+    Entity,
+    Graph,
+    GraphExport,
+    GraphStats,
+    Imported,
+    Relation,
+)
+
+__all__ = [
+    "added_text",
+    "created_text",
+    "deleted_text",
+    "export_text",
+    "graph_text",
+    "imported_text",
+    "related_text",
+    "stats_text",
+]
+
+
+def graph_text(graph: Graph) -> str:
+    """A line for each entity, observation and relation."""
+    lines = [*_entities(graph.entities), *map(_relation, graph.relations)]
+    if graph.next_cursor is not None:
+        lines.append(f"[{graph.total} entities in all; go on with cursor={graph.next_cursor}]")
+    return "\n".join(lines) or "no entities"
+
+
+def created_text(created: CreatedEntities) -> str:
+    """The names of new entities."""
+    return _listed("created", [entity.name for entity in created.entities], created.total)
+
+
+def related_text(created: CreatedRelations) -> str:
+    """The new relations."""
+    return _listed("created", map(_relation, created.relations), created.total)
+
+
+def added_text(added: Added) -> str:
+    """How many observations each entity got."""
+    counts = [f"{each.entityName} +{len(each.addedObservations)}" for each in added.results]
+    return _listed("observations added", counts, added.total)
+
+
+def deleted_text(deleted: Deleted) -> str:
+    """The message."""
+    return deleted.message
+
+
+def stats_text(stats: GraphStats) -> str:
+    """The counts, in all and by type."""
+    lines = [
+        f"{stats.namespace}: {stats.entities} entities, {stats.relations} relations, {stats.observations} observations",
+        *_counts("entities", stats.entity_types),
+        *_counts("relations", stats.relation_types),
+        f"namespaces: {', '.join(stats.namespaces) or 'none'}",
+    ]
+    return "\n".join(lines)
+
+
+def export_text(export: GraphExport) -> str:
+    """The lines of JSON, and how to go on."""
+    if export.next_cursor is None:
+        return export.jsonl
+    return f"{export.jsonl}[more lines; go on with cursor={export.next_cursor}]"
+
+
+def imported_text(imported: Imported) -> str:
+    """What an import has changed, and the invalid lines."""
+    lines = [
+        f"{imported.lines} lines: {imported.entities_created} entities and {imported.relations_created} relations"
+        f" created, {imported.observations_added} observations added, {imported.skipped} lines skipped"
+    ]
+    lines += [f"line {each.line}: {each.problem}" for each in imported.problems]
+    return "\n".join(lines)
+
+
+def _entities(entities: Iterable[Entity]) -> Iterable[str]:
+    for entity in entities:
+        yield entity.name if isinstance(entity.entityType, UnsetType) else f"{entity.name} ({entity.entityType})"
+        if not isinstance(entity.observations, UnsetType):
+            yield from (f"- {text}" for text in entity.observations)
+
+
+def _relation(relation: Relation) -> str:
+    return f"{relation.source} -> {relation.relationType} -> {relation.target}"
+
+
+def _counts(what: str, counts: list[Count]) -> list[str]:
+    return [f"{what}: {', '.join(f'{each.type} {each.count}' for each in counts)}"] if counts else []
+
+
+def _listed(what: str, items: Iterable[str], total: int | UnsetType) -> str:
+    shown = [*items]
+    more = "" if total is UNSET else f"\n[{total} in all; the rest was stored too]"
+    return f"{what}: {', '.join(shown)}{more}" if shown else f"{what}: nothing, all existed already"
