@@ -42,10 +42,12 @@ if TYPE_CHECKING:
     from mcptrio.plugins.plugin import Plugin as Plugin
     from mcptrio.plugins.policy import PluginPolicy as PluginPolicy
     from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
+    from mcptrio.plugins.shown_settings import ShownSetting as ShownSetting
     from mcptrio.protocol.limits import MessageLimits as MessageLimits
     from mcptrio.runtime.limits import ServerLimits as ServerLimits
     from mcptrio.runtime.settings import ServerSettings as ServerSettings
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
+    from mcptrio.serve.console import ConsoleOptions as ConsoleOptions
     from mcptrio.serve.http import over_http as over_http
     from mcptrio.serve.http_options import HTTPOptions as HTTPOptions
     from mcptrio.serve.mounted import ServerApp as ServerApp
@@ -107,6 +109,9 @@ _HOMES = {
     "SessionEnded": "mcptrio.abc.observers",
     "SessionStatus": "mcptrio.abc.status",
     "ThreadStatus": "mcptrio.abc.status",
+    # The console
+    "ConsoleOptions": "mcptrio.serve.console",
+    "ShownSetting": "mcptrio.plugins.shown_settings",
     # Mounted servers
     "MountOptions": "mcptrio.mounting.options",
     "MountState": "mcptrio.mounting.mount",

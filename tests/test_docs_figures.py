@@ -86,8 +86,9 @@ def test_plugin_count_of_readme_matches_the_shipped_plugins() -> None:
     names = ("ten", "eleven", "twelve", "thirteen", "fourteen")
     [word] = re.findall(r"^(\w+) plugins are in this repository", README, re.MULTILINE)
 
-    # Distributions of stores do not count as plugins.
-    plugins = [path for path in ROOT.glob("plugins/mcptrio-*/pyproject.toml") if "-store-" not in str(path)]
+    # Distributions of stores and the console do not count as plugins.
+    manifests = [path.read_text("utf-8") for path in ROOT.glob("plugins/mcptrio-*/pyproject.toml")]
+    plugins = [text for text in manifests if "[project.entry-points.mcptrio]" in text]
 
     assert names.index(word.lower()) + 10 == len(plugins)
 

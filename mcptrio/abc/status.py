@@ -77,6 +77,8 @@ class SessionStatus:
         revision: ``None`` before the client has said it.
         client: The name that the client gives itself.
         principal: The subject of the authenticated client.
+        capabilities: The capabilities that the client has declared, and the identifiers of extensions.
+        streams: Open streams for messages that belong to no request.
         requests: In flight.
         questions: That the client has not answered yet.
     """
@@ -87,6 +89,8 @@ class SessionStatus:
     revision: str | None
     client: str | None
     principal: str | None
+    capabilities: tuple[str, ...]
+    streams: int
     requests: tuple[RequestStatus, ...]
     questions: tuple[QuestionStatus, ...]
 

@@ -23,6 +23,7 @@ from attrs import evolve
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.auth import identify_by, refuse_streams
 from mcptrio.cli.server.config_options import (
+    console_option,
     host_option,
     log_format_option,
     log_level_option,
@@ -71,7 +72,7 @@ class ServeCommand(CLICommand):
 
     sections = MappingProxyType(
         {
-            "Transport": ("transport", "listen", "host", "port", "store"),
+            "Transport": ("transport", "listen", "host", "port", "store", "console"),
             "Plugins": ("plugins", "no_plugins", "config", "profile", "strict"),
             "General": ("log_level", "log_format", "metrics", "record"),
         }
@@ -116,6 +117,7 @@ class ServeCommand(CLICommand):
     callback=_address,
     help="Show metrics for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
 )
+@console_option
 @log_level_option
 @log_format_option
 @record_option
@@ -159,6 +161,11 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     read = chosen.read()
     style = options.get("log_format") or read.log.format
     log_to_stderr(options["log_level"] or read.log.level, style, read.log.levels)
+    console = None
+    if (port := options.get("console")) is not None:
+        from mcptrio.cli.server.console import ServedConsole
+
+        console = ServedConsole(read, port, has_http=transport == "http")
     with _telemetry(read) as provider:
         metrics = _metrics(options.get("metrics"), provider)
         settings = ServeSettings(
@@ -167,6 +174,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
             read=read,
             options=options,
             addresses=addresses,
+            console=console,
             beside=metrics.run if metrics is not None else None,
         )
         if transport == "stdio":
@@ -277,19 +285,22 @@ def _over_stdio(settings: ServeSettings) -> None:
         made.append(settings.make())
         return made[0]
 
-    run(
-        lambda stop: serve_process(
-            make,
-            limits=settings.read.server.message,
-            shutdown=stop,
-            restore=False,
-            identify=identify,
-            trusts_forwarded_caller=trusts_forwarded_caller,
-            stores=stores,
-            task_status=ReadyStatus(lambda _: report_opened(made[0])),  # the lifespans have been entered by then
-        ),
-        beside=settings.beside,
+    def opened(_urls: list[str]) -> None:
+        # The lifespans have been entered by then.
+        report_opened(made[0])
+        settings.open_console(made[0], [])
+
+    serve = partial(
+        serve_process,
+        make,
+        limits=settings.read.server.message,
+        restore=False,
+        identify=identify,
+        trusts_forwarded_caller=trusts_forwarded_caller,
+        stores=stores,
+        task_status=ReadyStatus(opened),
     )
+    run(settings.with_console(lambda stop: serve(shutdown=stop)), beside=settings.beside)
 
 
 def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
@@ -298,6 +309,9 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         from mcptrio.cli.server.supervising import supervise, worker_count
 
         if (count := worker_count(settings)) > 1:
+            if settings.console is not None:
+                problem = f"expected one worker with --console, which shows one process, got {count}"
+                raise settings.read.error(("http", "workers"), problem)
             if settings.options.get("metrics") is not None:
                 raise click.UsageError("--metrics goes with one process: workers send metrics to telemetry.endpoint")
             supervise(settings, count)
@@ -322,7 +336,7 @@ def _over_streams(settings: ServeSettings) -> None:
     server = settings.make()
     serve = partial(serve_stream, server, where, options=stream, task_status=settings.ready(server))
     run(
-        lambda stop: serve_with_stores(server, stores, serve, shutdown=stop),
+        settings.with_console(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
         beside=settings.beside,
     )
@@ -342,7 +356,7 @@ def _over(name: str, settings: ServeSettings) -> None:
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
     serve = partial(serve_transport, server, offered[name], task_status=settings.ready(server))
     run(
-        lambda stop: serve_with_stores(server, stores, serve, shutdown=stop),
+        settings.with_console(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
         beside=settings.beside,
     )

@@ -33,7 +33,8 @@ _SECRET_NAME = re.compile(r"pass(word|phrase|wd)?|secret|token|credential|api_?k
 
 @attrs.frozen(kw_only=True)
 class ShownSetting:
-    """
+    """A setting of a plugin, for display.
+
     Args:
         value: The value as text.
         origin: ``default``, the file and the line, or the variable of the environment.

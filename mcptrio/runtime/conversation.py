@@ -16,6 +16,7 @@ import trio
 from attrs import define, evolve, field
 
 from mcptrio.abc import MessageSink, Principal, SessionRecord
+from mcptrio.abc.status import RequestStatus, SessionStatus
 from mcptrio.abc.tracing import trace_notification
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.connection import Connection
@@ -64,6 +65,8 @@ class Conversation:
     """Identifies the session in this process. Its id is a secret on some transports."""
     requests: int = field(init=False, default=0)
     """Requests in flight, counted by the gate."""
+    last_peer: Peer | None = field(init=False, default=None)
+    """The sender of the last request: in 2026-07-28, each request says it. Set by the gate."""
     started: float = field(init=False, factory=trio.current_time)
     buckets: dict[str, TokenBucket] = field(init=False, factory=dict)
     """The rate limits of this session, by what they limit."""
@@ -90,6 +93,26 @@ class Conversation:
     def caller(self) -> str:
         """The caller of a handshake session or a shared connection."""
         return caller_of_session_id(self.id) if self.principal is None else caller_of_principal(self.principal)
+
+    def status_with(self, requests: tuple[RequestStatus, ...]) -> SessionStatus:
+        """Return its status.
+
+        Args:
+            requests: in flight.
+        """
+        peer = self.last_peer or self.connection.peer
+        return SessionStatus(
+            number=self.number,
+            name=self.name,
+            age=trio.current_time() - self.started,
+            revision=peer.revision.version if peer is not None else None,
+            client=peer.info.name if peer is not None and peer.info is not None else None,
+            principal=self.principal.subject if self.principal is not None else None,
+            capabilities=peer.capabilities.names if peer is not None else (),
+            streams=len(self.outlets),
+            requests=requests,
+            questions=self.outgoing.status,
+        )
 
     # Its record
 

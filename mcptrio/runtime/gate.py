@@ -65,6 +65,7 @@ class Gate:
         scope = RequestScope(request, outlet, session, self._deadlines, memory, owns_outlet)
         self.in_flight += 1
         session.requests += 1
+        session.last_peer = request.peer
         self._deadlines.scopes.add(scope)
         if scope.deadline < self._deadlines.next:
             self._deadlines.moved(scope)

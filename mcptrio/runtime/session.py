@@ -388,14 +388,4 @@ class Session(Conversation):
 
     @property
     def status(self) -> SessionStatus:
-        peer = self.connection.peer
-        return SessionStatus(
-            number=self.number,
-            name=self.name,
-            age=trio.current_time() - self.started,
-            revision=peer.revision.version if peer is not None else None,
-            client=peer.info.name if peer is not None and peer.info is not None else None,
-            principal=self.principal.subject if self.principal is not None else None,
-            requests=tuple(scope.status for scope in self.in_flight.values()),
-            questions=self.outgoing.status,
-        )
+        return self.status_with(tuple(scope.status for scope in self.in_flight.values()))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LOG_FORMATS",
     "LOG_LEVELS",
+    "ConsoleTable",
     "LogTable",
     "MessageTable",
     "ServeConfig",
@@ -58,6 +59,7 @@ _CLASSES: Final = MappingProxyType(
         "stream": ("mcptrio.serve.stream_options", "StreamTable"),
         "stores": ("mcptrio.serve.stores_table", "StoresTable"),
         "log": ("mcptrio.serve.config", "LogTable"),
+        "console": ("mcptrio.serve.config", "ConsoleTable"),
         "telemetry": ("mcptrio.telemetry.settings", "TelemetryTable"),
     }
 )
@@ -143,6 +145,19 @@ class LogTable:
     levels: Mapping[str, LogLevel] = field(factory=dict)
 
 
+@frozen(kw_only=True)
+class ConsoleTable:
+    """The table ``[console]``.
+
+    Args:
+        read_only: True to show everything and change nothing.
+        scope: A scope of ``[auth]``. A user with an access token that has it may open the console too.
+    """
+
+    read_only: bool = False
+    scope: str | None = None
+
+
 class ServeConfig:
     """The settings in the file and the environment.
 
@@ -190,6 +205,11 @@ class ServeConfig:
     @cached_property
     def log(self) -> LogTable:
         table: LogTable = self._read("log")
+        return table
+
+    @cached_property
+    def console(self) -> ConsoleTable:
+        table: ConsoleTable = self._read("console")
         return table
 
     @cached_property

@@ -15,8 +15,8 @@ from tests.processes import serving
 __all__: list[str] = []
 
 MAX_COMMANDS = 41
-MAX_OPTIONS = 234
-MAX_SERVING = 17
+MAX_OPTIONS = 235
+MAX_SERVING = 18
 
 GARDEN = """
 from mcptrio import tool

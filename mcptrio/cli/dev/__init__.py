@@ -107,7 +107,7 @@ class _DevCommand(ServeCommand):
 command = _DevCommand(
     "dev",
     # Two versions run at the same time for a moment, and only one of them could have the port of the metrics.
-    params=[each for each in serve.params if each.name != "metrics"],
+    params=[each for each in serve.params if each.name not in ("console", "metrics")],
     callback=_dev,
     help="Serve plugins during development: changes are reloaded, and clients stay connected.\n\n"
     "\b\nmcptrio dev --http --plugin hello.py\n\n"

@@ -18,9 +18,11 @@ from mcptrio.serve.config import LOG_FORMATS, LOG_LEVELS, ServeConfig
 
 __all__ = [
     "CONFIG",
+    "ON_HTTP_PORT",
     "RECORD",
     "config_option",
     "configured",
+    "console_option",
     "host_option",
     "log_format_option",
     "log_level_option",
@@ -31,6 +33,8 @@ __all__ = [
 ]
 
 CONFIG = "mcptrio.toml"
+ON_HTTP_PORT = "http"
+"""The value of ``--console`` without a port."""
 _CONFIG_VARIABLE = "MCPTRIO_CONFIG"
 _PROFILE_VARIABLE = "MCPTRIO_PROFILE"
 
@@ -76,6 +80,24 @@ RECORD: Mapping[str, Any] = MappingProxyType(
 )
 """The option ``--record``, of servers and of clients."""
 record_option = click.option("--record", **RECORD)
+
+
+def _port(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value == ON_HTTP_PORT:
+        return value
+    if not (value.isascii() and value.isdecimal() and int(value) <= 65535):
+        raise click.BadParameter(f"expected a port from 0 to 65535, got {value!r}")
+    return int(value)
+
+
+console_option = click.option(
+    "--console",
+    is_flag=False,
+    flag_value=ON_HTTP_PORT,
+    metavar="[PORT]",
+    callback=_port,
+    help="Serve a console for browsers: at /console of the HTTP port, or on a port of its own.",
+)
 
 
 def read_config(path: Path | None, profile: str | None = None) -> ServeConfig:

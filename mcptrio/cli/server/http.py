@@ -51,8 +51,10 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         renew=settings.renewal(server) if worker is None else None,
         beside=settings.beside,
     )
-    ready = settings.ready(server, process.ready.started if worker is not None else None)
-    serve = partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready)
+    ready = settings.ready(server, process.ready.started if worker is not None else None, http.auth)
+    serve = settings.with_console(
+        partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready)
+    )
     # The parent's bus reaches only its workers; other machines use the same engine.
     is_local = stores.urls["bus"].startswith(SQLITE_STORE)
     bus = worker.bus if worker is not None and is_local else None

@@ -22,6 +22,8 @@ from mcptrio.serve.process import ReadyStatus
 from mcptrio.serve.stores_table import StoreName, StoresTable
 
 if TYPE_CHECKING:
+    from mcptrio.abc import Guard
+    from mcptrio.cli.server.console import ServedConsole
     from mcptrio.cli.server.plugin_server import ChosenPlugins
     from mcptrio.server import Server
 
@@ -41,6 +43,7 @@ class ServeSettings:
         options: The options of the command line by name; ``None`` for one that was not given.
         beside: Runs beside the server, as for :func:`mcptrio.serve.process.run`.
         addresses: Addresses for :func:`mcptrio.transports.sockets.listen`.
+        console: The console; ``None`` without ``--console``.
     """
 
     make: Callable[[], Server]
@@ -48,6 +51,7 @@ class ServeSettings:
     read: ServeConfig
     options: Mapping[str, Any]
     addresses: list[str]
+    console: ServedConsole | None = None
     beside: Callable[..., Awaitable[None]] | None = None
 
     @property
@@ -77,7 +81,26 @@ class ServeSettings:
         """Whether the operator has named a store."""
         return self.options.get("store") is not None or self.read.is_set("stores", "url")
 
-    def ready(self, server: Server | None, announce: Callable[[list[str]], None] | None = None) -> ReadyStatus:
+    def open_console(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:
+        """Open the console, if there is one.
+
+        Args:
+            urls: Those of the HTTP endpoint.
+            guard: Verifies the access tokens of ``[auth]``.
+        """
+        if self.console is not None:
+            self.console.opened(server, urls, guard)
+
+    def with_console(self, serve: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        """Return a function that serves the console too, if there is one."""
+        return serve if self.console is None else self.console.beside(serve)
+
+    def ready(
+        self,
+        server: Server | None,
+        announce: Callable[[list[str]], None] | None = None,
+        guard: Guard | None = None,
+    ) -> ReadyStatus:
         """Return the status that announces the server's addresses once its plugins are open.
 
         If the lifespan of every plugin failed, it raises a ``ConfigError`` instead, which ends the process.
@@ -85,6 +108,7 @@ class ServeSettings:
         Args:
             server: ``None`` in the parent of workers, because each worker checks its own.
             announce: Called with the addresses; by default they are written for the operator.
+            guard: See :meth:`open_console`.
         """
         say = announce or (_announce_in_json if self.as_json else _announce)
 
@@ -92,6 +116,8 @@ class ServeSettings:
             if server is not None:
                 report_opened(server)
             say(urls)
+            if server is not None:
+                self.open_console(server, urls, guard)
 
         return ReadyStatus(started)
 

@@ -91,6 +91,12 @@ class ClientCapabilities:
     extensions: dict[str, dict[str, Any]] | None = field(default=None)
     """By identifier. In the schema since 2026-07-28; valid in older revisions, because their objects are open."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The declared capabilities and the identifiers of extensions."""
+        own = {"elicitation": self.elicitation, "roots": self.roots, "sampling": self.sampling}
+        return (*(name for name, value in own.items() if value is not None), *(self.extensions or ()))
+
 
 @model
 class PromptsCapability:

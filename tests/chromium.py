@@ -8,6 +8,7 @@ Source: chromedevtools.github.io/devtools-protocol (Target, Page, Input, Accessi
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import re
@@ -21,6 +22,8 @@ from typing import Any
 import trio
 import trio_websocket
 from attrs import define, field
+
+from tests.node import find_node
 
 OPTIONS = [
     "--headless",
@@ -39,6 +42,8 @@ OPTIONS = [
 MISSING = "expected Chromium, found none: apt-get install -y --no-install-recommends chromium"
 SECONDS = 300
 """The limit for a whole test. A test takes four seconds, but the first start on a busy machine reads 300 MB."""
+RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+"""The rules of axe-core that pages must follow."""
 KEYS = {"Tab": 9, "Enter": 13, "Space": 32}
 
 
@@ -135,11 +140,55 @@ class Browser:
                 return node["role"], node["name"]
         return "", ""
 
+    async def show(self, *, scheme: str | None = None, width: int | None = None, height: int = 900) -> None:
+        """Set the colour scheme, or the width of the window."""
+        if scheme is not None:
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            await self.call("Emulation.setEmulatedMedia", features=features)
+        if width is not None:
+            size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+            await self.call("Emulation.setDeviceMetricsOverride", **size)
+
+    async def screenshot(self) -> bytes:
+        """Return a picture of the window, as WebP."""
+        return base64.b64decode((await self.call("Page.captureScreenshot", format="webp", quality=70))["data"])
+
     async def evaluate(self, script: str) -> Any:
         """Return the value of a script of the test, on pages that allow scripts."""
         result = await self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
+
+
+def read_axe() -> str:
+    """axe-core, which checks the accessibility of a page."""
+    home = find_node().install(Path(__file__).parent / "axe")
+    return (home / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+
+
+async def check_accessibility(browser: Browser, axe: str) -> None:
+    """Check the page in light and dark.
+
+    Args:
+        axe: the source of axe-core.
+    """
+    for scheme in ("light", "dark"):
+        await browser.show(scheme=scheme)
+        await browser.evaluate(axe)
+        options = {"runOnly": list(RULES)}
+        result = await browser.evaluate(
+            f"axe.run(document, {options}).then(r => ({{bad: r.violations, unsure: r.incomplete.map(i => i.id),"
+            " good: r.passes.map(p => p.id)}))"
+        )
+        wrong = [(each["id"], [node["html"] for node in each["nodes"]]) for each in result["bad"]]
+        assert not wrong, scheme
+        assert {"color-contrast", "document-title", "html-has-lang"} <= {*result["good"]}
+        assert not result["unsure"], scheme
+    tree = await browser.tree()
+    headings = [node["level"] for node in tree if node["role"] == "heading"]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert sum(node["role"] == "main" for node in tree) == 1
 
 
 @asynccontextmanager

@@ -1,0 +1,39 @@
+"""Makes the parts of a console. Imported when the console opens, because this imports Quart."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from mcptrio import Server
+from mcptrio.abc import ASGIApp
+from mcptrio.serving import ConsoleOptions
+
+from .access import ConsoleAccess
+from .actions import Actions
+from .log_records import LogRecords
+from .samples import Samples
+from .tool_calls import ToolCaller
+from .views import Views
+from .watching import StatusWatch
+from .web import ConsolePage, make_app
+
+__all__ = ["assemble"]
+
+
+def assemble(
+    server: Server, options: ConsoleOptions, access: ConsoleAccess, samples: Samples, records: LogRecords
+) -> tuple[ASGIApp, Callable[[], Awaitable[None]]]:
+    """Return the application, and a function to run while it is used."""
+    watch = StatusWatch(server, samples)
+    views = Views(server, options, watch, samples, records)
+    pages = [
+        ConsolePage("now", "Now", views.now),
+        ConsolePage("tree", "Requests", views.tree),
+        ConsolePage("sessions", "Sessions", views.sessions),
+        ConsolePage("plugins", "Plugins", views.plugins, is_live=False),
+        ConsolePage("tools", "Tools", views.tools),
+        ConsolePage("tasks", "Tasks", views.tasks),
+        ConsolePage("log", "Log", views.log),
+        ConsolePage("replicas", "Replicas", views.replicas),
+    ]
+    return make_app(server.status.name, pages, access, Actions(server), ToolCaller(server), watch, options), watch.run

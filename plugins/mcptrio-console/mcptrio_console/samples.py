@@ -1,0 +1,130 @@
+"""The requests of the last 15 minutes: one sample for every five seconds, and figures of each tool.
+
+The console adds it to the server as an observer. Its size does not depend on the number of requests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import trio
+from attrs import define, field
+
+from mcptrio.serving import RefusalReason, RequestEnded, SessionEnded
+
+from .histogram import Histogram
+
+__all__ = ["SAMPLES", "SAMPLE_SECONDS", "LabelFigures", "Samples", "TrafficSample"]
+
+SAMPLE_SECONDS: Final = 5.0
+SAMPLES: Final = 180
+_MAX_LABELS: Final = 500
+"""Tools, prompts and methods that are counted. A client chooses the names of unknown ones, so the rest shares a row."""
+_REST: Final = "(others)"
+_MAX_FAILURES: Final = 100
+_FAILED: Final = ("tool_error", "error", "timeout")
+_LISTENING: Final = "subscriptions/listen"
+"""It lasts as long as its client listens, so its duration says nothing."""
+
+
+@define(eq=False)
+class TrafficSample:
+    """Five seconds.
+
+    Args:
+        number: seconds of Trio's clock divided by five.
+        lag: the longest delay of the event loop in seconds; ``None`` if no page was open.
+        sessions: open sessions; ``None`` likewise.
+    """
+
+    number: int
+    requests: int = 0
+    failures: int = 0
+    refusals: int = 0
+    latencies: Histogram = field(factory=Histogram)
+    lag: float | None = None
+    sessions: int | None = None
+
+
+@define(eq=False)
+class LabelFigures:
+    """Figures of a tool, a prompt, a resource or a method since the console was opened."""
+
+    method: str
+    plugin: str | None
+    calls: int = 0
+    failures: int = 0
+    slowest: float = 0.0
+    latencies: Histogram = field(factory=Histogram)
+
+
+class Samples:
+    """An observer of a server.
+
+    Args:
+        clock: returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
+        self._clock = clock
+        self._samples: deque[TrafficSample] = deque(maxlen=SAMPLES)
+        self.labels: dict[tuple[str, str], LabelFigures] = {}
+        """By method and label."""
+        self.failures: deque[tuple[float, RequestEnded]] = deque(maxlen=_MAX_FAILURES)
+        """The last requests that have failed, with the time."""
+        self.refusals: Counter[RefusalReason] = Counter()
+
+    # Observer
+
+    def request_ended(self, request: RequestEnded, /) -> None:
+        sample = self.current
+        sample.requests += 1
+        figures = self._figures(request)
+        figures.calls += 1
+        if request.method != _LISTENING:
+            # The time in which a user answers a question is not the server's.
+            seconds = request.seconds - request.waited
+            sample.latencies.add(seconds)
+            figures.latencies.add(seconds)
+            figures.slowest = max(figures.slowest, seconds)
+        if request.outcome in _FAILED:
+            sample.failures += 1
+            figures.failures += 1
+            self.failures.append((self._clock(), request))
+
+    def request_refused(self, _method: str, reason: RefusalReason, /) -> None:
+        self.current.refusals += 1
+        self.refusals[reason] += 1
+
+    def session_ended(self, session: SessionEnded, /) -> None: ...
+
+    # Reading
+
+    @property
+    def current(self) -> TrafficSample:
+        number = int(self._clock() / SAMPLE_SECONDS)
+        if not self._samples or self._samples[-1].number != number:
+            self._samples.append(TrafficSample(number))
+        return self._samples[-1]
+
+    def last(self, count: int = SAMPLES) -> Sequence[TrafficSample | None]:
+        """Return the last samples, the newest last; ``None`` for five seconds in which nothing has happened."""
+        now = int(self._clock() / SAMPLE_SECONDS)
+        found = {sample.number: sample for sample in self._samples}
+        return [found.get(number) for number in range(now - count + 1, now + 1)]
+
+    def recent(self, seconds: float) -> Iterator[TrafficSample]:
+        """Yield the samples of the last seconds."""
+        yield from (sample for sample in self.last(int(seconds / SAMPLE_SECONDS)) if sample is not None)
+
+    def _figures(self, request: RequestEnded) -> LabelFigures:
+        key = (request.method, request.label)
+        figures = self.labels.get(key)
+        if figures is None:
+            if len(self.labels) >= _MAX_LABELS:
+                key = (_REST, _REST)
+            plugin = request.plugin if key[0] != _REST else None
+            figures = self.labels.setdefault(key, LabelFigures(key[0], plugin))
+        return figures

@@ -1,0 +1,211 @@
+"""The values that the templates show, one function for each page. They are made from the status, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from traceback import format_exception
+from typing import Any, Final
+
+from attrs import frozen
+
+from mcptrio import Server
+from mcptrio.serving import ConsoleOptions, PluginStatus, RequestStatus, SessionStatus
+
+from .charts import HEIGHT, WIDTH, make_charts
+from .diagnosis import find_problems, is_slow
+from .log_records import LEVELS, LogRecords
+from .samples import LabelFigures, Samples
+from .watching import StatusWatch
+from .words import as_json, state_of
+
+__all__ = ["Paged", "Views"]
+
+_ROWS: Final = 50
+"""Rows of a page."""
+_MAX_TASKS: Final = 200
+_MAX_LOG_ROWS: Final = 200
+_MAX_FAULTS: Final = 5
+_MAX_TRACE_CHARS: Final = 8000
+
+
+@frozen
+class Paged:
+    """A part of a long list.
+
+    Args:
+        number: of the page, from 1.
+    """
+
+    rows: Sequence[Any]
+    number: int
+    pages: int
+    total: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Any], query: Mapping[str, str]) -> Paged:
+        pages = max(1, -(-len(rows) // _ROWS))
+        asked = query.get("page", "")
+        number = min(pages, max(1, int(asked))) if asked.isdecimal() and len(asked) < 9 else 1
+        return cls(rows[(number - 1) * _ROWS : number * _ROWS], number, pages, len(rows))
+
+
+@frozen
+class Row:
+    """A request with its session."""
+
+    request: RequestStatus
+    session: SessionStatus
+
+    @property
+    def state(self) -> str:
+        return state_of(self.request, self.session.questions)
+
+    @property
+    def is_slow(self) -> bool:
+        return is_slow(self.request)
+
+    @property
+    def id(self) -> str:
+        return as_json(self.request.id)
+
+
+@frozen
+class ToolRow:
+    """A tool: offered now, or called since the console was opened."""
+
+    name: str
+    is_offered: bool
+    owner: str | None
+    figures: LabelFigures | None
+
+    @property
+    def plugin(self) -> str | None:
+        return self.owner or (None if self.figures is None else self.figures.plugin)
+
+
+class Views:
+    """
+    Args:
+        watch: has the status.
+    """
+
+    def __init__(
+        self, server: Server, options: ConsoleOptions, watch: StatusWatch, samples: Samples, records: LogRecords
+    ) -> None:
+        self._server = server
+        self._options = options
+        self._watch = watch
+        self._samples = samples
+        self._records = records
+
+    def now(self, _query: Mapping[str, str]) -> dict[str, Any]:
+        status = self._watch.status
+        return {
+            "status": status,
+            "problems": find_problems(status, self._samples),
+            "charts": make_charts(self._samples, sessions=len(status.sessions)),
+            "width": WIDTH,
+            "height": HEIGHT,
+        }
+
+    def tree(self, query: Mapping[str, str]) -> dict[str, Any]:
+        status = self._watch.status
+        wanted = query.get("session", "")
+        rows = [
+            Row(request, session)
+            for session in status.sessions
+            if not wanted or str(session.number) == wanted
+            for request in session.requests
+        ]
+        # The oldest first: the page begins with what an operator looks for.
+        rows.sort(key=lambda row: -row.request.age)
+        paged = Paged.of(rows, query)
+        idle = sum(not session.requests for session in status.sessions)
+        plugins = [
+            (plugin, _grouped(of_plugin, lambda row: row.session))
+            for plugin, of_plugin in _grouped(paged.rows, lambda row: row.request.plugin or "")
+        ]
+        return {"status": status, "paged": paged, "plugins": plugins, "idle": idle, "session": wanted[:20]}
+
+    def sessions(self, query: Mapping[str, str]) -> dict[str, Any]:
+        status = self._watch.status
+        text = query.get("q", "")[:100]
+        wanted = text.casefold()
+        found = [each for each in status.sessions if not wanted or wanted in _words_of(each)]
+        # Those with most requests first, then the oldest.
+        found.sort(key=lambda each: (-len(each.requests), -each.age))
+        return {"status": status, "paged": Paged.of(found, query), "q": text}
+
+    def plugins(self, _query: Mapping[str, str]) -> dict[str, Any]:
+        status = self._watch.status
+        return {"plugins": [self._plugin(each) for each in status.plugins]}
+
+    def tools(self, query: Mapping[str, str]) -> dict[str, Any]:
+        status = self._watch.status
+        owners = {name: plugin.name for plugin in status.plugins for name in plugin.offers.get("tools", ())}
+        figures = {label: each for (method, label), each in self._samples.labels.items() if method == "tools/call"}
+        text = query.get("q", "")[:100]
+        names = [name for name in sorted({*owners, *figures}) if text.casefold() in name.casefold()]
+        rows = [ToolRow(name, name in owners, owners.get(name), figures.get(name)) for name in names]
+        # Those with most calls first, then by name.
+        rows.sort(key=lambda row: -(row.figures.calls if row.figures is not None else 0))
+        others = [(label, each) for (method, label), each in self._samples.labels.items() if method != "tools/call"]
+        others.sort(key=lambda row: -row[1].calls)
+        return {"paged": Paged.of(rows, query), "q": text, "others": others[:_ROWS]}
+
+    def tasks(self, _query: Mapping[str, str]) -> dict[str, Any]:
+        return {"tasks": sorted(self._watch.status.tasks, key=lambda each: -each.age)[:_MAX_TASKS]}
+
+    def log(self, query: Mapping[str, str]) -> dict[str, Any]:
+        level = query.get("level", "info")
+        wanted = {name: query.get(name, "")[:100] for name in ("plugin", "session", "q")}
+        entries = self._records.newest(
+            level=level if level in LEVELS else "info",
+            plugin=wanted["plugin"],
+            session=wanted["session"],
+            text=wanted["q"],
+        )
+        plugins = [plugin.name for plugin in self._watch.status.plugins]
+        return {
+            **wanted,
+            "entries": list(islice(entries, _MAX_LOG_ROWS)),
+            "level": level,
+            "levels": LEVELS,
+            "names": plugins,
+            "follows": query.get("follow") != "0",
+        }
+
+    def replicas(self, _query: Mapping[str, str]) -> dict[str, Any]:
+        return {"stores": self._watch.status.stores}
+
+    def _plugin(self, plugin: PluginStatus) -> dict[str, Any]:
+        figures = [each for each in self._samples.labels.values() if each.plugin == plugin.name]
+        tokens = self._options.tokens_of(plugin.name)
+        newest = islice(self._records.faults(plugin.name), _MAX_FAULTS)
+        faults = [(f"{entry.time} {entry.text}", entry.trace) for entry in newest]
+        found = self._server.plugins.plugins.get(plugin.name)
+        if found is not None and found.error is not None:
+            faults.insert(0, (plugin.failure or "", "".join(format_exception(found.error))[-_MAX_TRACE_CHARS:]))
+        return {
+            "status": plugin,
+            "settings": list(self._options.settings_of(plugin.name)),
+            "tokens": tokens,
+            "total": sum(tokens.values()),
+            "calls": sum(each.calls for each in figures),
+            "failures": sum(each.failures for each in figures),
+            "faults": faults,
+        }
+
+
+def _grouped(rows: Iterable[Row], key: Callable[[Row], Any]) -> list[tuple[Any, list[Row]]]:
+    """Group rows by a key, in the order of each group's first row."""
+    groups: dict[Any, tuple[Any, list[Row]]] = {}
+    for row in rows:
+        found = key(row)
+        groups.setdefault(found if isinstance(found, str) else found.number, (found, []))[1].append(row)
+    return list(groups.values())
+
+
+def _words_of(session: SessionStatus) -> str:
+    return f"{session.number} {session.name} {session.client} {session.principal} {session.revision}".casefold()

@@ -1,0 +1,85 @@
+"""Measurements while a page is open: the status of the server and the delay of the event loop.
+
+All viewers share one status. Making it, and making a page of it, is repeated less often the longer it takes, so that
+the console takes two percent of the time at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final
+
+import trio
+
+from mcptrio import Server
+from mcptrio.serving import ServerStatus
+
+from .samples import Samples
+
+__all__ = ["MAX_VIEWERS", "StatusWatch"]
+
+MAX_VIEWERS: Final = 8
+_INTERVAL: Final = 1.0
+"""Seconds between two updates of a page."""
+_SHARE: Final = 0.01
+"""Share of the time for all that one viewer costs."""
+_LAG_INTERVAL: Final = 0.25
+
+
+class StatusWatch:
+    """
+    Args:
+        samples: get the delay of the event loop, and the number of sessions.
+    """
+
+    def __init__(self, server: Server, samples: Samples) -> None:
+        self._server = server
+        self._samples = samples
+        self._status: ServerStatus | None = None
+        self._fresh_until = -math.inf
+        self.viewers = 0
+        self._looking = trio.Event()
+
+    @property
+    def status(self) -> ServerStatus:
+        """The status, which may be some seconds old if there are thousands of sessions."""
+        now = trio.current_time()
+        if self._status is None or now >= self._fresh_until:
+            started = perf_counter()
+            self._status = self._server.status
+            self._fresh_until = now + self.pause_after(perf_counter() - started) / 2
+        return self._status
+
+    def renew(self) -> None:
+        """Take a new status for the next page, after an action."""
+        self._status = None
+
+    def pause_after(self, seconds: float) -> float:
+        """Return the pause after an update that took so long."""
+        return max(_INTERVAL, seconds * max(1, self.viewers) / _SHARE)
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Measure during the block."""
+        self.viewers += 1
+        self._looking.set()
+        try:
+            yield
+        finally:
+            self.viewers -= 1
+            if not self.viewers:
+                self._looking = trio.Event()
+
+    async def run(self) -> None:
+        """Measure while a page is open, until cancelled."""
+        while True:
+            await self._looking.wait()
+            begun = trio.current_time()
+            await trio.sleep(_LAG_INTERVAL)
+            lag = max(0.0, trio.current_time() - begun - _LAG_INTERVAL)
+            sample = self._samples.current
+            sample.lag = max(lag, sample.lag or 0.0)
+            sample.sessions = len(self.status.sessions)

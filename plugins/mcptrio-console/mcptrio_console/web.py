@@ -1,0 +1,348 @@
+"""The ASGI application: routes, checks of each request, and headers of each response.
+
+Every path but the style and the script needs a session of a browser. What changes something needs a token that only
+our own forms have, and an ``Origin`` that is ours.
+
+Source: Content Security Policy level 3; Fetch Metadata Request Headers; RFC 6265bis section 5.6.7 (SameSite).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from hmac import compare_digest
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+from attrs import frozen
+from jinja2 import Environment, PackageLoader
+from quart import Response, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException
+
+from mcptrio.abc import RequestHead
+from mcptrio.serving import ConsoleOptions
+
+from .access import ConsoleAccess, Visitor
+from .actions import Actions, audit
+from .live import LiveBody
+from .tool_calls import ToolCaller
+from .tool_forms import PREFIX, arguments_of, fields_of
+from .watching import MAX_VIEWERS, StatusWatch
+from .words import cut, duration, milliseconds
+
+__all__ = ["PATH", "ConsolePage", "make_app"]
+
+PATH: Final = "/console"
+_PACKAGE: Final = "mcptrio_console"
+_MAX_BODY_BYTES: Final = 256 * 1024
+_REQUEST_TIMEOUT: Final = 20.0
+_MAX_SCHEMA_CHARS: Final = 32 * 1024
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_SAFE_SITES: Final = ("same-origin", "none")
+"""Of ``Sec-Fetch-Site``: our own pages, and addresses that the user has typed."""
+_STATIC: Final = {
+    name: (kind, files(_PACKAGE).joinpath("static", name).read_bytes())
+    for name, kind in (("console.css", "text/css"), ("console.js", "text/javascript"))
+}
+_VERSION: Final = sha256(b"".join(content for _, content in _STATIC.values())).hexdigest()[:12]
+
+_log = logging.getLogger("mcptrio.console")
+
+
+@frozen
+class ConsolePage:
+    """
+    Args:
+        name: of its template and its path; the first page is at the root.
+        values: returns the values of the template from the query.
+        is_live: whether it is renewed while it is open.
+    """
+
+    name: str
+    title: str
+    values: Callable[[Mapping[str, str]], dict[str, Any]]
+    is_live: bool = True
+
+
+class ConsoleWeb:
+    """The handlers of the application."""
+
+    def __init__(
+        self,
+        name: str,
+        pages: list[ConsolePage],
+        access: ConsoleAccess,
+        actions: Actions,
+        tools: ToolCaller,
+        watch: StatusWatch,
+        options: ConsoleOptions,
+    ) -> None:
+        self._pages = {page.name: page for page in pages}
+        self._access = access
+        self._actions = actions
+        self._tools = tools
+        self._watch = watch
+        self._options = options
+        self._templates = Environment(
+            loader=PackageLoader(_PACKAGE), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        )
+        self._templates.filters.update(duration=duration, milliseconds=milliseconds, cut=cut)
+        self._templates.globals.update(
+            server=name,
+            path=PATH,
+            version=_VERSION,
+            pages=[(page.name, page.title) for page in pages],
+            read_only=options.read_only,
+            takes_tokens=access.takes_tokens,
+        )
+
+    # Pages
+
+    async def static(self, name: str) -> Response:
+        kind, content = _STATIC[name]
+        return Response(content, content_type=f"{kind}; charset=utf-8", headers={"Cache-Control": "max-age=86400"})
+
+    async def first(self) -> Response:
+        token = request.args.get("token")
+        if token is not None:
+            cookie = self._access.redeem(token, request.remote_addr)
+            if cookie is None:
+                return self._refuse("This link was used before, or it is not of this process. The log has a new one.")
+            return self._enter(cookie)
+        return await self.page("now")
+
+    async def page(self, name: str) -> Response:
+        visitor, page = self._visitor(), self._pages.get(name)
+        if visitor is None:
+            return self._refuse(None)
+        if page is None:
+            return self._problem(404, "There is no such page.")
+        notes = list(visitor.notes)
+        visitor.notes.clear()
+        return self._html(f"{name}.html", page, visitor, notes=notes)
+
+    async def tool(self) -> Response:
+        """Show the form of a tool."""
+        visitor = self._visitor()
+        return self._refuse(None) if visitor is None else await self._tool(request.args.get("name", ""), visitor, {})
+
+    async def live(self, name: str) -> Response:
+        visitor, page = self._visitor(), self._pages.get(name)
+        if visitor is None:
+            return self._problem(401, "The session has expired.")
+        if page is None or not page.is_live:
+            return self._problem(404, "There is no such page.")
+        if self._watch.viewers >= MAX_VIEWERS:
+            return self._problem(503, "Too many pages are open.")
+        template, query = self._templates.get_template(f"{name}_live.html"), request.args.to_dict()
+        query.pop("token", None)
+        cookie = self._cookie()
+
+        def render() -> str:
+            return template.render(**page.values(query), page=page, query=query, visitor=visitor)
+
+        body = LiveBody(self._watch, render, lambda: self._access.visitor_of(cookie) is visitor)
+        response = Response(b"", content_type="text/event-stream")
+        response.response = body
+        response.headers.pop("Content-Length", None)
+        response.headers["X-Accel-Buffering"] = "no"
+        response.timeout = None
+        return response
+
+    # What changes something
+
+    async def sign_in(self) -> Response:
+        form = await request.form
+        headers = {name.lower(): [value] for name, value in request.headers.items() if name.lower() != "authorization"}
+        token = form.get("token", "").strip()
+        head = RequestHead(
+            method="POST",
+            url=request.base_url,
+            headers={**headers, "authorization": [f"Bearer {token}"]},
+            address=request.remote_addr,
+            is_beside=True,
+        )
+        cookie = await self._access.sign_in(token, head) if token.isascii() and token.isprintable() else None
+        return self._refuse("This access token is not accepted.") if cookie is None else self._enter(cookie)
+
+    async def act(self, name: str) -> Response:
+        visitor = self._visitor()
+        if visitor is None:
+            return self._refuse(None)
+        form = await request.form
+        if not compare_digest(form.get("form_token", "").encode(), visitor.form_token.encode()):
+            return self._problem(403, "The form is not one of this page. Open the page again.")
+        if name == "leave":
+            self._access.leave(self._cookie())
+            response = _to("")
+            response.delete_cookie(self._cookie_name(), path=PATH)
+            return response
+        if self._options.read_only:
+            return self._problem(403, "The console is read-only.")
+        if name == "call":
+            return await self._tool(form.get("tool", ""), visitor, form.to_dict())
+        done = await self._actions.run(name, form.to_dict(), visitor)
+        if done is None:
+            return self._problem(404, "There is no such action.")
+        self._watch.renew()
+        visitor.notes.append(done)
+        return _to(_own_path(form.get("back", "")))
+
+    # Every request
+
+    async def check(self) -> Response | None:
+        """Refuse what comes from elsewhere."""
+        if not self._options.is_host_served(request.headers.get("Host")):
+            return self._problem(421, "Host: not served here.")
+        if request.method != "POST":
+            return None
+        site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+        is_own = origin is None or urlsplit(origin).netloc == request.headers.get("Host")
+        if not is_own or (site is not None and site not in _SAFE_SITES):
+            _log.warning("a form of another origin was refused: %s", cut(origin, 100))
+            return self._problem(403, "Origin: not allowed.")
+        return None
+
+    async def finish(self, response: Response) -> Response:
+        headers = response.headers
+        headers.setdefault("Cache-Control", "no-store")
+        headers["Content-Security-Policy"] = _POLICY
+        headers["X-Content-Type-Options"] = "nosniff"
+        headers["X-Frame-Options"] = "DENY"
+        # The link has a token in its query. With "no-referrer", browsers would hide the origin of our own forms too.
+        headers["Referrer-Policy"] = "same-origin"
+        headers["Cross-Origin-Opener-Policy"] = "same-origin"
+        headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        return response
+
+    async def unfit(self, error: HTTPException) -> Response:
+        return self._problem(error.code or 500, error.name)
+
+    async def broken(self, _error: Exception) -> Response:
+        return self._problem(500, "The console has failed; the log says how.")
+
+    # Private
+
+    async def _tool(self, name: str, visitor: Visitor, form: Mapping[str, str]) -> Response:
+        """Show a tool, and its result if a form was sent."""
+        tool = await self._tools.find(name)
+        if tool is None:
+            return self._problem(404, "There is no such tool, or anonymous clients may not see it.")
+        fields = fields_of(tool.input_schema, form)
+        outcome, problem = None, ""
+        if form:
+            try:
+                arguments = arguments_of(fields)
+            except ValueError as error:
+                problem = str(error)
+            else:
+                audit(visitor, "call", cut(name))
+                outcome = await self._tools.call(name, arguments)
+                self._watch.renew()
+        schema = orjson.dumps(tool.input_schema, option=orjson.OPT_INDENT_2).decode()
+        values = {"tool": tool, "fields": fields, "prefix": PREFIX, "outcome": outcome, "problem": problem}
+        values["schema"] = cut(schema, _MAX_SCHEMA_CHARS)
+        html = self._templates.get_template("tool.html").render(**values, page=self._pages["tools"], visitor=visitor)
+        return Response(html, content_type="text/html; charset=utf-8")
+
+    def _visitor(self) -> Visitor | None:
+        return self._access.visitor_of(self._cookie())
+
+    def _cookie(self) -> str | None:
+        return request.cookies.get(self._cookie_name())
+
+    def _cookie_name(self) -> str:
+        # Cookies are the same for all ports, and a machine may have several consoles.
+        port = urlsplit(f"//{request.headers.get('Host', '')}").port
+        return f"mcptrio_console_{port or 0}"
+
+    def _enter(self, cookie: str) -> Response:
+        response = _to("")
+        secure = request.scheme == "https"
+        response.set_cookie(self._cookie_name(), cookie, path=PATH, httponly=True, samesite="Strict", secure=secure)
+        return response
+
+    def _refuse(self, problem: str | None) -> Response:
+        return Response(
+            self._templates.get_template("sign_in.html").render(problem=problem), 401, content_type="text/html"
+        )
+
+    def _problem(self, status: int, text: str) -> Response:
+        html = self._templates.get_template("problem.html").render(text=text)
+        return Response(html, status, content_type="text/html; charset=utf-8")
+
+    def _html(self, template: str, page: ConsolePage, visitor: Visitor, **values: Any) -> Response:
+        query = request.args.to_dict()
+        html = self._templates.get_template(template).render(
+            **page.values(query), **values, page=page, query=query, visitor=visitor
+        )
+        return Response(html, content_type="text/html; charset=utf-8")
+
+
+def make_app(
+    name: str,
+    pages: list[ConsolePage],
+    access: ConsoleAccess,
+    actions: Actions,
+    tools: ToolCaller,
+    watch: StatusWatch,
+    options: ConsoleOptions,
+) -> QuartTrio:
+    """Return the application.
+
+    Args:
+        name: of the server.
+        pages: in the order of the menu.
+    """
+    app = QuartTrio("mcptrio_console", static_folder=None)
+    app.config.update(
+        MAX_CONTENT_LENGTH=_MAX_BODY_BYTES,
+        BODY_TIMEOUT=_REQUEST_TIMEOUT,
+        RESPONSE_TIMEOUT=_REQUEST_TIMEOUT,
+        PROPAGATE_EXCEPTIONS=False,
+    )
+    web = ConsoleWeb(name, pages, access, actions, tools, watch, options)
+
+    def route(path: str, handler: Any, method: str = "GET", **given: str) -> None:
+        name = f"{method} {path}"
+        view = partial(handler, **given)
+        app.add_url_rule(f"{PATH}{path}", name, view, methods=[method], provide_automatic_options=False)
+
+    async def to_first() -> Response:
+        return _to("")
+
+    for file in _STATIC:
+        route(f"/{file}", web.static, name=file)
+    app.add_url_rule("/", "root", to_first, methods=["GET"], provide_automatic_options=False)
+    route("", to_first)
+    route("/", web.first)
+    route("/tool", web.tool)
+    route("/<name>", web.page)
+    route("/live/<name>", web.live)
+    route("/sign_in", web.sign_in, "POST")
+    route("/actions/<name>", web.act, "POST")
+    app.before_request(web.check)
+    app.after_request(web.finish)
+    app.register_error_handler(HTTPException, web.unfit)
+    app.register_error_handler(500, web.broken)
+    return app
+
+
+def _to(path: str) -> Response:
+    """Lead to a page."""
+    return Response(b"", 303, headers={"Location": f"{PATH}/{path}"})
+
+
+def _own_path(path: str) -> str:
+    """Return a path below ours to which a form leads back; the first page if it is anything else."""
+    parts = urlsplit(path)
+    is_own = not parts.scheme and not parts.netloc and path[:1].isalpha() and path.isascii() and path.isprintable()
+    return path if is_own and "\\" not in path and len(path) < 500 else ""

@@ -1,0 +1,65 @@
+"""Values as words: durations, and the state of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import orjson
+
+from mcptrio.serving import QuestionStatus, RequestStatus
+
+__all__ = ["as_json", "cut", "duration", "milliseconds", "state_of"]
+
+_MAX_CHARS: Final = 300
+
+
+def duration(seconds: float | None) -> str:
+    """Return seconds as text with two units at most: ``2 h 5 min``."""
+    if seconds is None:
+        return "none"
+    if seconds < 0:
+        return f"{duration(-seconds)} ago"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest and minutes < 10 else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours // 24} days"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return a latency as text."""
+    if seconds >= 10:
+        return duration(seconds)
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1000:.1f} ms" if seconds < 0.01 else f"{seconds * 1000:.0f} ms"
+
+
+def cut(text: object, chars: int = _MAX_CHARS) -> str:
+    """Return a text that a peer controls, with a bound."""
+    text = str(text)
+    return text if len(text) <= chars else f"{text[: chars - 1]}…"
+
+
+def as_json(value: object) -> str:
+    """Return the id of a request as JSON, which tells ``1`` from ``"1"``."""
+    return orjson.dumps(value).decode()
+
+
+def state_of(request: RequestStatus, questions: Sequence[QuestionStatus]) -> str:
+    """Return what a request waits for, in words."""
+    if request.cancelled is not None:
+        return f"is ending: {cut(request.cancelled)}"
+    if request.waiting_for_input:
+        methods = sorted({question.method for question in questions})
+        asked = f" ({', '.join(methods)})" if methods else ""
+        return f"waits for its client to answer{asked}"
+    where = f"in {cut(request.plugin)}" if request.plugin is not None else "in the server"
+    return f"runs {where}"
