@@ -9,12 +9,14 @@ from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from mcptrio.schema.signatures import encode_value as encode_value
+    from mcptrio.schema.signatures import schema_of as schema_of
     from mcptrio.schema.validation import Validator as Validator
 
 _HOMES = {
     # Schemas
     "Validator": "mcptrio.schema.validation",
     "encode_value": "mcptrio.schema.signatures",
+    "schema_of": "mcptrio.schema.signatures",
 }
 """Every public name, and the module that has it."""
 

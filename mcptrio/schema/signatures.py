@@ -27,7 +27,7 @@ from mcptrio.schema.exact_values import ExactValues
 from mcptrio.schema.inlining import inlined
 from mcptrio.schema.shapes import Shapes
 
-__all__ = ["Arguments", "OutputSchema", "bound_keywords", "encode_value"]
+__all__ = ["Arguments", "OutputSchema", "bound_keywords", "encode_value", "schema_of"]
 
 _STREAMS = frozenset(
     {
@@ -40,6 +40,15 @@ _STREAMS = frozenset(
     }
 )
 _TEXTUAL = (str, bytes, bytearray, type(None), object, list, tuple)
+
+
+def schema_of(annotation: Any) -> dict[str, Any]:
+    """Return the JSON Schema 2020-12 of an annotation as a complete document.
+
+    Raises:
+        TypeError: The annotation has no JSON form.
+    """
+    return describe([annotation]).to_document()
 
 
 @frozen(kw_only=True, eq=False)
