@@ -184,7 +184,7 @@ class Outbox:
         self._queue = []
         self._bytes = self._weighed = 0
         self._replaceable.clear()
-        # Those of send_latest() go first: they came before the waiting senders, or are newer and may come early.
+        # Notifications of send_latest() go first: they are older than the waiting senders, or may overtake them.
         while self._coalesced and self._has_room():
             key, held = self._coalesced.popitem(last=False)
             self._replaceable[key] = len(self._queue)

@@ -62,7 +62,7 @@ class Context(Generic[StateT]):
     A plugin with a lifespan annotates ``ctx: Context[State]``, where ``State`` is the type that the lifespan yields.
 
     Attributes:
-        server: Adds entries to the server for the handler's plugin.
+        server: The server, as the plugin may use it: adds, removes and announces the plugin's entries.
         state: The object that the plugin's lifespan yielded; ``None`` without a lifespan.
     """
 
@@ -87,11 +87,12 @@ class Context(Generic[StateT]):
     @property
     def session_id(self) -> str | None:
         """The id of the handshake session, if there is one. It is not a credential."""
-        scope = self._scope
-        return scope.session.id if scope.request.peer.revision.lifecycle is NegotiationStyle.HANDSHAKE else None
+        is_handshake = self._scope.request.peer.revision.lifecycle is NegotiationStyle.HANDSHAKE
+        return self._scope.session.id if is_handshake else None
 
     @property
     def principal(self) -> Principal | None:
+        """The authenticated user, with the scopes of the token; ``None`` for an anonymous request."""
         return self._scope.principal
 
     @property
@@ -105,10 +106,12 @@ class Context(Generic[StateT]):
 
     @property
     def client_info(self) -> Implementation | None:
+        """Name and version of the client, if it has sent them."""
         return self._scope.request.peer.info
 
     @property
     def client_capabilities(self) -> ClientCapabilities:
+        """The capabilities that the client has declared."""
         return self._scope.request.peer.capabilities
 
     @property
@@ -152,8 +155,7 @@ class Context(Generic[StateT]):
     @property
     def cancel_reason(self) -> str | None:
         """The reason of the cancellation, if known. Read it in an ``except trio.Cancelled`` block that raises again."""
-        failure = self._scope.error
-        return self._scope.reason or (failure.message if failure is not None else None)
+        return self._scope.reason or (self._scope.error.message if self._scope.error is not None else None)
 
     # Report
 
@@ -163,16 +165,14 @@ class Context(Generic[StateT]):
         A report that does not increase is not sent. Of more than 20 reports a second, only the newest are sent.
 
         Args:
-            progress: The progress so far.
-            total: The progress at the end, if known.
+            progress, total: The progress so far, and at the end if that is known.
             message: A text for the user.
 
         Raises:
             ValueError: A value is not a finite number.
         """
         self._scope.report(progress, total, message)
-        # A checkpoint, so that a handler that reports in a loop can be cancelled.
-        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()  # so that a handler that reports in a loop can be cancelled
 
     def track(self, items: Iterable[T] | AsyncIterator[T], total: float | None = None) -> AsyncIterator[T]:
         """Iterate and report progress: ``async for row in ctx.track(rows)``."""

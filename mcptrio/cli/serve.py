@@ -91,7 +91,7 @@ class ServeCommand(CLICommand):
 
 
 @click.command("serve", cls=ServeCommand)
-@click.option("--stdio", "transport", flag_value="stdio", help="Serve standard input and output.")
+@click.option("--stdio", "transport", flag_value="stdio", help="Serve one client over standard input and output.")
 @click.option("--http", "transport", flag_value="http", help="Serve HTTP.")
 @click.option("--transport", "transport", metavar="NAME", help="Serve stdio, http, stream or a plugin's transport.")
 @click.option(
@@ -115,7 +115,7 @@ class ServeCommand(CLICommand):
     "--metrics",
     metavar="PORT",
     callback=_address,
-    help="Show metrics for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
+    help="Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
 )
 @console_option
 @log_level_option
@@ -145,9 +145,11 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
     if transport is None:
         raise click.UsageError("expected --stdio, --http, --listen or --transport, got none of them")
     if addresses and transport not in ("stream", "http"):
-        raise click.UsageError(f"--listen does not go with {transport}")
+        raise click.UsageError(f"--listen cannot be used with {transport}")
     if options["isolated"] and transport != "stdio":
-        raise click.UsageError(f"--isolated goes with --stdio, not with {transport}: only a parent process uses it")
+        raise click.UsageError(
+            f"--isolated can only be used with --stdio, not with {transport}: only a parent process uses it"
+        )
     if options["isolated"]:
         # Its parent has the stores, and workers would not find its tasks.
         options = {**options, "run_tasks": "here"}
@@ -313,7 +315,7 @@ def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
                 problem = f"expected one worker with --console, which shows one process, got {count}"
                 raise settings.read.error(("http", "workers"), problem)
             if settings.options.get("metrics") is not None:
-                raise click.UsageError("--metrics goes with one process: workers send metrics to telemetry.endpoint")
+                raise click.UsageError("--metrics needs a single process; with workers, set telemetry.endpoint")
             supervise(settings, count)
             return
     from mcptrio.cli.server.http import over_http

@@ -298,5 +298,5 @@ def require(peer: Peer, capability: str) -> None:
         for part in capability.split("."):
             node = node.setdefault(part, {})
     raise MissingClientCapability(
-        f"this needs the client capability {capability}, which was not declared", required=required
+        f"the server asks the client, which did not declare the capability {capability}", required=required
     )

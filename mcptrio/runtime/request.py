@@ -37,7 +37,8 @@ __all__ = ["Handler", "RequestScope", "Wrapper", "dispatch"]
 
 @define(eq=False, slots=True, weakref_slot=False)
 class RequestScope:
-    """
+    """A request from its arrival to its answer.
+
     Args:
         request: The request as it was received, in its revision.
         outlet: The sink for all messages of this request.
@@ -141,7 +142,7 @@ class RequestScope:
 
     @property
     def is_over(self) -> bool:
-        """Whether the handler may send nothing more."""
+        """True once the handler can no longer send messages."""
         return self.state >= RequestState.CANCELLED
 
     # Lifecycle

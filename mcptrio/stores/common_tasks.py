@@ -66,14 +66,14 @@ class TaskEngine(Protocol):
     """
 
     async def create(self, record: TaskRecord, token: str, keep: float) -> TaskChange:
-        """As the port; ``keep`` is for a record without an expiry."""
+        """As ``TaskStore.create``; ``keep`` is for a record without an expiry."""
         ...
 
     async def load(self, id: str) -> TaskRecord | None: ...
     async def list(self, owner: str, after: str) -> list[TaskRecord]: ...
 
     async def save(self, record: TaskRecord, *, held: bool) -> TaskChange:
-        """As the port. Calls :func:`check_task_state` or does the same."""
+        """As ``TaskStore.save``. Calls :func:`check_task_state` or does the same."""
         ...
 
     async def claim(self, tools: Mapping[str, int], token: str) -> TaskChange: ...
@@ -83,14 +83,14 @@ class TaskEngine(Protocol):
 
         Args:
             id: The task that was to be created; empty after a claim.
-            token: The token.
+            token: Names the attempt to create or claim it.
         """
         ...
 
     async def queues(self) -> Sequence[TaskQueue]: ...
 
     async def expire(self) -> TaskChange:
-        """Delete some expired tasks; none is the end."""
+        """Delete some expired tasks, and return them; none if none is left."""
         ...
 
 

@@ -162,7 +162,7 @@ def test_status_shows_no_secrets(folder: Path) -> None:
         (("install", "curser"), "did you mean cursor?"),
         (("install", "cursor", "--url", "ftp://x"), "--url: expected an http or https URL"),
         (("install", "cursor", "--url", "http://x", "--env", "A=b"), "--url reaches a server that runs"),
-        (("install", "cursor", "--header", "A=b"), "--header goes with --url"),
+        (("install", "cursor", "--header", "A=b"), "--header can only be used with --url"),
         (("install", "cursor", "--env", "s3cret"), "--env: expected NAME=VALUE, got something else"),
         (("install", "claude-desktop", "--url", "http://x"), "its file has no URLs"),
         (("install", "goose", "--scope", "project"), "goose: expected --scope user"),

@@ -296,4 +296,4 @@ def test_process_of_an_isolated_plugin_is_served_on_its_pipe_only(transport: str
     args = [sys.executable, "-m", "mcptrio", "serve", transport, "--isolated"]
     ended = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=WAIT_TIMEOUT, check=False)
     assert ended.returncode == 2
-    assert "--isolated goes with --stdio" in ended.stderr
+    assert "--isolated can only be used with --stdio" in ended.stderr

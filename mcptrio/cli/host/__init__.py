@@ -169,7 +169,7 @@ def _target(options: dict[str, Any], arguments: tuple[str, ...], machine: Machin
     if url is None:
         # An entry with a command has no headers, so they would be dropped silently.
         if options["headers"]:
-            raise click.UsageError("--header goes with --url")
+            raise click.UsageError("--header can only be used with --url")
         given = {name: options[name] for name in ("plugins", "no_plugins", "config")}
         return launch_command(machine.project, **given, arguments=arguments, env=_pairs("--env", options["env"]))
     if arguments or any(options[name] for name in ("plugins", "no_plugins", "config", "env")):

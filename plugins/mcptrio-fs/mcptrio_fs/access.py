@@ -65,7 +65,7 @@ class FileAccess:
                 narrowed = await self.run(sandbox, roots[0], lambda: sandbox.narrow(roots))
                 if not narrowed.folders:
                     raise ToolError(
-                        "no directory is allowed: the client's roots and the server's folders do not overlap; "
+                        "no folder is allowed: the client's roots and the server's folders do not overlap; "
                         f"roots: {', '.join(roots[:10])}; folders: {', '.join(map(str, config.folders[:10]))}"
                     )
                 return narrowed
@@ -73,7 +73,7 @@ class FileAccess:
                 return Sandbox(tuple(Folder(root) for root in dict.fromkeys(roots)), denied=config.patterns)
         if not sandbox.folders:
             raise ToolError(
-                'no directory is allowed: set folders = ["/absolute/path"] in [plugins.fs] of mcptrio.toml, or '
+                'no folder is allowed: set folders = ["/absolute/path"] in [plugins.fs] of mcptrio.toml, or '
                 f"MCPTRIO_FS_FOLDERS (separated by {os.pathsep!r}); with roots = true the client's roots are used"
             )
         return sandbox

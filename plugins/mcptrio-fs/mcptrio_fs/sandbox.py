@@ -254,7 +254,7 @@ class Sandbox(Struct, frozen=True):
 
     def _typed(self, path: str) -> str:
         if not self.folders:
-            raise AccessDenied("access denied: no directory is allowed")
+            raise AccessDenied("access denied: no folder is allowed")
         if not path or "\0" in path or _has_surrogate(path):
             raise AccessDenied(f"access denied: expected a path, got {printable(path)!r}")
         if len(os.fsencode(path)) > MAX_PATH:

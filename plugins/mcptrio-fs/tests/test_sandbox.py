@@ -161,7 +161,7 @@ def test_home_directory_is_expanded(inside: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_is_allowed_without_folders() -> None:
-    with pytest.raises(AccessDenied, match="no directory is allowed"):
+    with pytest.raises(AccessDenied, match="no folder is allowed"):
         read(Sandbox(()), "/etc/passwd")
 
 
