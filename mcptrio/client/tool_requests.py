@@ -109,6 +109,8 @@ class ToolRequests:
         supports = ("required", "optional") if as_task else ("required",)
         asks = makes_tasks and self._known.task_support(name) in supports
         is_unlisted = makes_tasks and name not in self._known
+        missing: MethodNotFound | None = None
+        result: Any = None
         try:
             result = await send(_asking(params) if asks else params, param_headers=self._known.param_headers(name))
         except HeaderMismatch:
@@ -118,13 +120,17 @@ class ToolRequests:
             self.forget()
             await self._list(timeout)
             return await send(params, param_headers=self._known.param_headers(name))
-        except MethodNotFound:
-            if not is_unlisted or not await self._requires_task(name, timeout):
+        except MethodNotFound as error:
+            if not is_unlisted:
                 raise
+            missing = error
         else:
-            is_refused = is_unlisted and getattr(result, "is_error", False)
-            if not is_refused or not await self._requires_task(name, timeout):
+            if not (is_unlisted and getattr(result, "is_error", False)):
                 return result
+        if not await self._requires_task(name, timeout):
+            if missing is not None:
+                raise missing
+            return result
         # The server has refused the plain call of a tool that it lists only now.
         return await send(_asking(params), param_headers=self._known.param_headers(name))
 
