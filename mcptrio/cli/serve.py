@@ -72,9 +72,9 @@ class ServeCommand(CLICommand):
 
     sections = MappingProxyType(
         {
-            "Transport": ("transport", "listen", "host", "port", "store", "console"),
+            "Transport": ("transport", "listen", "host", "port", "store"),
             "Plugins": ("plugins", "no_plugins", "config", "profile", "strict"),
-            "General": ("log_level", "log_format", "metrics", "record"),
+            "General": ("log_level", "log_format", "metrics", "console", "record"),
         }
     )
 

@@ -193,7 +193,7 @@ _EXPECTED: Mapping[str, Callable[[Run], Any]] = {
             "asked": [{"text": "tea", "max_tokens": 50, "system_prompt": "Be brief."}],
         }
     ),
-    "rooted": _always('[\n  "file:///srv/data"\n]'),
+    "rooted": _always('["file:///srv/data"]'),
     "asked_together": _with_forms("large, a-model, data"),
     "asked_twice": _with_forms("charged 1 time(s), large, True"),
     "asked_elsewhere": _with_forms(["Serve a large coffee.", "a large note"]),

@@ -19,6 +19,7 @@ __all__: list[str] = []
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 PRINTS_NO_DATA = {
     *("run", "serve", "worker", "dev", "shell", "new", "completion", "auth login", "auth logout", "token revoke"),
+    *("show", "replay"),
     *("plugins enable", "plugins disable", "plugins install", "plugins uninstall", "host uninstall"),
 }
 PRINTS_JSON = {"host install", "package server-json"}

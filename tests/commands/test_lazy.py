@@ -84,6 +84,10 @@ def test_serving_does_not_import_the_client(tmp_path: Path) -> None:
         "mcptrio.cli.server.config_options",
         "mcptrio.cli.server.plugin_server",
         "mcptrio.cli.server.log_output",
+        # The styles of lines in the log.
+        "mcptrio.cli.terminal",
+        "mcptrio.cli.terminal.layout",
+        "mcptrio.cli.terminal.text_width",
     }
     assert not [
         name
