@@ -22,7 +22,7 @@ from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Resp
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import NegotiationStyle, Revision
 from mcptrio.serve.http import serve_http
-from mcptrio.serving import HTTPOptions, ServerSettings
+from mcptrio.serving import HTTPOptions, ServerLimits, ServerSettings
 from mcptrio.stores.memory import MemoryEventStore, MemorySessionStore
 
 from .web import eventually
@@ -91,7 +91,8 @@ async def serving(
 ) -> AsyncIterator[tuple[Server, str, trio.Event]]:
     """Yield a server of these tools, its URL, and the event that stops it."""
     plugin = SimpleNamespace(**{function.__name__: function for function in functions})
-    server = Server("tested", plugins=[plugin], settings=ServerSettings(stores=stores))
+    settings = ServerSettings(stores=stores, limits=ServerLimits(result_text=2_000_000))
+    server = Server("tested", plugins=[plugin], settings=settings)
     shutdown = trio.Event()
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:

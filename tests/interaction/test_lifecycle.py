@@ -208,13 +208,13 @@ async def test_an_envelope_without_client_info_is_served(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="handshake revisions have no envelope")
-async def test_envelope_of_one_request_does_not_apply_to_the_next(serve: Serve) -> None:
+async def test_status_names_the_client_of_the_latest_request(serve: Serve) -> None:
     peer = await serve(echo, capabilities={"sampling": {}})
     await peer.request("tools/list")
 
     snapshot = serve.server.status
 
-    assert all(session.client is None and session.revision is None for session in snapshot.sessions)
+    assert all((each.client, each.revision) == ("raw", serve.revision) for each in snapshot.sessions)
 
 
 @only(revisions=MODERN, because="only 2026-07-28 says who answered with every result")
