@@ -15,6 +15,8 @@ __all__ = ["RequestLog"]
 
 _log = logging.getLogger("mcptrio.requests")
 
+_INTERNAL: Final = "mcptrio/"
+"""How the methods begin that processes of mcptrio call among themselves, as ``mcptrio dev`` does."""
 _MAX_CHARS: Final = 200
 """Characters of a text of a client."""
 
@@ -25,6 +27,8 @@ class RequestLog:
     """See :class:`mcptrio.abc.observers.Observer`."""
 
     def request_ended(self, request: RequestEnded, /) -> None:
+        if request.method.startswith(_INTERNAL):
+            return
         fields: Fields = {"method": request.method}
         if request.label != request.method:
             fields["name"] = request.label

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 import trio
+from attrs import evolve
 
 from mcptrio.abc import SessionRecord, session_topic
 from mcptrio.errors import StoreFailed
@@ -419,3 +420,18 @@ async def test_announced_end_is_not_undone_by_a_record_that_was_read_before(star
 
     assert (await other.post(call("echo"))).status_code == 404
     assert two.engine.sessions == set()
+
+
+async def test_confirmed_log_level_holds_on_a_replica_that_was_not_told(start: Starter) -> None:
+    one, two, other = await replicas(start, bus=DeafBus())
+    await other.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
+    await other.post(call("echo"))
+    (session,) = one.engine.sessions
+    (there,) = two.engine.sessions
+    assert session.record is not None
+    session.record = evolve(session.record, log_level="warning")
+    await one.client.post(call("echo"))
+    await other.post(call("echo"))
+
+    assert there.record is not None
+    assert there.record.log_level == "warning"

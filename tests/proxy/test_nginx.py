@@ -15,6 +15,7 @@ from attrs import define, field
 
 from mcptrio import Context, Server, tool
 from mcptrio.serve.http import serve_http
+from mcptrio.serving import ServerLimits, ServerSettings
 from tests.http.raw_websocket import Refused, Socket, upgrade
 from tests.interaction.client import Peer
 from tests.interaction.wires import HTTPWire, SSEWire, WebSocketWire
@@ -83,7 +84,9 @@ async def behind_nginx(folder: Path) -> AsyncIterator[Behind]:
             events.cancelled.set()
 
     tools = SimpleNamespace(echo=echo, report=report, hang=hang)
-    server = Server("behind", plugins=[tools])
+    # Larger than the buffers of nginx.
+    limits = ServerLimits(result_text=4_000_000)
+    server = Server("behind", plugins=[tools], settings=ServerSettings(limits=limits))
     shutdown = trio.Event()
     async with trio.open_nursery() as nursery:
         urls = await nursery.start(partial(serve_http, server, port=0, shutdown=shutdown))

@@ -31,13 +31,18 @@ from mcptrio.protocol.messages import Batch, Malformed, Message, Notification
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import HTTPFeatures
 
-__all__ = ["GET_STREAM_PREFIX", "NOWHERE", "POST_STREAM_PREFIX", "HTTPSession", "Shared"]
+__all__ = ["GET_STREAM_PREFIX", "NOWHERE", "POST_STREAM_PREFIX", "RECORD_AGE", "HTTPSession", "Shared"]
 
 GET_STREAM_PREFIX: Final = "g"
 """First letter of the ids of GET streams."""
 POST_STREAM_PREFIX: Final = "p"
 """First letter of the ids of POST streams."""
 
+RECORD_AGE: Final = 0.1
+"""Seconds for which a record of a shared store is used again, because reading it takes longer than most calls.
+
+A replica confirms a change or an end only after this time, so no replica can use the older record afterwards.
+"""
 _NO_NOTICES: Final[frozenset[Notice]] = frozenset()
 
 _log = logging.getLogger("mcptrio.http.sessions")
@@ -252,7 +257,7 @@ class HTTPSession:
             Overloaded: It is new, and the store has too many.
         """
         while self._is_changed and not self.ended:
-            record = self.peer.record
+            record, base = self.peer.record, self.saved
             assert record is not None
             stored = await self._shared.store.save(record)
             if stored is not None:
@@ -262,6 +267,8 @@ class HTTPSession:
                     # A change of the engine during the write is now a change of the stored record.
                     self.peer.refresh(merge_records(self.peer.record or record, base=record, theirs=stored))
                 self._shared.replicas.tell(self.id, Notice.RECORD, str(stored.generation))
+                if self._shared.replicas.exist and base is not None and _concerns_calls(base, record):
+                    await trio.sleep(RECORD_AGE)
             else:
                 # Another replica has stored a newer one.
                 await self._load()
@@ -412,3 +419,8 @@ class HTTPSession:
         if self._attached is not None:
             self.peer.detach(self._attached)
             self._attached = None
+
+
+def _concerns_calls(before: SessionRecord, after: SessionRecord) -> bool:
+    """Return whether a change has an effect on requests that other replicas serve."""
+    return before.log_level != after.log_level or before.subscriptions != after.subscriptions

@@ -22,7 +22,7 @@ from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.replicas import Notice, Replicas
 from mcptrio.http.server.request_auth import is_same_person
-from mcptrio.http.server.session import HTTPSession, Shared
+from mcptrio.http.server.session import RECORD_AGE, HTTPSession, Shared
 from mcptrio.protocol.revisions.registry import REVISIONS
 
 __all__ = ["Sessions"]
@@ -31,12 +31,6 @@ _EXPIRY_INTERVAL: Final = 5.0
 """Seconds between two searches for idle sessions."""
 _TOUCH_INTERVAL: Final = 60.0
 """Seconds between two reports to the store that a session is in use. Stores expire sessions after much longer."""
-
-_RECORD_AGE: Final = 0.1
-"""Seconds for which a record of a shared store is used again, because reading it takes longer than most calls.
-
-Replicas announce that they have changed a session, so this is the delay if the announcement is lost.
-"""
 
 _log = logging.getLogger("mcptrio.http.sessions")
 
@@ -151,11 +145,11 @@ class Sessions:
         self._replicas.tell(session.id, Notice.END)
         if self._replicas.exist:
             # The client may send its next request to a replica that has just read the record and missed the notice.
-            await trio.sleep(_RECORD_AGE)
+            await trio.sleep(RECORD_AGE)
 
     async def _load(self, id: str, session: HTTPSession | None) -> SessionRecord | None:
         """Read the record, although a local part may exist: another replica may have ended or changed the session."""
-        renewals = session.renewals if session is not None else 0
+        began, renewals = trio.current_time(), session.renewals if session is not None else 0
         record = await self._store.load(id)
         if record is None or record.revision not in REVISIONS:
             # Stored by a newer version before a downgrade: the client must start a new session.
@@ -163,7 +157,7 @@ class Sessions:
         # A client sends its next requests before a notice that it is initialized reaches all replicas.
         is_settled = self._replicas.exist and record.initialized
         if session is not None and is_settled and session.renewals == renewals:
-            session.current_until = trio.current_time() + _RECORD_AGE
+            session.current_until = began + RECORD_AGE
         return record
 
     def _open_peer(self, principal: Principal | None, record: SessionRecord | None) -> PeerSession:
