@@ -258,7 +258,7 @@ class TestOnlyURLs:
         return mcp_script.handlers("url")
 
     async def test_sow(self, mcp_client, mcp_script):
-        with pytest.raises(Exception, match="needs the client capability elicitation.form"):
+        with pytest.raises(Exception, match="did not declare the capability elicitation.form"):
             await mcp_client.call_tool("sow", {"bed": "north"})
 """
     run(project, tests, passed=7)

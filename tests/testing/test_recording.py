@@ -50,7 +50,7 @@ HANDSHAKE = """\
 --> initialize <request 1>
 {
   "protocolVersion": "2025-11-25",
-  "capabilities": {"elicitation": {"form": {}}},
+  "capabilities": {"elicitation": {"form": {}}, "tasks": {}},
   "clientInfo": {"name": "mcptrio", "version": "<version>"}
 }
 
