@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
 from mcptrio import Command, connect
 from mcptrio.client.handlers import Handlers
@@ -90,6 +91,10 @@ async def test_each_worker_has_its_own_file(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     with serving("--http", "--port=0", f"--plugin={GARDEN}", f"--record={path}", cwd=tmp_path) as server:
         assert await sow(f"http://127.0.0.1:{server.port}/mcp", "2026-07-28") == "carrots in east"
+        with trio.fail_after(30):
+            # The server is ready with its first worker, and a worker that has not begun makes no file.
+            while len(recordings(tmp_path)) < 2:  # noqa: ASYNC110 - a file has no event
+                await trio.sleep(0.05)
         server.signal(signal.SIGTERM)
         server.end()
 
