@@ -124,14 +124,19 @@ def cut_text(text: str, limit: int) -> str:
 def cut_texts(blocks: tuple[ContentBlock, ...], limit: int) -> tuple[ContentBlock, ...]:
     """Cut the texts of the blocks to ``limit`` characters in total."""
     kept: list[ContentBlock] = []
+    dropped = 0
     for block in blocks:
         if isinstance(block, TextContent):
             if limit <= 0:
+                dropped += len(block.text)
                 continue
-            if len(block.text) > limit:
+            length = len(block.text)
+            if length > limit:
                 block = evolve(block, text=cut_text(block.text, limit))
-            limit -= len(block.text)
+            limit -= length
         kept.append(block)
+    if dropped:
+        kept.append(TextContent(text=f"[{dropped} more characters in further texts; ask for less to see them]"))
     return tuple(kept)
 
 

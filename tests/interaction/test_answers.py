@@ -109,6 +109,22 @@ async def test_texts_of_one_result_are_cut_together(serve: Serve) -> None:
 
 
 @tool
+async def pages() -> list[Any]:
+    """Return more texts than fit."""
+    return ["a" * 1_000, "b" * 300, b"bytes", "c" * 200]
+
+
+async def test_texts_that_are_left_out_are_counted(serve: Serve) -> None:
+    peer = await serve(pages, settings=ServerSettings(limits=ServerLimits(result_text=1_000)))
+
+    first, data, rest = (await peer.call("pages"))["content"]
+
+    assert first["text"] == "a" * 1_000
+    assert data["type"] == "resource"
+    assert rest["text"] == "[500 more characters in further texts; ask for less to see them]"
+
+
+@tool
 async def pick(count: int, names: list[str], options: dict[str, int], note: str = "none") -> str:
     """Take several types."""
     return json.dumps([count, names, options, note])
