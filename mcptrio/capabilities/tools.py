@@ -16,7 +16,7 @@ from functools import partial
 from inspect import getdoc
 from typing import Any
 
-from attrs import define
+from attrs import Factory, define, field
 
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
@@ -88,6 +88,8 @@ class ToolEntry:
     """The one parameter that takes all arguments of a hand-written schema."""
     max_text: int
     """Characters of text in one result."""
+    judged_as: str = field(default=Factory(lambda self: self.key, takes_self=True))
+    """The name of the tool that authorizers decide about; that of its tool for a fallback tool."""
     fallback: tuple[ToolEntry, ...] = ()
     """The tools that clients without tasks see instead."""
 
@@ -98,9 +100,8 @@ class ToolEntry:
     @property
     def component(self) -> Component:
         """The entry as authorizers see it."""
-        return Component(
-            kind="tool", name=self.key, plugin=self.owner.plugin, meta=self.tool.meta or {}, scopes=self.scopes
-        )
+        meta = self.tool.meta or {}
+        return Component(kind="tool", name=self.judged_as, plugin=self.owner.plugin, meta=meta, scopes=self.scopes)
 
     def values(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the keyword arguments for the function.
@@ -160,7 +161,8 @@ class Tools:
         if mark.fallback_tools:
             policy = partial(policy_of, mark, owner, self._settings)
             pair = self._task_tools.pair(entry.tool, mark, entry.values, policy)
-            entry.fallback = tuple(_entry(each, shown, owner, entry.max_text) for each, shown in pair)
+            made = (_entry(call, how, owner, entry.max_text) for call, how in pair)
+            entry.fallback = tuple(evolve(each, judged_as=entry.key) for each in made)
         self.registry.add(entry)
         self._has_fallback |= bool(entry.fallback)
         if mark.task != "never":
@@ -325,11 +327,9 @@ def _noted(
     result: CallToolResult | InputRequiredResult | CreateTaskResult, repairs: list[str]
 ) -> CallToolResult | InputRequiredResult | CreateTaskResult:
     """Say in a result which arguments were repaired."""
-    return (
-        evolve(result, meta={**(result.meta or {}), _REPAIRED: repairs})
-        if isinstance(result, CallToolResult)
-        else result
-    )
+    if not isinstance(result, CallToolResult):
+        return result
+    return evolve(result, meta={**(result.meta or {}), _REPAIRED: repairs})
 
 
 def _check(entry: ToolEntry, value: Any) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
 import trio
 
-from mcptrio import Context, Server, tool
+from mcptrio import Context, PluginSetup, Server, hookimpl, tool
 from mcptrio.abc import Principal
 from tests.interaction.applies import HANDSHAKE, MODERN, only, without
 from tests.interaction.client import Peer
@@ -365,6 +366,19 @@ async def test_fallback_tools_start_a_task_and_show_its_result(serve: Serve) -> 
     if peer.revision not in HANDSHAKE[:3]:
         message = (await peer.error("tools/call", {"name": "drain", "arguments": {"depth": 3}}))["message"]
         assert message.endswith(", or call start_drain instead")
+
+
+async def test_fallback_tools_are_refused_to_whom_their_tool_is_refused(serve: Serve) -> None:
+    @hookimpl
+    def setup(server: PluginSetup) -> None:
+        server.add_authorizer(lambda component, principal: component.name != "drain")
+
+    rules: Any = SimpleNamespace(__name__="rules", setup=setup)
+    peer = await serve(plugins=[Digging(), rules])
+
+    for name in ("start_drain", "drain_status", "drain"):
+        refused = await peer.error("tools/call", {"name": name, "arguments": {}})
+        assert refused["message"] == f"no such tool: {name}"
 
 
 async def test_arguments_and_ids_of_fallback_tools_are_checked(serve: Serve) -> None:
