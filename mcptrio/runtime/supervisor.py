@@ -99,6 +99,8 @@ class Supervisor:
         self._client_info_cache = ClientInfoCache()
         self._serves = serves
         self.middleware = middleware
+        # One for all sessions: each would take 200 bytes.
+        self._begin_session = partial(state.start, self._run_session)
 
     # Its own life
 
@@ -284,7 +286,7 @@ class Supervisor:
             record=record,
             on_subscriptions=self.state.on_subscriptions,
             on_missed_changes=self.state.on_missed_changes,
-            begin=partial(self.state.start, self._run_session),
+            begin=self._begin_session,
         )
         self._count(session)
         session.keep_alive()
