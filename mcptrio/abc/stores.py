@@ -119,7 +119,7 @@ class EventStore(Protocol):
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> list[StoredEvent]:
+    ) -> StoredEvent:
         """Store one or several events in order. Readers find them when this returns.
 
         Args:
@@ -130,7 +130,7 @@ class EventStore(Protocol):
                 data.
 
         Returns:
-            The stored events.
+            The last stored event.
 
         Raises:
             ConnectionClosed: The stream is complete.
