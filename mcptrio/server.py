@@ -136,7 +136,7 @@ class Server(CatalogRegistrar):
             RuntimeError: The server was opened before, or the caller is not a Trio task.
             ConfigError: The file of the recording cannot be written.
         """
-        require_trio("Server.open", side="server")
+        require_trio("Server.open")
         if self.supervisor.draining:
             raise RuntimeError("a Server can be opened only once; create another one")
         handler = ClientLogHandler(self.catalog.logging, self.supervisor)

@@ -128,7 +128,7 @@ async def connect(
         RemoteProtocolError: No revision in common.
         MCPError: The server refused the connection.
     """
-    require_trio("mcptrio.connect", side="client")
+    require_trio("mcptrio.connect")
     if revision is not None and revision not in REVISIONS:
         raise ConfigError(f"revision: expected one of {', '.join(REVISIONS)}, got {revision!r}")
     if prefer not in (None, "handshake"):

@@ -130,7 +130,7 @@ class Host:
         return host
 
     async def __aenter__(self) -> Self:
-        require_trio("Host", side="client")
+        require_trio("Host")
         if self._running is not None:
             raise ConfigError("a Host can be opened only once; create another one")
         self._running = self._run()

@@ -335,16 +335,13 @@ def load_config(path: Path | None, profile: str | None = None, environ: Mapping[
     return read
 
 
-def check_variables(
-    environ: Mapping[str, str], known: Collection[str], tables: Iterable[str], page: str = "configuration"
-) -> None:
+def check_variables(environ: Mapping[str, str], known: Collection[str], tables: Iterable[str]) -> None:
     """Check that each variable of some tables is a setting.
 
     Args:
         environ: The environment.
         known: The variables of all settings.
         tables: The tables; variables with their prefixes must be settings.
-        page: The page of the documentation that lists the settings.
 
     Raises:
         ConfigError: A variable with such a prefix is not a setting.
@@ -353,7 +350,7 @@ def check_variables(
     for variable in environ:
         if variable.startswith(prefixes) and variable not in known:
             near = get_close_matches(variable, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"docs/{page}.md lists the keys"
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sorted(known))}"
             raise ConfigError(f"{variable}: there is no such setting; {hint}")
 
 

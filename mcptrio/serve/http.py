@@ -67,7 +67,7 @@ async def over_http(
     Raises:
         OSError: The address cannot be bound.
     """
-    require_trio("over_http", side="server")
+    require_trio("over_http")
     expect(server, Server, "over_http: server")
     expect(options or HTTPOptions(), HTTPOptions, "over_http: options")
     async with until_left(partial(serve_http, server, host=host, port=port, options=options)) as urls:
@@ -100,7 +100,7 @@ async def serve_http(
     Raises:
         OSError: The address cannot be bound.
     """
-    require_trio("serve_http", side="server")
+    require_trio("serve_http")
     options = options or HTTPOptions()
     sockets = sockets or HTTPSockets()
     shutdown = trio.Event() if shutdown is None else shutdown

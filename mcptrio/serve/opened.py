@@ -78,7 +78,7 @@ async def over_transport(server: Server, transport: Transport) -> AsyncIterator[
     Returns:
         The addresses with which the transport reports its start.
     """
-    require_trio("over_transport", side="server")
+    require_trio("over_transport")
     expect(server, Server, "over_transport: server")
     async with until_left(partial(serve_transport, server, transport)) as where:
         yield where
@@ -104,7 +104,7 @@ async def serve_transport(
     Raises:
         OSError: An address cannot be bound. Exceptions of the transport are raised unchanged.
     """
-    require_trio("serve_transport", side="server")
+    require_trio("serve_transport")
     shutdown = trio.Event() if shutdown is None else shutdown
     stopping = trio.Event()
     async with open_hidden_nursery() as nursery:

@@ -28,7 +28,7 @@ async def serve_stdio(server: Server, *, limits: MessageLimits = DEFAULT) -> Non
         server: The server.
         limits: Limits of one message.
     """
-    require_trio("serve_stdio", side="server")
+    require_trio("serve_stdio")
     expect(server, Server, "serve_stdio: server")
     expect(limits, MessageLimits, "serve_stdio: limits")
     await serve_process(lambda: server, limits=limits)

@@ -60,7 +60,7 @@ async def over_streams(
     Raises:
         OSError: An address cannot be bound; the message has the address and the reason.
     """
-    require_trio("over_streams", side="server")
+    require_trio("over_streams")
     expect(server, Server, "over_streams: server")
     expect(options or StreamOptions(), StreamOptions, "over_streams: options")
     async with until_left(partial(serve_stream, server, addresses, options=options)) as where:
