@@ -56,6 +56,7 @@ def test_main_help_imports_no_command(tmp_path: Path) -> None:
     assert {name for name in modules if name.startswith("mcptrio.cli.")} == {
         "mcptrio.cli.group",
         "mcptrio.cli.help_pages",
+        "mcptrio.cli.param_types",
     }
     for name, help in COMMANDS.items():
         assert f" {name} {help}" in text
@@ -76,6 +77,7 @@ def test_serving_does_not_import_the_client(tmp_path: Path) -> None:
     assert {name for name in ours if name.startswith("mcptrio.cli.")} == {
         "mcptrio.cli.group",
         "mcptrio.cli.help_pages",
+        "mcptrio.cli.param_types",
         "mcptrio.cli.serve",
         "mcptrio.cli.server",
         "mcptrio.cli.server.auth",

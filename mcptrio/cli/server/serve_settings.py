@@ -113,7 +113,8 @@ class ServeSettings:
         say = announce or (_announce_in_json if self.as_json else _announce)
 
         def started(urls: list[str]) -> None:
-            if server is not None:
+            # With dev, the only plugin is the mount. The mounted process logs the author's plugins.
+            if server is not None and self.chosen is not None:
                 report_opened(server)
             say(urls)
             if server is not None:
