@@ -72,15 +72,15 @@ class SessionStatus:
     """A session with a client.
 
     Args:
-        number: Names the session in this process.
-        name: Its transport, such as ``stdio`` or ``http``; names it in the log.
-        revision: ``None`` before the client has said it.
+        number: The number of the session in this process, from 1.
+        name: The session's transport, such as ``stdio`` or ``http``, as it is logged.
+        revision: The protocol revision; ``None`` before the client has named it.
         client: The name that the client gives itself.
         principal: The subject of the authenticated client.
         capabilities: The capabilities that the client has declared, and the identifiers of extensions.
         streams: Open streams for messages that belong to no request.
-        requests: In flight.
-        questions: That the client has not answered yet.
+        requests: The requests in flight.
+        questions: The questions that the client has not answered yet.
     """
 
     number: int
@@ -149,9 +149,9 @@ class ReplicaStatus:
     """A process that uses shared stores.
 
     Args:
-        id: As in the log.
+        id: The id of the process, as it is logged.
         host: The name of its machine; empty if it is not known. ``/readyz`` leaves it out.
-        process: Its process id; 0 if it is not known. ``/readyz`` leaves it out.
+        process: The process id on its machine; 0 if it is not known. ``/readyz`` leaves it out.
         age: Seconds since it has opened the stores; ``None`` if that is not known.
         heartbeat: Seconds since it has last renewed its lease, if all replicas have the same ``stores.lease``; ``None``
             in SQLite, where the system knows which processes run.
@@ -174,7 +174,7 @@ class StoreStatus:
         failing_since: Seconds for which it has failed; ``None`` while it works.
         waiting: Commands in the queue.
         replicas: The number of processes that use the stores, this one included.
-        live: At most 100 of these processes, the oldest first.
+        live: The processes that use the stores, at most 100, the oldest first.
     """
 
     kind: str

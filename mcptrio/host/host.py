@@ -237,7 +237,7 @@ class Host:
         Args:
             name: The tool's name in the host, such as ``fs_read_file``.
             arguments: JSON. A copy is approved and sent, unless the user edits it.
-            timeout, progress: As for ``Client.call_tool``.
+            timeout, progress: The parameters of ``Client.call_tool`` with these names.
 
         Raises:
             InvalidParams: No server has listed this tool.
@@ -285,7 +285,7 @@ class Host:
         """Return a prompt with its arguments inserted.
 
         Args:
-            name: In the host: ``fs_summarize``.
+            name: The name of the prompt in the host, such as ``fs_summarize``.
 
         Raises:
             InvalidParams: No server has listed such a prompt.

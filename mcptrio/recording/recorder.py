@@ -134,8 +134,8 @@ class Recorder:
         """Return the recorder of one session.
 
         Args:
-            via: The transport.
-            name: Its name; by default the transport with a number.
+            via: The transport, such as ``stdio`` or ``http``.
+            name: The name of the session; by default, the transport with a number.
         """
         if name is None:
             number = self._sessions[via] = self._sessions.get(via, 0) + 1

@@ -36,8 +36,8 @@ class HTTPSockets:
         tls: A context for HTTPS, for example from :class:`mcptrio.serve.tls.Certificates`.
         leaving: Set it some time before ``shutdown`` if other processes accept from the same sockets. Then no more
             connections are accepted, each is closed after its next response, and requests are still served.
-        pause: Called with the number of connections; returns the seconds for which the next one is left to other
-            processes that accept from the same sockets.
+        pause: A function called with the number of connections. It returns the seconds for which the next one is left
+            to other processes that accept from the same sockets.
     """
 
     bind: Sequence[str] = ()

@@ -39,8 +39,8 @@ def run(
     Args:
         serve: Called with the event.
         hangups: Notified of each SIGHUP. Without it and ``renew``, SIGHUP starts the shutdown too.
-        renew: Called for each SIGHUP, one call at a time.
-        at_once: Called by the second signal before the process ends, from a signal handler.
+        renew: A function called for each SIGHUP, one call at a time.
+        at_once: A function called by the second signal before the process ends, from a signal handler.
         beside: Runs until ``serve`` has returned; ``serve`` begins when it has started.
     """
     trio.run(partial(_until_signalled, serve, hangups, renew, at_once, beside))

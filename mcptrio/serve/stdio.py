@@ -53,7 +53,7 @@ async def serve_process(
         shutdown: Set it to stop before the end of the input.
         restore: True to restore standard input and output afterwards; False in a process that ends then.
         identify: Returns the user of the process, before anything is served; its exception ends the call.
-        trusts_forwarded_caller: As for ``mcptrio.runtime.supervisor.Supervisor.serve``.
+        trusts_forwarded_caller: The parameter of ``mcptrio.runtime.supervisor.Supervisor.serve`` with this name.
         stores: Opened before the server, which uses them. The session itself is in memory.
         task_status: Started once the server is open, with an empty list.
     """

@@ -50,8 +50,7 @@ async def over_streams(
 
     Args:
         server: The server.
-        addresses: One or several: ``host:port`` (port 0 selects a free one), ``[v6]:port``, ``unix:/path``, ``fd:N``
-            for an inherited listening socket, ``fd:systemd`` for those of socket activation.
+        addresses: The addresses, as for :func:`over_streams`.
         options: Limits of connections and messages.
 
     Returns:

@@ -23,12 +23,12 @@ class SeenReplica:
     """A replica as another one has seen it.
 
     Args:
-        id: As in the log.
+        id: The id of the process, as it is logged.
         host: The name of its machine.
-        process: Its process id.
+        process: The process id.
         age: Seconds for which it had been live.
         heartbeat: Seconds since it had renewed its lease.
-        seen: When that was, on the monotonic clock.
+        seen: The time at which it was seen, on the monotonic clock.
     """
 
     id: str

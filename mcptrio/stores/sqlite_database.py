@@ -122,7 +122,7 @@ async def open_database(
     Args:
         path: The file.
         bounds: Limits of the file.
-        begin: Called in a thread after the file is opened.
+        begin: A function called in a thread after the file is opened.
         watch: Runs during the body until cancelled. Must not raise.
         end: Called in a thread before the file is closed. Its StoreFailed is logged.
 

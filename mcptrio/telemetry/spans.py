@@ -109,7 +109,7 @@ class SentSpan:
 
     Args:
         arguments: Secrets in them are removed from the error message.
-        measure: Called with the ``error.type`` at the end.
+        measure: A function called with the ``error.type`` at the end.
         served: The request for which a task works.
     """
 

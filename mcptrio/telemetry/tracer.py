@@ -55,7 +55,7 @@ class OTelTracer:
 
     Args:
         provider: ``None``: the global one.
-        metrics: Of what clients, and servers that ask their clients, have sent.
+        metrics: The metrics of the requests of clients, and of servers that ask their clients.
         detailed: Whether operations of stores have spans.
     """
 

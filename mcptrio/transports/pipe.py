@@ -233,7 +233,7 @@ async def open_pipe_link(
 
     Args:
         channel: The channel to the server.
-        receive: Called with each request and notification of the server.
+        receive: A function called with each request and notification of the server.
         why: Called after the channel has ended. Returns a better reason than the channel can give, for example an exit
             code.
     """

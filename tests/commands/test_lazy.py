@@ -56,7 +56,6 @@ def test_main_help_imports_no_command(tmp_path: Path) -> None:
     assert {name for name in modules if name.startswith("mcptrio.cli.")} == {
         "mcptrio.cli.group",
         "mcptrio.cli.help_pages",
-        "mcptrio.cli.param_types",
     }
     for name, help in COMMANDS.items():
         assert f" {name} {help}" in text

@@ -89,7 +89,7 @@ class NewPlugin:
     Args:
         name: The name of the plugin: ``notes`` for the distribution mcptrio-notes.
         author: ``NAME`` or ``NAME <EMAIL>``. With one, the package has the MIT license, without one it has none.
-        description: One line.
+        description: The purpose of the plugin, on one line.
 
     Raises:
         ConfigError: A value is invalid.

@@ -85,7 +85,7 @@ class ServeSettings:
         """Open the console, if there is one.
 
         Args:
-            urls: Those of the HTTP endpoint.
+            urls: The URLs of the HTTP endpoint.
             guard: Verifies the access tokens of ``[auth]``.
         """
         if self.console is not None:
@@ -107,8 +107,8 @@ class ServeSettings:
 
         Args:
             server: ``None`` in the parent of workers, because each worker checks its own.
-            announce: Called with the addresses; by default they are written for the operator.
-            guard: See :meth:`open_console`.
+            announce: A function called with the addresses; by default, they are written for the operator.
+            guard: The guard for :meth:`open_console`.
         """
         say = announce or (_announce_in_json if self.as_json else _announce)
 
