@@ -99,7 +99,7 @@ class ServerTable(ServerSettings):
         instructions: Advice for the model on how to use the tools.
         enable: The plugins to load; ``None`` loads all that are installed.
         disable: Installed plugins that are not loaded.
-        only: Like ``enable``, and the start fails if one of them fails.
+        only: Plugins as in ``enable``; the start fails if one of them fails.
         key_files: Files with one sealing key each.
         message: Limits of one message on any transport.
     """
@@ -163,7 +163,7 @@ class ServeConfig:
 
     Args:
         source: The file; ``None`` if no file is read.
-        tables: Its tables, not yet validated.
+        tables: The tables of the file, not yet validated.
         environ: The environment, which takes precedence over the file.
     """
 
@@ -339,7 +339,6 @@ def check_variables(environ: Mapping[str, str], known: Collection[str], tables: 
     """Check that each variable of some tables is a setting.
 
     Args:
-        environ: The environment.
         known: The variables of all settings.
         tables: The tables; variables with their prefixes must be settings.
 

@@ -56,7 +56,6 @@ async def over_http(
     later the connections are closed.
 
     Args:
-        server: The server.
         host: The address to listen on, which is also accepted in ``Host``.
         port: The port, up to 65535; 0 selects a free one.
         options: Paths, limits and authentication of the endpoint.
@@ -89,7 +88,6 @@ async def serve_http(
     Shutting down takes at most the server's shutdown timeout, a second for closing, and ``shutdown_delay``.
 
     Args:
-        server: The server.
         host: A name of this server, accepted in ``Host`` even if ``sockets`` has other addresses.
         port: The port, up to 65535; 0 selects a free one.
         sockets: The sockets, if host and port are not enough.

@@ -71,10 +71,6 @@ async def over_transport(server: Server, transport: Transport) -> AsyncIterator[
     At the end no more peers are accepted, requests in flight have the server's shutdown timeout, and a second later the
     transport is cancelled. An exception of the transport cancels the block.
 
-    Args:
-        server: The server.
-        transport: The transport.
-
     Returns:
         The addresses with which the transport reports its start.
     """
@@ -96,8 +92,6 @@ async def serve_transport(
     Runs until ``shutdown`` is set, the caller is cancelled, or the transport returns.
 
     Args:
-        server: The server.
-        transport: The transport.
         shutdown: Set it to stop.
         task_status: Started with the addresses of the transport.
 

@@ -37,7 +37,7 @@ def run(
     """Run ``serve`` until it returns; the first signal sets its event.
 
     Args:
-        serve: Called with the event.
+        serve: A function called with the event.
         hangups: Notified of each SIGHUP. Without it and ``renew``, SIGHUP starts the shutdown too.
         renew: A function called for each SIGHUP, one call at a time.
         at_once: A function called by the second signal before the process ends, from a signal handler.

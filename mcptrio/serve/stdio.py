@@ -25,7 +25,6 @@ async def serve_stdio(server: Server, *, limits: MessageLimits = DEFAULT) -> Non
     """Open the server and serve the standard input and output of this process until the input ends.
 
     Args:
-        server: The server.
         limits: Limits of one message.
     """
     require_trio("serve_stdio")

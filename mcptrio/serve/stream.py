@@ -49,7 +49,6 @@ async def over_streams(
     At the end no more connections are accepted, and requests in flight have the server's shutdown timeout.
 
     Args:
-        server: The server.
         addresses: The addresses, as for :func:`over_streams`.
         options: Limits of connections and messages.
 
@@ -77,8 +76,7 @@ async def serve_stream(
     """Serve connections until ``shutdown`` is set or the caller is cancelled. Opens the server.
 
     Args:
-        server: The server.
-        addresses: As for :func:`over_streams`.
+        addresses: The addresses, as for :func:`over_streams`.
         options: Limits of connections and messages.
         shutdown: Set it to stop.
         task_status: Started with the addresses as a client names them.
@@ -127,7 +125,6 @@ class _Connections:
 
     Args:
         engine: The engine of the open server.
-        options: The limits.
     """
 
     def __init__(self, engine: Engine, options: StreamOptions) -> None:

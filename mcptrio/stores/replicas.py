@@ -60,8 +60,8 @@ def check_replicas(live: Sequence[ReplicaStatus], total: int) -> Check:
     """Return the report of ``mcptrio store check`` about the replicas. None is no problem.
 
     Args:
-        live: Those to list.
-        total: How many there are.
+        live: The replicas to list.
+        total: The number of replicas.
     """
     more = [f"and {total - len(live)} more"] if total > len(live) else []
     return Check("replicas", True, "; ".join([f"{total} live", *map(_described, live), *more]))

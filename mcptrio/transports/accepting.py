@@ -120,8 +120,8 @@ class StreamAccepting(trio.abc.Listener[trio.SocketStream]):
     """A listener that returns Trio streams.
 
     Args:
-        sock: As in :class:`Accepting`.
-        log: As in :class:`Accepting`.
+        sock: The listening socket, as for :class:`Accepting`.
+        log: The logger, as for :class:`Accepting`.
     """
 
     def __init__(self, sock: socket.socket, log: logging.Logger) -> None:

@@ -233,7 +233,7 @@ async def open_child(
         env: Variables that are added to the inherited ones or replace them.
         inherit_env: Inherit the whole environment.
         cwd: Working directory; by default that of this process.
-        stderr: Where lines of standard error go, in addition to ``last_words``; by default to the logger
+        stderr: The destination of the lines of standard error, in addition to ``last_words``; by default, the logger
             ``mcptrio.server_stderr`` at level INFO.
         limits: Limits of one message.
         timeouts: Timeouts for exiting and for writing.

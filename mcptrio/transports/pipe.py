@@ -234,8 +234,8 @@ async def open_pipe_link(
     Args:
         channel: The channel to the server.
         receive: A function called with each request and notification of the server.
-        why: Called after the channel has ended. Returns a better reason than the channel can give, for example an exit
-            code.
+        why: A function called after the channel has ended. It returns a better reason than the channel can give, for
+            example an exit code.
     """
     link = PipeLink(channel, receive, why=why)
     async with trio.open_nursery() as nursery:

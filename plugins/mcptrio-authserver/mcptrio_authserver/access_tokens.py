@@ -34,7 +34,7 @@ class AccessToken:
         subject: The user or client.
         client_id: The id of the client.
         resource: The audience, as a URL.
-        scopes: The scopes.
+        scopes: The granted scopes.
         grant: The id of the grant; ``None`` if no user granted it.
         dpop_key: The thumbprint of the key to which it is bound, if any.
         auth_time: The time at which the user logged in, in seconds since 1970.
