@@ -83,7 +83,7 @@ class PeerSession(Protocol):
         ...
 
     def report_everything_changed(self) -> None:
-        """Tell the client that what it follows may have changed, because it may have missed notifications."""
+        """Tell the client that all it is subscribed to may have changed, because it may have missed notifications."""
         ...
 
     @property

@@ -126,10 +126,10 @@ class PluginStatus:
 
     Args:
         isolated: Whether the plugin runs in a process of its own.
-        failure: The reason of a quarantine.
+        failure: The reason of a quarantine; ``None`` without one.
         import_seconds: The duration of its import; ``None`` if it was not imported.
         withheld: The tools that are not offered, each with the reason.
-        offers: Kinds (``tools``, ``resources``, …) to names.
+        offers: The names of its entries by kind: ``tools``, ``resources``, …
     """
 
     name: str
@@ -171,8 +171,8 @@ class StoreStatus:
     Args:
         kind: ``memory``, ``sqlite``, or the name of the engine.
         is_reachable: Whether the last command worked.
-        failing_since: Seconds for which it has failed; ``None`` while it works.
-        waiting: Commands in the queue.
+        failing_since: Seconds since its first failed command; ``None`` while it works.
+        waiting: The number of commands in the queue.
         replicas: The number of processes that use the stores, this one included.
         live: The processes that use the stores, at most 100, the oldest first.
     """
@@ -195,7 +195,7 @@ class ServerStatus:
         in_flight: The number of requests.
         working: The number of calls of plugins' functions whose code has not ended, even if their request has.
         parked: Handlers that wait for a client's answer between two requests.
-        tasks: Calls that go on after their request was answered with a task.
+        tasks: Calls that continue after their request was answered with a task.
         stores: The state of the stores; ``None`` if there are none outside the process.
     """
 
