@@ -34,7 +34,7 @@ _CONNECTIONS: Final = 16
 class ServedMetrics:
     """
     Args:
-        address: Of the page, as for :func:`mcptrio.transports.sockets.listen`; ``None`` for no page.
+        address: The address of the page, as for :func:`mcptrio.transports.sockets.listen`; ``None`` for no page.
         provider: Gets the metrics too; ``None`` for no OpenTelemetry.
 
     Raises:

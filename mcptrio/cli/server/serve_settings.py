@@ -85,7 +85,7 @@ class ServeSettings:
         """Open the console, if there is one.
 
         Args:
-            urls: Those of the HTTP endpoint.
+            urls: The URLs of the HTTP endpoint.
             guard: Verifies the access tokens of ``[auth]``.
         """
         if self.console is not None:
@@ -107,13 +107,14 @@ class ServeSettings:
 
         Args:
             server: ``None`` in the parent of workers, because each worker checks its own.
-            announce: Called with the addresses; by default they are written for the operator.
-            guard: See :meth:`open_console`.
+            announce: A function called with the addresses; by default, they are written for the operator.
+            guard: The guard for :meth:`open_console`.
         """
         say = announce or (_announce_in_json if self.as_json else _announce)
 
         def started(urls: list[str]) -> None:
-            if server is not None:
+            # With dev, the only plugin is the mount. The mounted process logs the author's plugins.
+            if server is not None and self.chosen is not None:
                 report_opened(server)
             say(urls)
             if server is not None:
