@@ -40,8 +40,8 @@ __all__ = ["LIMITS", "main"]
 LIMITS = {
     "names in mcptrio": 38,
     "parameters of Server": 12,
-    "commands": 41,
-    "options in all": 233,
+    "commands": 43,
+    "options in all": 235,
     "options of serve": 17,
     "options of run": 6,
     "configuration keys": 100,

@@ -43,6 +43,7 @@ from mcptrio.cli.server.plugin_server import (
 from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.errors import ConfigError
 from mcptrio.serve.config import ServeConfig
+from mcptrio.serve.control_socket import ControlSocket
 from mcptrio.serve.request_log import RequestLog
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         from mcptrio.cli.server.console import ServedConsole
 
         console = ServedConsole(read, port, has_http=transport == "http")
+    control = None if options["isolated"] else ControlSocket(transport, os.getppid() if worker is not None else None)
     with _telemetry(read) as provider:
         metrics = _metrics(options.get("metrics"), provider)
         settings = ServeSettings(
@@ -177,6 +179,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
             options=options,
             addresses=addresses,
             console=console,
+            control=control,
             beside=metrics.run if metrics is not None else None,
         )
         if transport == "stdio":
@@ -290,7 +293,7 @@ def _over_stdio(settings: ServeSettings) -> None:
     def opened(_urls: list[str]) -> None:
         # The lifespans have been entered by then.
         report_opened(made[0])
-        settings.open_console(made[0], [])
+        settings.opened(made[0], [])
 
     serve = partial(
         serve_process,
@@ -302,7 +305,7 @@ def _over_stdio(settings: ServeSettings) -> None:
         stores=stores,
         task_status=ReadyStatus(opened),
     )
-    run(settings.with_console(lambda stop: serve(shutdown=stop)), beside=settings.beside)
+    run(settings.with_companions(lambda stop: serve(shutdown=stop)), beside=settings.beside)
 
 
 def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
@@ -338,7 +341,7 @@ def _over_streams(settings: ServeSettings) -> None:
     server = settings.make()
     serve = partial(serve_stream, server, where, options=stream, task_status=settings.ready(server))
     run(
-        settings.with_console(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
+        settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
         beside=settings.beside,
     )
@@ -358,7 +361,7 @@ def _over(name: str, settings: ServeSettings) -> None:
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
     serve = partial(serve_transport, server, offered[name], task_status=settings.ready(server))
     run(
-        settings.with_console(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
+        settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
         beside=settings.beside,
     )

@@ -52,7 +52,7 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         beside=settings.beside,
     )
     ready = settings.ready(server, process.ready.started if worker is not None else None, http.auth)
-    serve = settings.with_console(
+    serve = settings.with_companions(
         partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready)
     )
     # The parent's bus reaches only its workers; other machines use the same engine.
