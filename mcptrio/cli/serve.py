@@ -23,6 +23,7 @@ from attrs import evolve
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.auth import identify_by, refuse_streams
 from mcptrio.cli.server.config_options import (
+    ON_HTTP_PORT,
     console_option,
     host_option,
     log_format_option,
@@ -114,9 +115,12 @@ class ServeCommand(CLICommand):
 )
 @click.option(
     "--metrics",
-    metavar="PORT",
+    is_flag=False,
+    flag_value=ON_HTTP_PORT,
+    metavar="[PORT]",
     callback=_address,
-    help="Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
+    help="Serve metrics for Prometheus: at /metrics of the HTTP port, or at http://127.0.0.1:PORT/metrics; HOST:PORT"
+    " for another address.",
 )
 @console_option
 @log_level_option
@@ -151,6 +155,8 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         raise click.UsageError(
             f"--isolated can only be used with --stdio, not with {transport}: only a parent process uses it"
         )
+    if options.get("metrics") == ON_HTTP_PORT and transport != "http":
+        raise click.UsageError(f"--metrics: expected a port, because {transport} has no HTTP port, got none")
     if options["isolated"]:
         # Its parent has the stores, and workers would not find its tasks.
         options = {**options, "run_tasks": "here"}
@@ -180,7 +186,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
             addresses=addresses,
             console=console,
             control=control,
-            beside=metrics.run if metrics is not None else None,
+            metrics=metrics,
         )
         if transport == "stdio":
             _over_stdio(settings)
@@ -197,7 +203,7 @@ def _metrics(address: str | None, provider: MeterProvider | None) -> ServedMetri
         return None
     from mcptrio.serve.served_metrics import ServedMetrics
 
-    return ServedMetrics(address, provider)
+    return ServedMetrics("" if address == ON_HTTP_PORT else address, provider)
 
 
 def _telemetry(read: ServeConfig) -> AbstractContextManager[MeterProvider | None]:

@@ -43,6 +43,8 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     certificates = certificates_of(read, http2=http.http2)
     server = settings.make()
     check_own_issuers(read, server)
+    if settings.metrics is not None:
+        settings.metrics.attach_page(server, http.auth, read.telemetry.metrics_scope)
     process = HTTPProcess(
         worker=worker,
         addresses=tuple(settings.addresses),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcptrio.cli.server.console import ServedConsole
     from mcptrio.cli.server.plugin_server import ChosenPlugins
     from mcptrio.serve.control_socket import ControlSocket
+    from mcptrio.serve.served_metrics import ServedMetrics
     from mcptrio.server import Server
 
 __all__ = ["ServeSettings"]
@@ -43,9 +44,9 @@ class ServeSettings:
         make: Makes the server.
         chosen: The plugins, to read the configuration again; ``None`` if a reload changes nothing.
         options: The options of the command line by name; ``None`` for one that was not given.
-        beside: Runs beside the server, as for :func:`mcptrio.serve.process.run`.
         addresses: Addresses for :func:`mcptrio.transports.sockets.listen`.
         console: The console; ``None`` without ``--console``.
+        metrics: The metrics; ``None`` without ``--metrics`` and a collector.
         control: The control socket; ``None`` in the process of an isolated plugin.
     """
 
@@ -55,8 +56,13 @@ class ServeSettings:
     options: Mapping[str, Any]
     addresses: list[str]
     console: ServedConsole | None = None
+    metrics: ServedMetrics | None = None
     control: ControlSocket | None = None
-    beside: Callable[..., Awaitable[None]] | None = None
+
+    @property
+    def beside(self) -> Callable[..., Awaitable[None]] | None:
+        """What runs beside the server, as for :func:`mcptrio.serve.process.run`."""
+        return self.metrics.run if self.metrics is not None else None
 
     @property
     def as_json(self) -> bool:
