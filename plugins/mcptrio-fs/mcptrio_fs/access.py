@@ -18,8 +18,9 @@ import trio
 from mcptrio import Context, ToolError
 
 from .config import Config
-from .errors import printable
+from .errors import NotThere, printable
 from .sandbox import Folder, Sandbox
+from .suggestions import suggestion
 
 __all__ = ["SLICE", "FileAccess", "path_of", "uri_of"]
 
@@ -90,12 +91,21 @@ class FileAccess:
             work: must call ``trio.from_thread.check_cancelled`` every few milliseconds.
 
         Raises:
+            NotThere: something does not exist; the message suggests names that do.
             ToolError: the file system did not answer in time, or too many calls wait for this folder.
         """
+
+        def advised() -> _T:
+            try:
+                return work()
+            except NotThere as error:
+                advice = suggestion(sandbox, error.path, trio.from_thread.check_cancelled)
+                raise NotThere(error.path, advice) from error
+
         try:
             with trio.fail_after(self.config.step_timeout):
                 return await trio.to_thread.run_sync(
-                    work, limiter=self._limiter(sandbox.folder_of(path)), abandon_on_cancel=True
+                    advised, limiter=self._limiter(sandbox.folder_of(path)), abandon_on_cancel=True
                 )
         except trio.TooSlowError as error:
             raise ToolError(
