@@ -162,6 +162,13 @@ def test_start_without_folders_logs_a_warning(inside: Path, caplog: pytest.LogCa
     assert message in caplog.messages
 
 
+async def test_missing_folder_is_logged_at_the_start(inside: Path, heard: trio.MemoryReceiveChannel[str]) -> None:
+    async with connected(folders=[str(inside), str(inside / "gone")]):
+        assert (await heard.receive()).startswith(
+            f"folders of [plugins.fs]: expected a directory, got nothing or something else at {inside}/gone; create it"
+        )
+
+
 async def test_resources_are_listed_read_and_completed(inside: Path, outside: Path) -> None:
     (inside / "a b.md").write_text("# hello")
     (inside / "c.bin").write_bytes(b"\0")

@@ -16,7 +16,7 @@ import trio
 from attrs import frozen
 from msgspec import Meta
 
-from mcptrio import Context, ToolError, tool
+from mcptrio import Context, PluginSetup, ToolError, hookimpl, tool
 
 from .access import GitAccess, RepositoryWork, reason_of
 from .arguments import (
@@ -56,6 +56,11 @@ class GitReading:
     """The tools that show what a repository holds."""
 
     access: GitAccess
+
+    @hookimpl
+    def setup(self, server: PluginSetup) -> None:
+        """Check the configured paths once the server has started."""
+        server.add_background(self.access.report_missing)
 
     @tool(text=status_text, title="Git Status", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_status(
