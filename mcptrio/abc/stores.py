@@ -119,7 +119,7 @@ class EventStore(Protocol):
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> StoredEvent:
+    ) -> list[StoredEvent]:
         """Store one or several events in order. Readers find them when this returns.
 
         Args:
@@ -130,7 +130,7 @@ class EventStore(Protocol):
                 data.
 
         Returns:
-            The last stored event.
+            The stored events.
 
         Raises:
             ConnectionClosed: The stream is complete.

@@ -149,9 +149,9 @@ def recording_session(
         if client is not None:
             supervisor.tappers.remove(tap)
         for session in supervisor.sessions:
-            session.taps[:] = [
-                each for each in session.taps if not isinstance(each, SessionRecorder) or each.recorder is not recorder
-            ]
+            for each in tuple(session.taps):
+                if isinstance(session.taps, list) and isinstance(each, SessionRecorder) and each.recorder is recorder:
+                    session.taps.remove(each)
 
 
 async def _cancel_after(event: trio.Event, cancel_scope: trio.CancelScope) -> None:

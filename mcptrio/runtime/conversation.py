@@ -72,7 +72,7 @@ class Conversation:
     buckets: dict[str, TokenBucket] = field(init=False, factory=dict)
     """The rate limits of this session, by what they limit."""
     dropped_logs: int = field(init=False, default=0)
-    taps: list[MessageTap] = field(init=False, factory=list)
+    taps: list[MessageTap] | tuple[()] = field(init=False, default=())
 
     # Most sessions are those of one request over HTTP, which needs none of the following.
 
@@ -169,6 +169,13 @@ class Conversation:
         """The newest outlet; ``None`` if there is none."""
         # Each message goes to exactly one stream (2025-11-25, basic/transports, "Multiple Connections").
         return self.tapped(self.outlets[-1]) if self.outlets else None
+
+    def add_tap(self, tap: MessageTap) -> None:
+        """Show a tap all messages from now on, except those of requests in flight."""
+        if not isinstance(self.taps, list):
+            # Most sessions never have one, and an empty list takes memory in each.
+            self.taps = []
+        self.taps.append(tap)
 
     def show_received(self, incoming: Incoming, outlet: MessageSink) -> MessageSink:
         """Show the taps what has arrived. Returns the sink for the answers."""

@@ -107,6 +107,8 @@ class Supervisor:
         self.middleware = middleware
         self.tappers: list[Tapper] = []
         """Asked for each new session."""
+        # One for all sessions: each would take 200 bytes.
+        self._begin_session = partial(state.start, self._run_session)
 
     # Its own life
 
@@ -177,7 +179,7 @@ class Supervisor:
 
     def tap_session(self, session: Session, tap: MessageTap) -> None:
         """Show a tap all messages of a session from now on, those of requests in flight too."""
-        session.taps.append(tap)
+        session.add_tap(tap)
         for scope in session.in_flight.values():
             # The others have got a tapped sink when they arrived.
             if not isinstance(scope.outlet, TappedSink | BatchOutlet):
@@ -306,7 +308,7 @@ class Supervisor:
             record=record,
             on_subscriptions=self.state.on_subscriptions,
             on_missed_changes=self.state.on_missed_changes,
-            begin=partial(self.state.start, self._run_session),
+            begin=self._begin_session,
         )
         self._count(session)
         self._tap(session)
@@ -340,7 +342,7 @@ class Supervisor:
         for tapper in self.tappers:
             tap = tapper(session, peer)
             if tap is not None:
-                session.taps.append(tap)
+                session.add_tap(tap)
 
     def _count(self, session: Session) -> None:
         limit = self.settings.limits.sessions

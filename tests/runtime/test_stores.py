@@ -27,7 +27,7 @@ __all__: list[str] = []
 class FullStore(MemoryEventStore):
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> StoredEvent:
+    ) -> list[StoredEvent]:
         raise OSError("disk full")
 
 

@@ -33,6 +33,8 @@ _MAX_OUTBOX_ITEMS: Final = 256
 """Messages that may wait for the pump; a handler that sends more waits."""
 _APPEND_BYTES: Final = 64 * 1024
 """Bytes of messages after which they are stored before more are encoded."""
+_FRESH_BYTES: Final = 256 * 1024
+"""Bytes of stored events that are kept for the newest reader."""
 _LOST: Final = (
     "the server stopped, was started again, or could not keep the answer;"
     " whether the request was carried out is not known"
@@ -113,6 +115,14 @@ class SessionStream:
         self._left = expected
         """Responses that are not stored yet."""
         self._max_unwritten = window
+        self._newest: str | None = None
+        """The last stored event."""
+        # Reading from the store what was just stored there would take as long as storing it.
+        self._fresh: list[StoredEvent] = []
+        """Stored events that the newest reader has not taken yet, without a gap."""
+        self._fresh_after: str | None = None
+        """The event before them."""
+        self._fresh_bytes = 0
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         await self.outbox.send(message)
@@ -160,35 +170,42 @@ class SessionStream:
         Raises:
             StoreFailed: A message could not be stored.
         """
-        orderly = False
+        is_complete = False
         try:
-            if self.sends_priming_event and self._unanswered:
-                await self.send_priming_event()
-            while True:
-                stored = 0
-                while stored < len(items):
-                    room = await self._wait_for_reader()
-                    if self._wakes.over:
-                        return
-                    events, complete = self._encode(items[stored : stored + room])
-                    await self._append(events, last=complete)
-                    if complete:
-                        orderly = True
-                        return
-                    stored += len(events)
-                items = await self.outbox.take()
-        except trio.EndOfChannel:
-            # Cancelled requests end without a response; an event without data marks the end for clients that resume.
-            await self._append([self._fallback_event() if ended() else b""], last=True)
-            orderly = True
+            is_complete = await self._store_messages(items)
+            if not (is_complete or self._wakes.over):
+                # Cancelled requests end without a response; an event without data marks the end for clients that
+                # resume.
+                await self._append([self._fallback_event() if ended() else b""], last=True)
+                is_complete = True
         except ConnectionClosed:
-            pass  # the session has ended
+            pass  # the session has ended, or another replica has completed the stream
         finally:
             # Senders learn that no more messages are sent, and readers that none arrive.
             self.outbox.abort()
-            if not orderly:
+            if not is_complete:
                 self.broken = True
                 self.wake()
+
+    async def _store_messages(self, items: Sequence[Item]) -> bool:
+        """Store messages until no more come or the session has ended here. Returns whether the stream is complete."""
+        if self.sends_priming_event and self._unanswered:
+            await self.send_priming_event()
+        while True:
+            stored = 0
+            while stored < len(items):
+                room = await self._wait_for_reader()
+                if self._wakes.over:
+                    return False
+                events, is_complete = self._encode(items[stored : stored + room])
+                await self._append(events, last=is_complete)
+                if is_complete:
+                    return True
+                stored += len(events)
+            try:
+                items = await self.outbox.take()
+            except trio.EndOfChannel:
+                return False
 
     async def settle(self) -> None:
         """Complete a stream that the pump has left incomplete, with the fallback event.
@@ -220,7 +237,13 @@ class SessionStream:
         # The store appends the fallback event if this process dies, so every request gets a response.
         will = None if self._fallback_stored or last else self._fallback_event()
         self._fallback_stored = True
-        await self._store.append(self._session, self.id, *events, last=last, will=will)
+        stored = await self._store.append(self._session, self.id, *events, last=last, will=will)
+        if last:
+            # The store must know that the last event was read.
+            self.drop_fresh()
+        elif self.readers:
+            self._keep_fresh(stored)
+        self._newest = stored[-1].id
         # Only the newest reader gets events, so only it counts for back-pressure.
         for reader in self.readers[-1:]:
             reader.unwritten_events += len(events)
@@ -257,10 +280,27 @@ class SessionStream:
 
     async def after(self, cursor: str | None) -> tuple[list[StoredEvent], bool] | None:
         """Return the events after ``cursor`` and whether they are the last; ``None`` if some of them are lost."""
+        if self._fresh and self._fresh_after == cursor:
+            fresh = self._fresh
+            self.drop_fresh()
+            return fresh, False
         if cursor is None:
             return await self._store.read(self._session, self.id, 0)
         found = await self._store.after(self._session, cursor)
         return None if found is None else found[1:]
+
+    def _keep_fresh(self, events: Sequence[StoredEvent]) -> None:
+        if not self._fresh:
+            self._fresh_after = self._newest
+        self._fresh += events
+        self._fresh_bytes += sum(len(event.data) for event in events)
+        if self._fresh_bytes > _FRESH_BYTES:
+            self.drop_fresh()
+
+    def drop_fresh(self) -> None:
+        """Let the next reader ask the store for all events."""
+        self._fresh = []
+        self._fresh_bytes = 0
 
     @property
     def over(self) -> bool:
@@ -309,6 +349,7 @@ class StreamReader:
 
     def leave(self) -> None:
         self.stream.readers.remove(self)
+        self.stream.drop_fresh()
         self.stream.unread_since = trio.current_time()
         self._move(self.unwritten_events)
         self.stream.wake()

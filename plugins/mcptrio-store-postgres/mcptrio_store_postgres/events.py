@@ -12,7 +12,7 @@ import trio
 
 from mcptrio.abc import StoredEvent
 from mcptrio.errors import StoreFailed
-from mcptrio.stores import INBOX, event_id, read_event_id
+from mcptrio.stores import INBOX, event_id, read_event_id, stored_events
 from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.event_reads import Page, completed_after, page
 from mcptrio_store_postgres.event_writes import Append, EventWrites
@@ -51,7 +51,7 @@ class PostgresEventStore:
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> StoredEvent:
+    ) -> list[StoredEvent]:
         key = self._keys.key(session)
         # One at a time for each stream: an append that is repeated is recognized if it is the stream's last.
         async with self._alone(key, stream):
@@ -62,7 +62,7 @@ class PostgresEventStore:
                 self._end(key, stream)
             else:
                 self._begin(key, stream)
-        return StoredEvent(event_id(stream, position), data[-1])
+        return stored_events(stream, position + 1, data)
 
     async def settle(self, session: str, stream: str) -> None:
         key = self._keys.key(session)

@@ -15,7 +15,7 @@ from attrs import define, field
 
 from mcptrio.abc import INBOX_MESSAGE, StoredEvent, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed, StoreFailed
-from mcptrio.stores import INBOX, event_id, read_event_id
+from mcptrio.stores import INBOX, event_id, read_event_id, stored_events
 from mcptrio_store_redis.commands import Argument, OpenStream, RedisCommand, RedisRefused, command, run
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.keys import tag_of
@@ -77,7 +77,7 @@ class RedisEventStore:
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> StoredEvent:
+    ) -> list[StoredEvent]:
         _check(stream, data)
         name = session, stream
         line = self._open.get(name)
@@ -93,7 +93,7 @@ class RedisEventStore:
             reason = "its events were dropped" if following == -2 else "another replica writes it"
             raise ConnectionClosed(f"the stream takes no more events: {reason}")
         self._publish(session_topic(session), wake_message(stream))
-        return StoredEvent(event_id(stream, following - 1), data[-1])
+        return stored_events(stream, following, data)
 
     async def settle(self, session: str, stream: str) -> None:
         name = session, stream
