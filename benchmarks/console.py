@@ -4,7 +4,8 @@
 
 The page of requests is measured while 1,000 other requests are in flight, and the page of sessions with 10,000 idle
 sessions. Rounds with a viewer and without alternate in the same server, so that other work of the machine meets both.
-The median of the rounds counts. It needs the distribution mcptrio-console.
+The median of the rounds counts. The last column is the processor time of the viewer without calls, which other work of
+the machine changes least: the share of a core that calls cannot use. It needs the distribution mcptrio-console.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ def main() -> None:
     arguments = parser.parse_args()
     allow(arguments.requests + CONNECTIONS)
     print(f"{describe_machine()}; {CONNECTIONS} connections, {arguments.rounds} rounds of {arguments.seconds:g} s\n")
-    print("| page | calls/s without | with a viewer | ÷ | CPU µs a call | with a viewer | ÷ | updates/s | page, ms |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| page | calls/s without | with viewer | ÷ | µs a call | with viewer | ÷ | updates/s | page ms | % of core |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
     requests, sessions = arguments.requests, arguments.sessions
     measure(f"requests, {requests:,} in flight", "tree", lambda port: held(port, requests), arguments)
     measure(f"sessions, {sessions:,} open", "sessions", lambda port: idle(port, sessions), arguments)
@@ -74,11 +77,20 @@ def measure(row: str, page: str, crowd: Callable[[int], object], arguments: argp
                 rates[has_viewer].append(load.rate)
                 costs[has_viewer].append(used / len(load.latencies) * 1e6)
         seconds = seconds_of_page(port, cookie, page)
+        shares: dict[bool, list[float]] = {False: [], True: []}
+        for _ in range(arguments.rounds // 2 + 1):
+            for has_viewer in (False, True):
+                with viewing(port, cookie, page, []) if has_viewer else ExitStack():
+                    before, began = cpu_seconds(process.pid), time.perf_counter()
+                    time.sleep(2 * arguments.seconds)
+                    used, lasted = cpu_seconds(process.pid) - before, time.perf_counter() - began
+                shares[has_viewer].append(used / lasted * 100)
     shown = [row]
     for found, digits in ((rates, 0), (costs, 1)):
         without, with_viewer = median(found[False]), median(found[True])
         shown += [f"{without:,.{digits}f}", f"{with_viewer:,.{digits}f}", f"{with_viewer / without:.3f}"]
     shown += [f"{sum(updates) / len(updates) / arguments.seconds:.2f}", f"{seconds * 1000:.0f}"]
+    shown.append(f"{median(shares[True]) - median(shares[False]):.2f}")
     print(f"| {' | '.join(shown)} |", flush=True)
 
 
