@@ -1,4 +1,4 @@
-"""``mcptrio serve --stdio`` as a process: how it ends, and what is never written to its standard output."""
+"""``mcptrio serve --stdio`` as a process: how it ends, and that nothing but the protocol is on its standard output."""
 
 from __future__ import annotations
 

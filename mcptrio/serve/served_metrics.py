@@ -1,7 +1,7 @@
 """The metrics of one ``mcptrio serve``: measured by observers, read from the server, sent to OpenTelemetry or shown.
 
-The page ``/metrics`` has a port of its own, beside any transport. It is one of this machine unless the operator names
-another address, because the page needs no credentials.
+The page ``/metrics`` has its own port, whatever the transport is. It is served on this machine only unless the operator
+names another address, because it needs no credentials.
 
 Source: Prometheus exposition formats.
 """

@@ -1,4 +1,4 @@
-"""What observers of a server are told, and what an operator may end."""
+"""Events that observers of a server receive, and requests and sessions that an operator ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.interaction.serving import Serve
 
 
 class Told:
-    """Keeps what it is told."""
+    """Keeps the events that it receives."""
 
     def __init__(self) -> None:
         self.requests: list[RequestEnded] = []
