@@ -227,7 +227,7 @@ def _transport(target: Target) -> str:
 
 
 def _is_server(target: object) -> TypeGuard[Server]:
-    return hasattr(target, "engine")
+    return hasattr(target, "supervisor")
 
 
 def _is_channel(target: object) -> TypeGuard[MessageChannel]:

@@ -110,7 +110,7 @@ async def serve_transport(
 
 async def _started(serving: trio.Nursery, transport: Transport, server: Server, stopping: trio.Event) -> list[str]:
     async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
-        await transport(server.engine, stopping=stopping, task_status=task_status)
+        await transport(server.supervisor, stopping=stopping, task_status=task_status)
         if not stopping.is_set():
             serving.cancel_scope.cancel()
         # Otherwise requests of clients that are not connected at the moment still have the shutdown timeout.

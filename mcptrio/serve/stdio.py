@@ -68,10 +68,9 @@ async def serve_process(
                 await stack.enter_async_context(made.open())
                 task_status.started([])
                 with receiving(Network("pipe")):
-                    if trusts_forwarded_caller:
-                        await made.supervisor.serve(channel, principal=principal, trusts_forwarded_caller=True)
-                    else:
-                        await made.engine.serve(channel, principal=principal)
+                    await made.supervisor.serve(
+                        channel, principal=principal, trusts_forwarded_caller=trusts_forwarded_caller
+                    )
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, scope: trio.CancelScope) -> None:

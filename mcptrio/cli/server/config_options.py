@@ -35,7 +35,7 @@ __all__ = [
 
 CONFIG = "mcptrio.toml"
 ON_HTTP_PORT = "http"
-"""The value of ``--console`` without a port."""
+"""The value of ``--console`` and of ``--metrics`` without a port."""
 _CONFIG_VARIABLE = "MCPTRIO_CONFIG"
 _PROFILE_VARIABLE = "MCPTRIO_PROFILE"
 
