@@ -1,7 +1,7 @@
 """Events of a server, as values: requests and sessions that have ended, and requests that were refused.
 
-``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. What is happening now is in the status of the
-server (:mod:`mcptrio.abc.status`).
+``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. The status of the server shows
+the requests and sessions that have not ended (:mod:`mcptrio.abc.status`).
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class MetricsBackend(Protocol):
         ...
 
     def observe(self, read: Callable[[], Iterable[Reading]], /) -> None:
-        """Take the other instruments from this function when somebody asks for them."""
+        """Take the other instruments from this function, each time a reader requests them."""
         ...
 
 

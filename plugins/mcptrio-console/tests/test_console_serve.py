@@ -43,7 +43,7 @@ def test_console_is_on_the_http_port(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("console", ["--console", "--console=0"])
-def test_console_of_stdio_has_a_port_of_its_own(folder: Path, console: str) -> None:
+def test_console_of_stdio_has_a_separate_port(folder: Path, console: str) -> None:
     with serving("--stdio", "--plugin=hello.py", console, cwd=folder) as served:
         served.greet()
         link = served.until(LINK)[1]
@@ -52,7 +52,7 @@ def test_console_of_stdio_has_a_port_of_its_own(folder: Path, console: str) -> N
         assert served.call("hello") == "hello"
 
 
-def test_console_of_sockets_has_a_port_of_its_own(folder: Path) -> None:
+def test_console_of_sockets_has_a_separate_port(folder: Path) -> None:
     with serving("--listen=0", "--plugin=hello.py", "--console", cwd=folder) as served:
         assert "What is wrong" in open_console(served.until(LINK)[1])
 
