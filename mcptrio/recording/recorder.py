@@ -1,7 +1,7 @@
 """Writes messages to a recording: a file of JSON lines.
 
-A server or client that is recorded owns one. The taps of the server's sessions, and :mod:`mcptrio.recording.link` pass it
-the messages. A full queue drops messages and counts them, so a slow disk never delays a call. A thread redacts and
+A server or client that is recorded owns one. The taps of the server's sessions and :mod:`mcptrio.recording.link` pass
+it the messages. A full queue drops messages and counts them, so a slow disk never delays a call. A thread redacts and
 writes the queued messages.
 
 Source: JSON Lines.
