@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from mcptrio import Context, MCPError, PluginSetup, ToolError, hookimpl, tool
-from mcptrio.serving import Observer, RequestEnded, ServerLimits, ServerSettings, SessionEnded
+from mcptrio.serving import Observer, RequestEnded, ServerLimits, ServerSettings, SessionEnded, TaskEnded
 from tests.interaction.applies import HANDSHAKE, only
 from tests.interaction.serving import Serve
 
@@ -22,6 +22,7 @@ class Told:
         self.requests: list[RequestEnded] = []
         self.refused: list[tuple[str, str]] = []
         self.sessions: list[SessionEnded] = []
+        self.tasks: list[TaskEnded] = []
 
     def request_ended(self, request: RequestEnded) -> None:
         self.requests.append(request)
@@ -31,6 +32,9 @@ class Told:
 
     def session_ended(self, session: SessionEnded) -> None:
         self.sessions.append(session)
+
+    def task_ended(self, task: TaskEnded) -> None:
+        self.tasks.append(task)
 
     def calls(self) -> list[RequestEnded]:
         return [each for each in self.requests if each.method == "tools/call"]
