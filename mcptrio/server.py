@@ -14,7 +14,7 @@ from typing import Any, final
 
 import trio
 
-from mcptrio.abc import Engine, MessageChannel, Principal, Stores
+from mcptrio.abc import MessageChannel, Principal, Stores
 from mcptrio.abc.observers import Observer
 from mcptrio.abc.status import PluginState, Readiness, ServerStatus, StoreStatus
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
@@ -30,8 +30,8 @@ from mcptrio.plugins.settings import PluginTables
 from mcptrio.protocol.model.icons import Icon
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.registry import LATEST
-from mcptrio.recording.engine import RecordingEngine
 from mcptrio.recording.recorder import Recorder
+from mcptrio.recording.session_recording import SessionRecording, recorder_of_session, recording_session
 from mcptrio.runtime.request_state import KeyRing
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
@@ -60,7 +60,7 @@ class Server(CatalogRegistrar):
         instructions: Advice for the model on how to use the server's tools.
         plugins: Modules or objects that are plugins; or a manager that has loaded plugins.
         config: Settings of plugins, by plugin name.
-        tools: Which tools of plugins to offer; all by default.
+        tools: The tools of plugins to offer; by default, all.
         settings: Limits, timeouts, keys and switches.
         record: Record all messages in this file, without secrets.
     """
@@ -101,12 +101,11 @@ class Server(CatalogRegistrar):
         self.is_open = False
         """True while the server accepts sessions: after all lifespans were entered, before the first one is left."""
         self.supervisor = self._make_supervisor(state)
-        self.engine: Engine = self.supervisor
         """What transports call."""
         if record is not None:
             recorder = Recorder(record, name=name, side="server", redactions=catalog.logging.redactions)
             catalog.recorder = recorder
-            self.engine = RecordingEngine(self.supervisor, recorder)
+            self.supervisor.tappers.append(lambda session, _peer: recorder_of_session(recorder, session))
         if not isinstance(plugins, PluginManager):
             plugins = PluginManager.of(plugins, strict=settings.strict)
         self.plugins = plugins
@@ -136,7 +135,7 @@ class Server(CatalogRegistrar):
             RuntimeError: The server was opened before, or the caller is not a Trio task.
             ConfigError: The file of the recording cannot be written.
         """
-        require_trio("Server.open", side="server")
+        require_trio("Server.open")
         if self.supervisor.draining:
             raise RuntimeError("a Server can be opened only once; create another one")
         handler = ClientLogHandler(self.catalog.logging, self.supervisor)
@@ -229,6 +228,25 @@ class Server(CatalogRegistrar):
             Whether there was such a session.
         """
         return self.supervisor.end_session(number, reason)
+
+    @asynccontextmanager
+    async def record_session(
+        self, number: int | None = None, *, client: str | None = None
+    ) -> AsyncIterator[SessionRecording]:
+        """Record the messages of one session during the block: in memory, and without secrets.
+
+        Args:
+            number: That of the session in :attr:`status`.
+            client: Instead of a number: record the requests over HTTP that have no session (2026-07-28), of the client
+                or the principal with this name.
+
+        Raises:
+            LookupError: There is no such session.
+        """
+        recording = SessionRecording(self.info.name, self.catalog.logging.redactions)
+        with recording_session(self.supervisor, recording, number, client):
+            async with recording.running():
+                yield recording
 
     async def enable_plugin(self, name: str) -> Plugin:
         """Enable a disabled plugin, or retry a quarantined one. Clients are notified of new features.
@@ -338,7 +356,7 @@ class RunningServer:
                 report it.
             RuntimeError: The block of ``open()`` has ended.
         """
-        await self.server.engine.serve(channel, principal=principal)
+        await self.server.supervisor.serve(channel, principal=principal)
 
 
 def _tables(config: Mapping[str, Mapping[str, Any]]) -> PluginTables:

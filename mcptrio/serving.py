@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from mcptrio.plugins.policy import ToolPolicy as ToolPolicy
     from mcptrio.plugins.shown_settings import ShownSetting as ShownSetting
     from mcptrio.protocol.limits import MessageLimits as MessageLimits
+    from mcptrio.recording.sequence import RecordedMessage as RecordedMessage
+    from mcptrio.recording.session_recording import SessionRecording as SessionRecording
     from mcptrio.runtime.limits import ServerLimits as ServerLimits
     from mcptrio.runtime.settings import ServerSettings as ServerSettings
     from mcptrio.runtime.timeouts import Timeouts as Timeouts
@@ -109,6 +111,9 @@ _HOMES = {
     "SessionEnded": "mcptrio.abc.observers",
     "SessionStatus": "mcptrio.abc.status",
     "ThreadStatus": "mcptrio.abc.status",
+    # Recordings
+    "RecordedMessage": "mcptrio.recording.sequence",
+    "SessionRecording": "mcptrio.recording.session_recording",
     # The console
     "ConsoleOptions": "mcptrio.serve.console",
     "ShownSetting": "mcptrio.plugins.shown_settings",

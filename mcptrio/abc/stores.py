@@ -188,7 +188,7 @@ class Bus(Protocol):
         """Send a message to the followers of a topic, those of this process included. Does not block or raise.
 
         Args:
-            topic: At most 1,024 bytes in UTF-8.
+            topic: The name of the topic, at most 1,024 bytes in UTF-8.
         """
         ...
 

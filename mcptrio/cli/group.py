@@ -141,7 +141,7 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
     """Run a command, and exit with its exit code.
 
     Args:
-        args: Its arguments; by default, those of the command line.
+        args: The arguments of the command; by default, those of the command line.
     """
     try:
         sys.exit(command.main(args, name, obj=obj, standalone_mode=False))

@@ -1,8 +1,6 @@
 """``mcptrio serve``: serves plugins over stdio, HTTP, sockets, or a transport of a plugin.
 
 Standard output belongs to the protocol; all other output goes to standard error.
-
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.help_pages import SERVER_EXIT_CODES, CLICommand
 from mcptrio.cli.server.auth import identify_by, refuse_streams
 from mcptrio.cli.server.config_options import (
     ON_HTTP_PORT,
@@ -79,6 +77,7 @@ class ServeCommand(CLICommand):
             "General": ("log_level", "log_format", "metrics", "console", "record"),
         }
     )
+    exit_codes = SERVER_EXIT_CODES
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # click's own error would not name the commands that accept a file or a name.

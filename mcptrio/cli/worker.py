@@ -1,8 +1,6 @@
 """``mcptrio worker``: runs tasks from a store, without serving clients.
 
 Servers with ``run_tasks = "workers"`` in ``[server]`` leave their tasks to such processes.
-
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import click
 import trio
 
 from mcptrio.abc import Engine
-from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.help_pages import SERVER_EXIT_CODES, CLICommand
 from mcptrio.cli.server.config_options import log_level_option
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server, plugin_options, refuse_empty
@@ -25,7 +23,7 @@ from mcptrio.serve.process import run
 __all__ = ["command"]
 
 
-@click.command("worker", cls=CLICommand)
+@click.command("worker", cls=CLICommand, epilog=SERVER_EXIT_CODES)
 @plugin_options
 @click.option("--strict", is_flag=True, help="Exit if a plugin fails, instead of leaving it out.")
 @click.option(

@@ -156,7 +156,7 @@ class ClientTask:
         If the caller is cancelled, the task keeps running.
 
         Args:
-            progress: Called with each new text about the status.
+            progress: A function called with each new text about the status.
 
         Raises:
             TaskCancelled: The task was cancelled.

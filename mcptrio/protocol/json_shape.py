@@ -84,8 +84,8 @@ def identify(start: bytes, end: bytes) -> tuple[bool, RequestId | None] | None:
     """Return whether a message is a call and not a response, and its id; ``None`` if the first members do not tell.
 
     Args:
-        start: Its first :data:`HEAD_BYTES`.
-        end: Its last :data:`TAIL_BYTES`.
+        start: The first :data:`HEAD_BYTES` of the message.
+        end: The last :data:`TAIL_BYTES` of the message.
     """
     head = read_head(start)
     if head is None:

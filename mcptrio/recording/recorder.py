@@ -1,8 +1,8 @@
 """Writes messages to a recording: a file of JSON lines.
 
-A server or client that is recorded owns one. :mod:`mcptrio.recording.engine` and :mod:`mcptrio.recording.link` pass it
-the messages. A full queue drops messages and counts them, so a slow disk never delays a call. A task has a thread
-redact and write what is queued.
+A server or client that is recorded owns one. The taps of the server's sessions and :mod:`mcptrio.recording.link` pass
+it the messages. A full queue drops messages and counts them, so a slow disk never delays a call. A thread redacts and
+writes the queued messages.
 
 Source: JSON Lines.
 """
@@ -31,6 +31,7 @@ from mcptrio.ground.version import __version__
 from mcptrio.protocol.jsonrpc import encode
 from mcptrio.protocol.messages import Batch, Incoming, Malformed, Message
 from mcptrio.protocol.revisions.registry import REVISIONS
+from mcptrio.recording.memory_lines import MemoryLines
 from mcptrio.recording.message_redaction import MessageRedactor
 from mcptrio.recording.transcript import FORMAT, FORMAT_VERSION, is_recording
 
@@ -39,7 +40,7 @@ __all__ = ["Recorder", "SessionRecorder", "Side"]
 _log = logging.getLogger("mcptrio.recording")
 
 Side: TypeAlias = Literal["server", "client"]
-"""Whose messages are recorded: ``in`` is what this side has received."""
+"""The side that records: ``in`` is a message that it has received."""
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a file; then it is renamed to ``FILE.1``, which replaces an older one."""
@@ -71,7 +72,7 @@ class _Batch:
 class Recorder:
     """
     Args:
-        path: The file, made with mode 0600. A recording that exists is renamed to ``FILE.1``.
+        path: The file, made with mode 0600. A recording that exists is renamed to ``FILE.1``. Or memory.
         name: The name of the server.
         redactions: Remove secrets from a text. They are called in a thread.
         max_bytes: Bytes of the file before it is renamed.
@@ -79,14 +80,15 @@ class Recorder:
 
     def __init__(
         self,
-        path: Path | str,
+        path: Path | str | MemoryLines,
         *,
         name: str,
         side: Side,
         redactions: Sequence[Callable[[str], str]] = (redact,),
         max_bytes: int = MAX_FILE_BYTES,
     ) -> None:
-        self._path = Path(path)
+        self._memory = path if isinstance(path, MemoryLines) else None
+        self._path = Path() if isinstance(path, MemoryLines) else Path(path)
         self._redactor = MessageRedactor(redactions)
         self._max_bytes = max_bytes
         self._header: dict[str, Any] = {
@@ -114,7 +116,7 @@ class Recorder:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write what is recorded during the block.
+        """Write the messages that are recorded during the block.
 
         Raises:
             ConfigError: The file cannot be written, or is not a recording.
@@ -126,37 +128,53 @@ class Recorder:
                 nursery.start_soon(self._write_queued, file)
                 yield
         finally:
+            # Shielded, because the last messages are often the interesting ones when a server is cancelled.
             with trio.move_on_after(CLOSE_SECONDS, shield=True):
                 self._hand_over()
                 await trio.to_thread.run_sync(self._finish, file, abandon_on_cancel=True)
 
-    def session(self, via: str, *, principal: str | None = None, name: str | None = None) -> SessionRecorder:
+    def session(
+        self,
+        via: str,
+        *,
+        principal: str | None = None,
+        name: str | None = None,
+        on_ended: Callable[[], None] | None = None,
+    ) -> SessionRecorder:
         """Return the recorder of one session.
 
         Args:
-            via: The transport.
-            name: Its name; by default the transport with a number.
+            via: The transport, such as ``stdio`` or ``http``.
+            name: The name of the session; by default, the transport with a number.
+            on_ended: Called when the session has ended.
         """
         if name is None:
             number = self._sessions[via] = self._sessions.get(via, 0) + 1
             name = f"{via}-{number}"
-        return SessionRecorder(self, via, name, principal)
+        return SessionRecorder(self, via, name, principal, on_ended)
 
     def put(self, direction: Literal["in", "out"], session: SessionRecorder, message: Message) -> None:
         """Queue a message. Does not block."""
         # Encoded at once: the handler may change a list or an object in it, and its size must be known.
         data = encode(message)
+        if self._memory is not None and not self._memory.admit(len(data)):
+            return
+        # An empty queue accepts any message: one that is larger than the whole queue would never be recorded.
         if self._queue and (len(self._queue) >= MAX_QUEUED or self._bytes + len(data) > MAX_QUEUED_BYTES):
             self._dropped += 1
             return
         self._queue.append(_Queued(trio.current_time() - self._started, direction, session, data))
         self._bytes += len(data)
+        # Only the first message wakes the task, which collects those that follow.
         if len(self._queue) == 1:
             self._arrived.set()
 
     # Private
 
-    def _open(self) -> LinesFile:
+    def _open(self) -> LinesFile | MemoryLines:
+        if self._memory is not None:
+            self._memory.write(self._first_line())
+            return self._memory
         path = self._path
         try:
             if path.exists() and not is_recording(path):
@@ -168,7 +186,7 @@ class Recorder:
     def _first_line(self) -> bytes:
         return orjson.dumps({**self._header, "at": self._at(0.0)})
 
-    async def _write_queued(self, file: LinesFile) -> None:
+    async def _write_queued(self, file: LinesFile | MemoryLines) -> None:
         while True:
             await self._arrived.wait()
             self._arrived = trio.Event()
@@ -182,28 +200,29 @@ class Recorder:
 
     # In a thread
 
-    def _finish(self, file: LinesFile) -> None:
+    def _finish(self, file: LinesFile | MemoryLines) -> None:
         with self._writing:
             self._write_batches(file)
             file.close()
 
-    def _write(self, file: LinesFile) -> None:
+    def _write(self, file: LinesFile | MemoryLines) -> None:
         with self._writing:
             self._write_batches(file)
 
-    def _write_batches(self, file: LinesFile) -> None:
+    def _write_batches(self, file: LinesFile | MemoryLines) -> None:
         while self._batches:
             batch = self._batches.popleft()
             self._uncounted += batch.dropped
             for number, each in enumerate(batch.queue):
                 if not self._written(file, self._entry(each)):
+                    # The disk is probably full. Each further attempt would fail too, and take its time.
                     self._uncounted += len(batch.queue) - number
                     break
             else:
                 if self._uncounted and self._written(file, {**self._times(batch.t), "dropped": self._uncounted}):
                     self._uncounted = 0
 
-    def _written(self, file: LinesFile, entry: Mapping[str, Any]) -> bool:
+    def _written(self, file: LinesFile | MemoryLines, entry: Mapping[str, Any]) -> bool:
         try:
             if self._has_failed:
                 # Ends a line that a full disk has cut short.
@@ -236,23 +255,31 @@ class Recorder:
 
 
 class SessionRecorder:
-    """Records the messages of one session. Made by :meth:`Recorder.session`."""
+    """Records the messages of one session, as its tap. Made by :meth:`Recorder.session`."""
 
-    __slots__ = ("_recorder", "name", "principal", "via")
+    __slots__ = ("_on_ended", "name", "principal", "recorder", "via")
 
-    def __init__(self, recorder: Recorder, via: str, name: str, principal: str | None) -> None:
-        self._recorder = recorder
+    def __init__(
+        self, recorder: Recorder, via: str, name: str, principal: str | None, on_ended: Callable[[], None] | None
+    ) -> None:
+        self.recorder = recorder
+        self._on_ended = on_ended
         self.via = via
         self.name = name
         self.principal = principal
 
     def received(self, incoming: Incoming) -> None:
-        """Record what the other side has sent. An invalid message is recorded as its answer only."""
+        """Record a message or a batch of the other side. Of an invalid message, only the answer is recorded."""
         for message in incoming.messages if isinstance(incoming, Batch) else (incoming,):
             if not isinstance(message, Malformed):
-                self._recorder.put("in", self, message)
+                self.recorder.put("in", self, message)
 
     def sent(self, item: Message | Sequence[Message]) -> None:
         """Record a message or a batch of this side."""
         for message in item if isinstance(item, Sequence) else (item,):
-            self._recorder.put("out", self, message)
+            self.recorder.put("out", self, message)
+
+    def ended(self) -> None:
+        """The session has ended."""
+        if self._on_ended is not None:
+            self._on_ended()

@@ -15,7 +15,16 @@ from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "UPSTREAM", "RecordedEntry", "Transcript", "is_recording", "read_transcript"]
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "UPSTREAM",
+    "RecordedEntry",
+    "Transcript",
+    "entry_of",
+    "is_recording",
+    "read_transcript",
+]
 
 FORMAT: Final = "mcptrio_recording"
 """The member of the first line that has the version of the format."""
@@ -146,7 +155,7 @@ def read_transcript(path: Path) -> Transcript:
             continue
         elif "dropped" in value:
             dropped += value["dropped"] if isinstance(value["dropped"], int) else 0
-        elif (entry := _entry(value, len(entries) + 1, header)) is not None:
+        elif (entry := entry_of(value, len(entries) + 1, header)) is not None:
             entries.append(entry)
         else:
             unreadable += 1
@@ -186,7 +195,8 @@ def _object(line: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _entry(value: Mapping[str, Any], number: int, header: Mapping[str, Any]) -> RecordedEntry | None:
+def entry_of(value: Mapping[str, Any], number: int, header: Mapping[str, Any]) -> RecordedEntry | None:
+    """Return the message of a line; ``None`` if it has none."""
     t, message, direction = value.get("t"), value.get("message"), value.get("dir")
     if not isinstance(t, int | float) or not isinstance(message, dict) or direction not in ("in", "out"):
         return None

@@ -21,7 +21,7 @@ from mcptrio.abc.tracing import trace_notification
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.connection import Connection
 from mcptrio.protocol.events import Peer
-from mcptrio.protocol.messages import Notification
+from mcptrio.protocol.messages import Incoming, Notification
 from mcptrio.protocol.model.lifecycle import ClientCapabilities, Implementation
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import LogLevel
@@ -29,6 +29,7 @@ from mcptrio.protocol.state import Phase
 from mcptrio.runtime.callers import caller_of_principal, caller_of_session_id
 from mcptrio.runtime.outgoing import Outgoing
 from mcptrio.runtime.settings import ServerSettings
+from mcptrio.runtime.taps import MessageTap, TappedSink
 
 __all__ = ["Conversation", "peer_of"]
 
@@ -46,8 +47,8 @@ class Conversation:
         is_shared: Whether one outlet serves all requests (stdio); it is then not closed when a request ends.
         trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards callers.
         record: The record of a stored session. For other sessions, it is made after ``initialize``.
-        on_subscriptions: Called when another replica has changed the subscriptions.
-        on_missed_changes: Called with this object when the client may have missed notifications of changes.
+        on_subscriptions: A function called when another replica has changed the subscriptions.
+        on_missed_changes: A function called with this object when the client may have missed notifications of changes.
     """
 
     connection: Connection
@@ -71,6 +72,7 @@ class Conversation:
     buckets: dict[str, TokenBucket] = field(init=False, factory=dict)
     """The rate limits of this session, by what they limit."""
     dropped_logs: int = field(init=False, default=0)
+    taps: list[MessageTap] | tuple[()] = field(init=False, default=())
 
     # Most sessions are those of one request over HTTP, which needs none of the following.
 
@@ -98,7 +100,7 @@ class Conversation:
         """Return its status.
 
         Args:
-            requests: in flight.
+            requests: The status of each request in flight.
         """
         peer = self.last_peer or self.connection.peer
         return SessionStatus(
@@ -166,7 +168,25 @@ class Conversation:
     def outlet(self) -> MessageSink | None:
         """The newest outlet; ``None`` if there is none."""
         # Each message goes to exactly one stream (2025-11-25, basic/transports, "Multiple Connections").
-        return self.outlets[-1] if self.outlets else None
+        return self.tapped(self.outlets[-1]) if self.outlets else None
+
+    def add_tap(self, tap: MessageTap) -> None:
+        """Show a tap all messages from now on, except those of requests in flight."""
+        if not isinstance(self.taps, list):
+            # Most sessions never have one, and an empty list takes memory in each.
+            self.taps = []
+        self.taps.append(tap)
+
+    def show_received(self, incoming: Incoming, outlet: MessageSink) -> MessageSink:
+        """Show the taps what has arrived. Returns the sink for the answers."""
+        for tap in self.taps:
+            tap.received(incoming)
+        return self.tapped(outlet)
+
+    def tapped(self, outlet: MessageSink) -> MessageSink:
+        """Return an outlet that shows its messages to the taps, if there are any."""
+        # The writer of a shared channel shows them.
+        return TappedSink(outlet, self.taps) if self.taps and not self.is_shared else outlet
 
     def notify(self, method: str, params: Any, *, key: object) -> None:
         """Send a notification that belongs to no request, if there is a stream for it."""

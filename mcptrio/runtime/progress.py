@@ -44,11 +44,11 @@ class ProgressSink(Protocol):
 class ProgressReporter:
     """Sends progress to the outlet of a request. See :class:`ProgressSink`."""
 
-    __slots__ = ("_bucket", "_last", "_outlet", "_pending", "_revision", "_token", "latest", "total")
+    __slots__ = ("_bucket", "_last", "_pending", "_revision", "_token", "latest", "outlet", "total")
 
     def __init__(self, token: str | int, outlet: MessageSink, revision: Revision) -> None:
         self._token = token
-        self._outlet = outlet
+        self.outlet = outlet
         self._revision = revision
         self._bucket = TokenBucket(RATE, BURST)
         self._last: float | None = None
@@ -72,5 +72,5 @@ class ProgressReporter:
         if self._pending is not None:
             trace_notification(self._pending)
             # The key makes a newer report replace a queued one.
-            self._outlet.send_latest(self._pending, (_METHOD, self._token))
+            self.outlet.send_latest(self._pending, (_METHOD, self._token))
             self._pending = None

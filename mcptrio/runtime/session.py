@@ -41,6 +41,7 @@ from mcptrio.runtime.notifications import Listener, handle_notification
 from mcptrio.runtime.request import Handler, RequestScope, dispatch
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.settings import ServerSettings
+from mcptrio.runtime.taps import show_sent
 
 __all__ = ["Session", "SessionOwner"]
 
@@ -71,7 +72,8 @@ class Session(Conversation):
     """The requests and tasks of one session. The other arguments are those of :class:`Conversation`.
 
     Args:
-        begin: Called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
+        begin: A function called before the first task, which has to call :meth:`run`; without it, the owner calls
+            :meth:`run`.
     """
 
     server: SessionOwner
@@ -195,7 +197,10 @@ class Session(Conversation):
     async def _write(self, channel: MessageChannel, outbox: Outbox) -> None:
         try:
             while True:
-                await channel.send(await outbox.take())
+                items = await outbox.take()
+                if self.taps:
+                    show_sent(self.taps, items)
+                await channel.send(items)
         except trio.EndOfChannel:
             pass  # The outbox is closed and empty.
         except ConnectionClosed as error:
@@ -216,6 +221,8 @@ class Session(Conversation):
             if not self.is_shared:
                 outlet.close()
             return True
+        if self.taps:
+            outlet = self.show_received(incoming, outlet)
         if isinstance(incoming, Batch):
             return self._receive_batch(incoming, outlet)
         return self._receive(incoming, outlet, not self.is_shared)
@@ -354,8 +361,9 @@ class Session(Conversation):
             reply = scope.finish()
             if reply is not None:
                 outlet = scope.outlet
-                # With other requests in flight, use the queue: several answers then become one write.
-                if len(self.in_flight) > 1 or not isinstance(outlet, Outbox) or not outlet.send_now(reply):
+                # With other requests in flight, use the queue: several answers then become one write. Its writer shows
+                # them to the taps.
+                if len(self.in_flight) > 1 or self.taps or not isinstance(outlet, Outbox) or not outlet.send_now(reply):
                     await outlet.send(reply)
                 if isinstance(reply, Response):
                     scope.on_lost_result = None

@@ -15,7 +15,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import trio
 
@@ -28,26 +28,32 @@ from mcptrio.ground.workers import Workers
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.client_info_cache import ClientInfoCache
 from mcptrio.protocol.connection import Connection
-from mcptrio.protocol.events import MessageRefused, NotificationReceived, RequestReceived
+from mcptrio.protocol.events import MessageRefused, NotificationReceived, Peer, RequestReceived
 from mcptrio.protocol.messages import Incoming, Notification, Request, RequestId
 from mcptrio.protocol.model.methods import Method
+from mcptrio.runtime.batches import BatchOutlet
 from mcptrio.runtime.conversation import Conversation, peer_of
 from mcptrio.runtime.current import CURRENT
 from mcptrio.runtime.gate import Gate
 from mcptrio.runtime.middleware import MiddlewareProvider
 from mcptrio.runtime.notifications import Listener, handle_notification
+from mcptrio.runtime.progress import ProgressReporter
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.request_lifecycle import RequestState
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
+from mcptrio.runtime.taps import MessageTap, TappedSink
 
-__all__ = ["Supervisor"]
+__all__ = ["Supervisor", "Tapper"]
 
 _log = logging.getLogger("mcptrio.supervisor")
 
 CLOSE_TIMEOUT = 1.0
 """Seconds for closing a channel."""
+
+Tapper: TypeAlias = Callable[[Session, Peer | None], MessageTap | None]
+"""Returns the tap for a new session, if it wants one. The peer is known for a request without a session only."""
 
 
 class Supervisor:
@@ -99,6 +105,10 @@ class Supervisor:
         self._client_info_cache = ClientInfoCache()
         self._serves = serves
         self.middleware = middleware
+        self.tappers: list[Tapper] = []
+        """Asked for each new session."""
+        # One for all sessions: each would take 200 bytes.
+        self._begin_session = partial(state.start, self._run_session)
 
     # Its own life
 
@@ -167,6 +177,16 @@ class Supervisor:
             scope.fail(InternalError(f"{scope.label} was cancelled: {reason}"))
         return scope is not None
 
+    def tap_session(self, session: Session, tap: MessageTap) -> None:
+        """Show a tap all messages of a session from now on, those of requests in flight too."""
+        session.add_tap(tap)
+        for scope in session.in_flight.values():
+            # The others have got a tapped sink when they arrived.
+            if not isinstance(scope.outlet, TappedSink | BatchOutlet):
+                scope.outlet = session.tapped(scope.outlet)
+                if isinstance(scope.progress, ProgressReporter):
+                    scope.progress.outlet = scope.outlet
+
     def end_session(self, number: int, reason: str) -> bool:
         """See :meth:`mcptrio.Server.end_session`."""
         session = next((each for each in self.sessions if each.number == number), None)
@@ -212,6 +232,7 @@ class Supervisor:
             trusts_forwarded_caller=trusts_forwarded_caller,
         )
         self._count(session)
+        self._tap(session)
         try:
             await session.talk(channel, outbox)
         finally:
@@ -244,6 +265,9 @@ class Supervisor:
         try:
             self.gate.refuse_closed(message.method)
             event = connection.receive(message)
+            if self.tappers:
+                self._tap(session, event.peer if isinstance(event, RequestReceived) else None)
+                outlet = session.show_received(message, outlet)
 
             def begin(scope: RequestScope) -> None:
                 scope.can_stay_open = standing
@@ -284,9 +308,10 @@ class Supervisor:
             record=record,
             on_subscriptions=self.state.on_subscriptions,
             on_missed_changes=self.state.on_missed_changes,
-            begin=partial(self.state.start, self._run_session),
+            begin=self._begin_session,
         )
         self._count(session)
+        self._tap(session)
         session.keep_alive()
         return session
 
@@ -313,6 +338,12 @@ class Supervisor:
             client_info_cache=self._client_info_cache,
         )
 
+    def _tap(self, session: Session, peer: Peer | None = None) -> None:
+        for tapper in self.tappers:
+            tap = tapper(session, peer)
+            if tap is not None:
+                session.add_tap(tap)
+
     def _count(self, session: Session) -> None:
         limit = self.settings.limits.sessions
         if len(self.sessions) >= limit:
@@ -325,6 +356,8 @@ class Supervisor:
         if session.is_counted:
             session.is_counted = False
             self.state.observers.session_ended(session, session.reason)
+            for tap in session.taps:
+                tap.ended()
 
     async def _run_session(self, session: Session) -> None:
         try:

@@ -47,7 +47,7 @@ class ConsoleOptions:
     Args:
         read_only: True to show everything and change nothing.
         scope: The scope that an access token needs to open the console; ``None`` accepts no tokens.
-        announce: Called with the path of each new link, which opens the console once.
+        announce: A function called with the path of each new link, which opens the console once.
         guard: Verifies access tokens; without one, only links open the console.
         is_host_served: Returns whether a value of ``Host`` names this server.
         settings_of: Returns the settings of a plugin, without secrets.

@@ -132,7 +132,7 @@ def make_http_app(server: Server, options: HTTPOptions, *, host: str = "127.0.0.
         options.auth.use_stores(server.stores)
     stores = server.stores or memory_stores()
     return HTTPApp(
-        server.engine,
+        server.supervisor,
         sessions=stores.sessions,
         events=stores.events,
         bus=stores.bus,

@@ -33,8 +33,8 @@ _CONNECTIONS: Final = 16
 class ServedMetrics:
     """
     Args:
-        address: Of the page, as for :func:`mcptrio.transports.sockets.listen`; empty for one on the port of HTTP, which
-            :meth:`attach_page` adds; ``None`` for no page.
+        address: The address of the page, as for :func:`mcptrio.transports.sockets.listen`; empty for a page on the port
+            of HTTP, which :meth:`attach_page` adds; ``None`` for no page.
         provider: Gets the metrics too; ``None`` for no OpenTelemetry.
 
     Raises:

@@ -80,7 +80,6 @@ class BatchWriter(Generic[W]):
         A work that is cancelled while it waits in the queue is not done. Later it is done without a result.
 
         Args:
-            work: The work.
             size: Bytes that it holds in memory.
 
         Raises:

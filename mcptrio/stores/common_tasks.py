@@ -98,8 +98,7 @@ class CommonTaskStore:
     """The port :class:`mcptrio.abc.TaskStore` over the steps of an engine.
 
     Args:
-        engine: The steps.
-        bounds: The limits.
+        engine: The steps that the engine makes atomically.
         bus: Announces changes; ``None`` if there is one process without a bus.
     """
 

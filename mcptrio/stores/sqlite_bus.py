@@ -50,7 +50,6 @@ class Newest:
 class SQLiteBus:
     """
     Args:
-        database: The database.
         clock: The clock for the age of messages.
         writer: The id of this process among those that use the file.
     """
@@ -89,7 +88,8 @@ class SQLiteBus:
         """Poll only while another process has the file open.
 
         Args:
-            newest: What was the newest before the processes were counted, so nothing up to it is of another process.
+            newest: The newest message before the processes were counted: no message up to it is of another
+                process.
         """
         self._is_alone = is_alone
         if is_alone:

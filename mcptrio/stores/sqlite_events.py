@@ -63,7 +63,6 @@ class SQLiteEventStore:
     """Events of resumable streams, and inboxes. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
-        database: The database.
         clock: The clock for ages.
         processes: Tells which writers still run.
         stream_events: Events of one stream.

@@ -38,7 +38,7 @@ def exporting(
     """Make and export spans inside. Yields the provider for metrics.
 
     Args:
-        name: Of the service, unless the environment names it.
+        name: The name of the service, unless the environment names it.
         timeout: Seconds for the last export at the end.
 
     Raises:

@@ -1,7 +1,7 @@
 """The tracer: OpenTelemetry spans of requests, notifications and waits, by the conventions for MCP.
 
-:func:`mcptrio.telemetry.instrument` makes it. Only ``opentelemetry-api`` is used; the provider that the program has set
-decides what becomes of the spans.
+:func:`mcptrio.telemetry.instrument` makes it. It uses ``opentelemetry-api`` alone; the provider of the program exports
+the spans.
 
 Source: OpenTelemetry semantic conventions for MCP, "Spans"; SEP-414.
 """
@@ -38,6 +38,7 @@ _ARRIVAL: Final = context.create_key("mcptrio-arrival")
 """The key of the HTTP span and the attributes of the connection over which messages arrive."""
 _TRACE: Final = context.create_key("mcptrio-trace")
 """The key of the :class:`_JoinedTrace`."""
+# For a message without a trace context. The current span is that of another message, so it is not the parent.
 _ROOT: Final = Context()
 _MAX_NAME: Final = 128
 """Characters of a name that a peer has sent."""
@@ -45,7 +46,7 @@ _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 class _JoinedTrace:
-    """The trace of several messages that have no span in common: that of the first of them."""
+    """The trace that several messages share although none of them encloses the others: the trace of the first one."""
 
     parent: SpanContext | None = None
 
@@ -54,8 +55,8 @@ class OTelTracer:
     """See :class:`mcptrio.abc.tracing.Tracer`.
 
     Args:
-        provider: ``None``: the global one.
-        metrics: Receive the durations of requests that clients, and servers that ask their clients, have sent.
+        provider: The provider of the program; ``None`` for the global one.
+        metrics: The metrics of the requests of clients, and of servers that ask their clients.
         detailed: Whether operations of stores have spans.
     """
 
@@ -122,6 +123,7 @@ class OTelTracer:
         span = self._tracer.start_span(name, parent, SpanKind.CLIENT, attributes)
         within = trace.set_span_in_context(span, parent)
         joined = context.get_value(_TRACE)
+        # The first of the messages: those after it get the same trace.
         if isinstance(joined, _JoinedTrace) and joined.parent is None:
             joined.parent = span.get_span_context()
         # The caller may keep its params, so they are not changed.
@@ -141,6 +143,7 @@ class OTelTracer:
         return WorkSpan(self._tracer.start_span(method, parent, SpanKind.INTERNAL, {names.METHOD: method}), parent)
 
     def joining(self) -> AbstractContextManager[None]:
+        # Blocks are nested, for example the round trips of a request in its tool call. The outermost has the trace.
         if isinstance(context.get_value(_TRACE), _JoinedTrace):
             return AttachedContext(context.get_current())
         return AttachedContext(context.set_value(_TRACE, _JoinedTrace()))
@@ -149,6 +152,7 @@ class OTelTracer:
 
     def working(self, served: TracedRequest, carrier: Carrier) -> AbstractContextManager[TraceOutcome]:
         parent = extracted(carrier)
+        # The whole id would give access to the task, if the server has no authorization.
         attributes: Attributes = {names.TASK_ID: str(served.request.id)[:6]}
         name = _describe(served.request.method.name, served.request.params, attributes)
         span = self._tracer.start_span(f"task {name}", parent, SpanKind.INTERNAL, attributes)
@@ -175,6 +179,7 @@ class OTelTracer:
         labels = {name: str(attributes[name]) for name in CLIENT_OPERATION.labels if name in attributes}
         if error is not None:
             labels[names.ERROR_TYPE] = error
+        # The names are those that a caller passes, and a backend keeps a series for each.
         for name in (names.METHOD, names.TOOL_NAME, names.PROMPT_NAME, names.ERROR_TYPE):
             if name in labels:
                 labels[name] = self._bounded(name, labels[name])
@@ -243,6 +248,7 @@ def _plain_arrival(network: Network) -> Context:
     return Context({_ARRIVAL: (None, _network_attributes(network))})
 
 
+# Called for each message, with the few names of the links of this process.
 @lru_cache(256)
 def _network_of(to: str) -> Attributes:
     """Return the attributes of a connection to a server, from the name of its link."""

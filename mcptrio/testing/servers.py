@@ -104,7 +104,7 @@ class Served:
         if serve is None and is_wrapped:
             if not isinstance(self.target, Server):
                 raise ConfigError(f"faults: only in memory, the test runs over {self.case.transport}")
-            serve = self.target.engine.serve
+            serve = self.target.supervisor.serve
         if serve is None:
             async with connect(self.target, **more) as client:
                 yield client

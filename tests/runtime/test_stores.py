@@ -122,6 +122,43 @@ async def test_unwritable_store_file_fails_only_writes_until_it_is_writable(tmp_
     assert again.status == 200
 
 
+async def test_stream_that_another_replica_has_completed_ends_without_an_error(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A replica that stood still is taken for ended, and its calls are then cancelled here."""
+
+    async def wait() -> str:
+        """Waits."""
+        await trio.sleep_forever()
+        return ""
+
+    server = Server()
+    server.add_tool(wait)
+    events = MemoryEventStore()
+    async with server.open(), trio.open_nursery() as nursery:
+        limits = HTTPLimits(stream_delay=0.01)
+        app = HTTPApp(server.supervisor, sessions=MemorySessionStore(), events=events, limits=limits)
+        await nursery.start(app.run)
+        session = (await post(app, {**HELLO, "id": 1})).headers["mcp-session-id"]
+        await post(app, {"jsonrpc": "2.0", "method": "notifications/initialized"}, mcp_session_id=session)
+        reply = Reply()
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "wait"}}
+        headers = {"mcp-session-id": session}
+        nursery.start_soon(exchange, app, "POST", headers, json.dumps(call).encode(), reply)
+        await trio.sleep(1)
+        await events.settle(session, reply.ids[0].rpartition("/")[0])
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
+        await post(app, cancelled, mcp_session_id=session)
+        await reply.ended.wait()
+        resumed = Reply()
+        await exchange(app, "GET", {**headers, "last-event-id": reply.ids[-1]}, b"", resumed)
+        nursery.cancel_scope.cancel()
+
+    assert [message["id"] for message in resumed.messages] == [2]
+    assert "whether the request was carried out is not known" in resumed.messages[0]["error"]["message"]
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
 class ForgetfulStore(MemoryEventStore):
     """A store that fails to drop a session at the first attempt."""
 

@@ -189,7 +189,8 @@ async def do(step: TaskStep, model: TasksModel, stores: Stores) -> None:
         case ("expire",):
             expired = len(model.tasks) - len(model.live)
             model.tasks = model.live
-            assert await tasks.expire() == expired
+            # A store may have deleted some of them to make room.
+            assert await tasks.expire() <= expired
 
 
 async def play_tasks(

@@ -149,7 +149,8 @@ class DevRelay:
             if changed:
                 _log.info("reloaded in %.0f ms: %s", milliseconds, shown(changed))
             else:
-                _log.info("started in %.0f ms; watching %d files", milliseconds, len(self._watch))
+                count = len(self._watch)
+                _log.info("started in %.0f ms; watching %d %s", milliseconds, count, "file" if count == 1 else "files")
         else:
             failure = worker.failure if worker.ended.is_set() else f"it was not ready within {_READY_TIMEOUT:g} seconds"
             worker.leave()

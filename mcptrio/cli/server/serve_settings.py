@@ -95,7 +95,7 @@ class ServeSettings:
         """Open the console, if there is one, and show the server in the control socket.
 
         Args:
-            urls: Those of the HTTP endpoint, or other addresses.
+            urls: The URLs of the HTTP endpoint, or other addresses.
             guard: Verifies the access tokens of ``[auth]``.
         """
         if self.console is not None:
@@ -128,13 +128,14 @@ class ServeSettings:
 
         Args:
             server: ``None`` in the parent of workers, because each worker checks its own.
-            announce: Called with the addresses; by default they are written for the operator.
-            guard: See :meth:`opened`.
+            announce: A function called with the addresses; by default, they are written for the operator.
+            guard: The guard for :meth:`opened`.
         """
         say = announce or (_announce_in_json if self.as_json else _announce)
 
         def started(urls: list[str]) -> None:
-            if server is not None:
+            # With dev, the only plugin is the mount. The mounted process logs the author's plugins.
+            if server is not None and self.chosen is not None:
                 report_opened(server)
             say(urls)
             if server is not None:

@@ -206,7 +206,7 @@ def check_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes
     """Return the refusal of a WebSocket; ``None`` accepts it.
 
     Args:
-        subprotocols: Those that the client offers.
+        subprotocols: The subprotocols that the client offers.
     """
     refusal = _check_headers(headers, header_bytes)
     if refusal is None and SUBPROTOCOL not in subprotocols:

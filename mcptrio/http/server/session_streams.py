@@ -160,35 +160,42 @@ class SessionStream:
         Raises:
             StoreFailed: A message could not be stored.
         """
-        orderly = False
+        is_complete = False
         try:
-            if self.sends_priming_event and self._unanswered:
-                await self.send_priming_event()
-            while True:
-                stored = 0
-                while stored < len(items):
-                    room = await self._wait_for_reader()
-                    if self._wakes.over:
-                        return
-                    events, complete = self._encode(items[stored : stored + room])
-                    await self._append(events, last=complete)
-                    if complete:
-                        orderly = True
-                        return
-                    stored += len(events)
-                items = await self.outbox.take()
-        except trio.EndOfChannel:
-            # Cancelled requests end without a response; an event without data marks the end for clients that resume.
-            await self._append([self._fallback_event() if ended() else b""], last=True)
-            orderly = True
+            is_complete = await self._store_messages(items)
+            if not (is_complete or self._wakes.over):
+                # Cancelled requests end without a response; an event without data marks the end for clients that
+                # resume.
+                await self._append([self._fallback_event() if ended() else b""], last=True)
+                is_complete = True
         except ConnectionClosed:
-            pass  # the session has ended
+            pass  # the session has ended, or another replica has completed the stream
         finally:
             # Senders learn that no more messages are sent, and readers that none arrive.
             self.outbox.abort()
-            if not orderly:
+            if not is_complete:
                 self.broken = True
                 self.wake()
+
+    async def _store_messages(self, items: Sequence[Item]) -> bool:
+        """Store messages until no more come or the session has ended here. Returns whether the stream is complete."""
+        if self.sends_priming_event and self._unanswered:
+            await self.send_priming_event()
+        while True:
+            stored = 0
+            while stored < len(items):
+                room = await self._wait_for_reader()
+                if self._wakes.over:
+                    return False
+                events, is_complete = self._encode(items[stored : stored + room])
+                await self._append(events, last=is_complete)
+                if is_complete:
+                    return True
+                stored += len(events)
+            try:
+                items = await self.outbox.take()
+            except trio.EndOfChannel:
+                return False
 
     async def settle(self) -> None:
         """Complete a stream that the pump has left incomplete, with the fallback event.

@@ -12,6 +12,7 @@ from mcptrio import Server
 from mcptrio.errors import ConfigError, PluginError
 
 from .access import Visitor
+from .wire import WireRecorder
 from .words import cut
 
 __all__ = ["Actions", "audit"]
@@ -19,18 +20,23 @@ __all__ = ["Actions", "audit"]
 _audit = logging.getLogger("mcptrio.console.audit")
 
 _MAX_ID_CHARS: Final = 200
+_MAX_NAME_CHARS: Final = 1000
 
 
 class Actions:
     """The actions by name. Each takes a form, and returns what it has done in a sentence."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, wire: WireRecorder) -> None:
         self._server = server
+        self._wire = wire
         self._actions: dict[str, Callable[[Mapping[str, str]], Awaitable[str]]] = {
             "cancel": self._cancel,
             "end": self._end,
             "restart": self._restart,
             "withhold": self._withhold,
+            "record": self._record,
+            "stop": self._stop,
+            "discard": self._discard,
         }
 
     async def run(self, name: str, form: Mapping[str, str], visitor: Visitor) -> str | None:
@@ -69,6 +75,15 @@ class Actions:
         name = form.get("plugin", "")
         await self._server.disable_plugin(name)
         return f"The plugin {cut(name)} is withheld until it is started again."
+
+    async def _record(self, form: Mapping[str, str]) -> str:
+        return await self._wire.start(_number(form.get("session")), form.get("client", "")[:_MAX_NAME_CHARS] or None)
+
+    async def _stop(self, _form: Mapping[str, str]) -> str:
+        return self._wire.stop()
+
+    async def _discard(self, _form: Mapping[str, str]) -> str:
+        return self._wire.discard()
 
 
 def audit(visitor: Visitor, action: str, what: str) -> None:

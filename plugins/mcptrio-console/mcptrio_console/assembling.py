@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import trio
+
 from mcptrio import Server
 from mcptrio.abc import ASGIApp
 from mcptrio.serving import ConsoleOptions
@@ -16,6 +18,7 @@ from .tool_calls import ToolCaller
 from .views import Views
 from .watching import StatusWatch
 from .web import ConsolePage, make_app
+from .wire import WireRecorder
 
 __all__ = ["assemble"]
 
@@ -25,7 +28,8 @@ def assemble(
 ) -> tuple[ASGIApp, Callable[[], Awaitable[None]]]:
     """Return the application, and a function to run while it is used."""
     watch = StatusWatch(server, samples)
-    views = Views(server, options, watch, samples, records)
+    wire = WireRecorder(server)
+    views = Views(server, options, watch, samples, records, wire)
     pages = [
         ConsolePage("now", "Now", views.now),
         ConsolePage("tree", "Requests", views.tree),
@@ -34,6 +38,16 @@ def assemble(
         ConsolePage("tools", "Tools", views.tools),
         ConsolePage("tasks", "Tasks", views.tasks),
         ConsolePage("log", "Log", views.log),
+        ConsolePage("wire", "Wire", views.wire),
+        ConsolePage("message", "Message", views.message, is_live=False, is_in_menu=False),
         ConsolePage("replicas", "Replicas", views.replicas),
     ]
-    return make_app(server.status.name, pages, access, Actions(server), ToolCaller(server), watch, options), watch.run
+    actions = Actions(server, wire)
+    app = make_app(server.status.name, pages, access, actions, ToolCaller(server), watch, options, wire)
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch.run)
+            nursery.start_soon(wire.run)
+
+    return app, run

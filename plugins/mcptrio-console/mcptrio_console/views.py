@@ -7,6 +7,7 @@ from itertools import islice
 from traceback import format_exception
 from typing import Any, Final
 
+import orjson
 from attrs import frozen
 
 from mcptrio import Server
@@ -17,7 +18,8 @@ from .diagnosis import find_problems, is_slow
 from .log_records import LEVELS, LogRecords
 from .samples import LabelFigures, Samples
 from .watching import StatusWatch
-from .words import as_json, state_of
+from .wire import WireRecorder
+from .words import as_json, cut, state_of
 
 __all__ = ["Paged", "Views"]
 
@@ -27,6 +29,7 @@ _MAX_TASKS: Final = 200
 _MAX_LOG_ROWS: Final = 200
 _MAX_FAULTS: Final = 5
 _MAX_TRACE_CHARS: Final = 8000
+_MAX_MESSAGE_CHARS: Final = 256 * 1024
 
 
 @frozen
@@ -91,8 +94,15 @@ class Views:
     """
 
     def __init__(
-        self, server: Server, options: ConsoleOptions, watch: StatusWatch, samples: Samples, records: LogRecords
+        self,
+        server: Server,
+        options: ConsoleOptions,
+        watch: StatusWatch,
+        samples: Samples,
+        records: LogRecords,
+        wire: WireRecorder,
     ) -> None:
+        self._wire = wire
         self._server = server
         self._options = options
         self._watch = watch
@@ -175,6 +185,27 @@ class Views:
             "names": plugins,
             "follows": query.get("follow") != "0",
         }
+
+    def wire(self, query: Mapping[str, str]) -> dict[str, Any]:
+        recorded = self._wire.recorded
+        if recorded is None:
+            return {"recorded": None}
+        paged = Paged.of(recorded.recording.messages, query)
+        return {"recorded": recorded, "paged": paged, "size": recorded.recording.size}
+
+    def message(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """
+        Raises:
+            LookupError: There is no such message.
+        """
+        messages = self._wire.recorded.recording.messages if self._wire.recorded is not None else ()
+        asked = query.get("number", "")
+        number = int(asked) if asked.isdecimal() and len(asked) < 9 else 0
+        if not 0 < number <= len(messages):
+            raise LookupError("The recording has no such message.")
+        each = messages[number - 1]
+        text = orjson.dumps(each.message, option=orjson.OPT_INDENT_2).decode()
+        return {"each": each, "text": cut(text, _MAX_MESSAGE_CHARS), "total": len(messages)}
 
     def replicas(self, _query: Mapping[str, str]) -> dict[str, Any]:
         return {"stores": self._watch.status.stores}

@@ -33,7 +33,8 @@ from .live import LiveBody
 from .tool_calls import ToolCaller
 from .tool_forms import PREFIX, arguments_of, fields_of
 from .watching import MAX_VIEWERS, StatusWatch
-from .words import cut, duration, milliseconds
+from .wire import WireRecorder
+from .words import byte_count, cut, duration, milliseconds
 
 __all__ = ["PATH", "ConsolePage", "make_app"]
 
@@ -63,6 +64,7 @@ class ConsolePage:
     Args:
         name: of its template and its path; the first page is at the root.
         values: returns the values of the template from the query.
+            Raises LookupError if there is nothing to show.
         is_live: whether it is renewed while it is open.
     """
 
@@ -70,6 +72,7 @@ class ConsolePage:
     title: str
     values: Callable[[Mapping[str, str]], dict[str, Any]]
     is_live: bool = True
+    is_in_menu: bool = True
 
 
 class ConsoleWeb:
@@ -84,7 +87,9 @@ class ConsoleWeb:
         tools: ToolCaller,
         watch: StatusWatch,
         options: ConsoleOptions,
+        wire: WireRecorder,
     ) -> None:
+        self._wire = wire
         self._pages = {page.name: page for page in pages}
         self._access = access
         self._actions = actions
@@ -94,12 +99,12 @@ class ConsoleWeb:
         self._templates = Environment(
             loader=PackageLoader(_PACKAGE), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
-        self._templates.filters.update(duration=duration, milliseconds=milliseconds, cut=cut)
+        self._templates.filters.update(duration=duration, milliseconds=milliseconds, cut=cut, bytes=byte_count)
         self._templates.globals.update(
             server=name,
             path=PATH,
             version=_VERSION,
-            pages=[(page.name, page.title) for page in pages],
+            pages=[(page.name, page.title) for page in pages if page.is_in_menu],
             read_only=options.read_only,
             takes_tokens=access.takes_tokens,
         )
@@ -125,14 +130,31 @@ class ConsoleWeb:
             return self._refuse(None)
         if page is None:
             return self._problem(404, "There is no such page.")
-        notes = list(visitor.notes)
+        query = request.args.to_dict()
+        try:
+            values = page.values(query)
+        except LookupError as error:
+            return self._problem(404, str(error))
+        values |= {"notes": list(visitor.notes), "page": page, "query": query, "visitor": visitor}
         visitor.notes.clear()
-        return self._html(f"{name}.html", page, visitor, notes=notes)
+        html = self._templates.get_template(f"{name}.html").render(**values)
+        return Response(html, content_type="text/html; charset=utf-8")
 
     async def tool(self) -> Response:
         """Show the form of a tool."""
         visitor = self._visitor()
         return self._refuse(None) if visitor is None else await self._tool(request.args.get("name", ""), visitor, {})
+
+    async def download(self) -> Response:
+        """Send the recording as JSON Lines."""
+        visitor, recorded = self._visitor(), self._wire.recorded
+        if visitor is None:
+            return self._refuse(None)
+        if recorded is None:
+            return self._problem(404, "Nothing was recorded.")
+        audit(visitor, "download", recorded.what)
+        headers = {"Content-Disposition": 'attachment; filename="recording.jsonl"'}
+        return Response(b"".join(recorded.recording.lines), content_type="application/jsonl", headers=headers)
 
     async def live(self, name: str) -> Response:
         visitor, page = self._visitor(), self._pages.get(name)
@@ -279,13 +301,6 @@ class ConsoleWeb:
         html = self._templates.get_template("problem.html").render(text=text)
         return Response(html, status, content_type="text/html; charset=utf-8")
 
-    def _html(self, template: str, page: ConsolePage, visitor: Visitor, **values: Any) -> Response:
-        query = request.args.to_dict()
-        html = self._templates.get_template(template).render(
-            **page.values(query), **values, page=page, query=query, visitor=visitor
-        )
-        return Response(html, content_type="text/html; charset=utf-8")
-
 
 def make_app(
     name: str,
@@ -295,6 +310,7 @@ def make_app(
     tools: ToolCaller,
     watch: StatusWatch,
     options: ConsoleOptions,
+    wire: WireRecorder,
 ) -> QuartTrio:
     """Return the application.
 
@@ -309,7 +325,7 @@ def make_app(
         RESPONSE_TIMEOUT=_REQUEST_TIMEOUT,
         PROPAGATE_EXCEPTIONS=False,
     )
-    web = ConsoleWeb(name, pages, access, actions, tools, watch, options)
+    web = ConsoleWeb(name, pages, access, actions, tools, watch, options, wire)
 
     def route(path: str, handler: Any, method: str = "GET", **given: str) -> None:
         name = f"{method} {path}"
@@ -325,6 +341,7 @@ def make_app(
     route("", to_first)
     route("/", web.first)
     route("/tool", web.tool)
+    route("/recording.jsonl", web.download)
     route("/<name>", web.page)
     route("/live/<name>", web.live)
     route("/sign_in", web.sign_in, "POST")

@@ -9,7 +9,7 @@ import orjson
 
 from mcptrio.serving import QuestionStatus, RequestStatus
 
-__all__ = ["as_json", "cut", "duration", "milliseconds", "state_of"]
+__all__ = ["as_json", "byte_count", "cut", "duration", "milliseconds", "state_of"]
 
 _MAX_CHARS: Final = 300
 
@@ -40,6 +40,13 @@ def milliseconds(seconds: float) -> str:
     if seconds >= 1:
         return f"{seconds:.2f} s"
     return f"{seconds * 1000:.1f} ms" if seconds < 0.01 else f"{seconds * 1000:.0f} ms"
+
+
+def byte_count(size: int) -> str:
+    """Return a number of bytes as text."""
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1024:.1f} KiB" if size < 1000 * 1024 else f"{size / 1024 / 1024:.1f} MiB"
 
 
 def cut(text: object, chars: int = _MAX_CHARS) -> str:

@@ -23,7 +23,10 @@ from tests.chromium import Browser, check_accessibility, open_browser, read_axe
 
 from .conftest import Garden, Site, failing_plugin, opened
 
-PAGES = ("", "tree", "sessions", "plugins", "tools", "tool?name=draw", "tasks", "log", "replicas")
+PAGES = (
+    *("", "tree", "sessions", "plugins", "tools", "tool?name=draw", "tasks", "log", "replicas"),
+    *("wire", "message?number=1"),
+)
 HOSTILE = (
     "<script>window.pwned = 1</script>",
     "<img src=x onerror='window.pwned = 1'>",
@@ -70,6 +73,18 @@ async def under_load(tmp_path: Path, **options: Any) -> AsyncIterator[tuple[Site
             nursery.cancel_scope.cancel()
 
 
+async def record(site: Site, client: str) -> None:
+    """Record the session of a client that calls a tool again and again, until there are messages."""
+    if not site.http.cookies:
+        await site.enter()
+    with trio.fail_after(20):
+        while not (found := [each for each in site.server.status.sessions if each.client == client]):  # noqa: ASYNC110
+            await trio.sleep(0.05)
+        await site.note("record", session=str(found[0].number))
+        while 'id="m-2"' not in (await site.get("wire")).text:  # noqa: ASYNC110 - the page has no event
+            await trio.sleep(0.05)
+
+
 async def until(browser: Browser, condition: str) -> None:
     """Wait until a script of the test is true."""
     await browser.evaluate(
@@ -105,7 +120,9 @@ async def test_every_page_is_accessible_and_pictured(tmp_path: Path, axe: str) -
     options = {"settings_of": lambda _name: settings, "tokens_of": lambda _name: {"draw": 84, "water": 41}}
     weather = failing_plugin("weather", "no key for the weather service")
     pictures = os.environ.get("MCPTRIO_SCREENSHOTS")
-    async with under_load(tmp_path, plugins=[weather], **options) as (_, browser):
+    async with under_load(tmp_path, plugins=[weather], **options) as (site, browser):
+        await record(site, "Robot")
+        await site.note("stop")
         for page in PAGES:
             await browser.open(f"{(await browser.url()).split('/console/')[0]}/console/{page}")
             is_live = await browser.evaluate("!!document.querySelector('[data-live]')")
@@ -153,6 +170,29 @@ async def test_session_is_ended_by_keyboard(tmp_path: Path) -> None:
         assert "was ended" in await browser.evaluate("document.querySelector('.note').textContent")
 
 
+async def test_session_is_recorded_by_keyboard(tmp_path: Path) -> None:
+    async with under_load(tmp_path) as (site, browser):
+        robot = next(each.number for each in site.server.status.sessions if each.client == "Robot")
+        await browser.open(f"{site.console}sessions")
+        await renewed(browser)
+        await tab_to(browser, f"Record session {robot}")
+        await browser.leads_on(partial(browser.press, "Enter"))
+
+        assert (await browser.url()) == f"{site.console}wire"
+        assert "is recorded from now on" in await browser.evaluate("document.querySelector('.note').textContent")
+        await until(browser, "document.querySelectorAll('tbody tr').length >= 2")
+        await tab_to(browser, "Stop")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        assert "was recorded until it was stopped" in await browser.evaluate("document.querySelector('h2').textContent")
+
+        await tab_to(browser, "Message 1")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        assert '"name": "draw"' in await browser.evaluate("document.querySelector('pre').textContent")
+        await tab_to(browser, "Next")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        assert (await browser.url()) == f"{site.console}message?number=2"
+
+
 async def test_plugin_is_restarted_and_withheld_by_keyboard(tmp_path: Path) -> None:
     async with under_load(tmp_path) as (site, browser):
         site.garden.go.set()
@@ -188,10 +228,11 @@ async def test_hostile_texts_are_shown_and_not_run(tmp_path: Path) -> None:
         async with opened(name=name, request_of=lambda text=text: (1, text)) as site, trio.open_nursery() as nursery:
             for label in ("water", name):
                 nursery.start_soon(keep_calling, site, name, label, {"bed": name}, 0.2)
-            nursery.start_soon(keep_calling, site, name, "draw", {"size": "small", "note": name}, 0.2)
+            nursery.start_soon(keep_calling, site, f"{name}!", "draw", {"size": "small", "note": name}, 0.2)
             await site.garden.begun.wait()
             logging.getLogger(f"garden.{text}").error("%s", text, exc_info=ValueError(text))
             await site.enter()
+            await record(site, f"{name}!")
             for page in PAGES:
                 answer = await site.get(page)
                 assert answer.status_code == 200
@@ -209,9 +250,12 @@ async def test_browser_runs_none_of_the_hostile_texts(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keep_calling, site, everything, "water", {"bed": everything}, 0.2)
             nursery.start_soon(keep_calling, site, everything, everything, {}, 0.2)
+            drawing = {"size": "small", "note": everything}
+            nursery.start_soon(keep_calling, site, f"{everything}!", "draw", drawing, 0.2)
             await site.garden.begun.wait()
             logging.getLogger("garden").error("%s", everything, exc_info=ValueError(everything))
             await browser.open(site.link)
+            await record(site, f"{everything}!")
             for page in PAGES:
                 await browser.open(f"{site.console}{page}")
                 if await browser.evaluate("!!document.querySelector('[data-live]')"):

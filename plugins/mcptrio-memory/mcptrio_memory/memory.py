@@ -38,11 +38,7 @@ ALL_FIELDS: tuple[Field, ...] = ("name", "entityType", "observations", "relation
 
 @define(eq=False)
 class Memory:
-    """The graphs of one file.
-
-    Args:
-        config: the settings.
-    """
+    """The graphs of one file."""
 
     config: Config
     bounds: MemoryLimits = field(init=False)

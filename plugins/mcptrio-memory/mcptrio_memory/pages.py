@@ -97,7 +97,7 @@ class Wanted:
     """What of the entities, and how much.
 
     Args:
-        limit: entities.
+        limit: The maximum number of entities.
         budget: bytes, more or less; one thing is given however large it is.
         fields: what an entity is to have.
         whole: no entity is split, however large it is.

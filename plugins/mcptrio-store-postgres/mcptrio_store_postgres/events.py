@@ -34,7 +34,6 @@ _MAX_SESSIONS: Final = 100_000
 class PostgresEventStore:
     """
     Args:
-        database: The engine.
         writes: The works that change streams.
         keys: The keys of sessions.
     """

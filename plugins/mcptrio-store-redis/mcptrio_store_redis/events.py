@@ -58,7 +58,6 @@ class _Open:
 class RedisEventStore:
     """
     Args:
-        engine: The engine.
         publish: Tells the readers of this process; the scripts tell those of other replicas.
         is_announced: Whether the scripts publish; False if another bus does it.
     """

@@ -43,7 +43,6 @@ _MAX_HOLDERS: Final = 10_000
 class RedisTasks:
     """
     Args:
-        engine: The engine.
         renewals: Returns the commands that must precede one that makes this replica hold a task: the renewal of its
             lease, if that is due.
     """
