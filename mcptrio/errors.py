@@ -300,7 +300,7 @@ class RequestTimeout(MCPTrioError, TimeoutError):
     """No answer arrived in time. The client has asked the server to cancel the request.
 
     Args:
-        seconds: How long the client waited.
+        seconds: The time for which the client waited, in seconds.
     """
 
     def __init__(self, message: str, *, seconds: float) -> None:

@@ -60,7 +60,7 @@ class Server(CatalogRegistrar):
         instructions: Advice for the model on how to use the server's tools.
         plugins: Modules or objects that are plugins; or a manager that has loaded plugins.
         config: Settings of plugins, by plugin name.
-        tools: Which tools of plugins to offer; all by default.
+        tools: The tools of plugins to offer; by default, all.
         settings: Limits, timeouts, keys and switches.
         record: Record all messages in this file, without secrets.
     """
@@ -135,7 +135,7 @@ class Server(CatalogRegistrar):
             RuntimeError: The server was opened before, or the caller is not a Trio task.
             ConfigError: The file of the recording cannot be written.
         """
-        require_trio("Server.open", side="server")
+        require_trio("Server.open")
         if self.supervisor.draining:
             raise RuntimeError("a Server can be opened only once; create another one")
         handler = ClientLogHandler(self.catalog.logging, self.supervisor)

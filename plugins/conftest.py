@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeAlias
 
 import orjson
 import pytest
+import trio
 from hypothesis import HealthCheck, settings
 
 from mcptrio import Client
@@ -21,6 +23,22 @@ adopt_orphans()
 # An example that a busy machine takes long for is no failure.
 settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+
+@pytest.fixture
+def heard() -> Iterator[trio.MemoryReceiveChannel[str]]:
+    """The warnings that plugins log, as they come."""
+    send, receive = trio.open_memory_channel[str](100)
+
+    class Forward(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.name.startswith("mcptrio_"):
+                send.send_nowait(record.getMessage())
+
+    handler = Forward(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    yield receive
+    logging.getLogger().removeHandler(handler)
 
 
 @pytest.fixture

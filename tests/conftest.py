@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -61,9 +63,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def own_options() -> None:
-    """Keep the options of this run from the runs that tests start."""
+def own_options() -> Iterator[None]:
+    """Keep the options of this run from the runs that tests start, and their control sockets from the user's."""
     os.environ.pop("PYTEST_ADDOPTS", None)
     # Workers of pytest-xdist have a width, which a terminal that a test makes must not have.
     os.environ.pop("COLUMNS", None)
     os.environ.pop("LINES", None)
+    # Not the folder of pytest, whose path is longer than that of a socket may be.
+    with TemporaryDirectory(prefix="mt", ignore_cleanup_errors=True) as name:
+        os.environ["XDG_RUNTIME_DIR"] = name
+        yield

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("mcptrio/**/*.py", "plugins/*/mcptrio_*/**/*.py", "examples/**/*.py", "docs/*.md", "README.md")
 
 CALLED_BY_LIBRARIES = {
-    "click": {"get_help", "invoke"},
+    "click": {"get_help", "get_invalid_choice_message", "invoke"},
     "httptools": {
         "on_body",
         "on_header",

@@ -33,6 +33,7 @@ SHIPPED = sorted(
 )
 EVERYTHING_ON: dict[str, dict[str, Any]] = {
     "git": {"repositories": ["."], "allow_network": True, "clone_folder": "."},
+    "postgres": {"databases": {"shop": "postgresql:///shop"}, "writable": ["*"]},
     "sqlite": {"databases": {"shop": "shop.db"}, "writable": ["*"]},
 }
 """Settings with which a plugin offers all its tools, if that is not the default."""

@@ -25,7 +25,7 @@ TEXT = PAGE.read_text("utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS if "mcptrio serve" in line])
+@pytest.mark.parametrize("line", [line for line in COMMANDS if "mcptrio serve --stdio" in line])
 def test_command_serves_until_its_input_ends(line: str, tmp_path: Path) -> None:
     with collecting() as collector, socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))

@@ -67,6 +67,7 @@ LAZY: frozenset[tuple[str, str]] = frozenset(
         ("mcptrio.telemetry.otlp", "opentelemetry.sdk.metrics.export"),
         ("mcptrio.telemetry.instrumenting", "mcptrio.telemetry.otel_metrics"),
         ("mcptrio.serve.served_metrics", "mcptrio.http.engine.server"),
+        ("mcptrio.serve.served_metrics", "mcptrio.serve.metrics_page"),
         ("mcptrio.serve.served_metrics", "mcptrio.telemetry.otel_metrics"),
         ("mcptrio.serve.served_metrics", "mcptrio.telemetry.prometheus"),
         ("mcptrio.telemetry.otlp", "opentelemetry.exporter.otlp.proto.http.trace_exporter"),

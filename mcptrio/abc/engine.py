@@ -83,7 +83,7 @@ class PeerSession(Protocol):
         ...
 
     def report_everything_changed(self) -> None:
-        """Tell the client that what it follows may have changed, because it may have missed notifications."""
+        """Tell the client that all it is subscribed to may have changed, because it may have missed notifications."""
         ...
 
     @property
@@ -130,7 +130,7 @@ class Engine(Protocol):
         (2026-07-28: a client cancels a request by closing its response stream).
 
         Args:
-            opened: Called for a request, with a function that cancels it and takes the reason.
+            opened: A function called for a request, with a function that cancels the request and takes the reason.
             standing: True if a request that only stays open, such as a subscription, may do so after this call
                 returns.
 

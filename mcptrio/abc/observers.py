@@ -1,7 +1,7 @@
 """Events of a server, as values: requests, tasks and sessions that have ended, and requests that were refused.
 
-``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. What is happening now is in the status of the
-server (:mod:`mcptrio.abc.status`).
+``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. The status of the server shows
+the requests and sessions that have not ended (:mod:`mcptrio.abc.status`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class RequestEnded:
         session: Number of the session in this process.
         channel: The session's transport, such as ``stdio`` or ``http``.
         label: The tool, prompt, resource or template that has run; the method, if nothing has.
-        plugin: That has handled the request; ``None`` for the server itself.
+        plugin: The plugin that has handled the request; ``None`` for the server itself.
         client: The name that the client gives itself.
         principal: The subject of the authenticated client.
-        seconds: From its arrival to its end.
+        seconds: The time from the request's arrival to its end, in seconds.
         waited: The seconds of these in which its handler waited for answers of the client.
         code: The code of the error, for ``error`` and ``timeout``.
         message: The message of the error, or the reason of a cancellation.
@@ -85,9 +85,9 @@ class SessionEnded:
 
     Args:
         number: The number of the session in this process.
-        channel: Its transport.
+        channel: The session's transport, such as ``stdio`` or ``http``.
         revision: ``None`` if the client never said it.
-        seconds: For which it was open in this process.
+        seconds: The time for which the session was open in this process, in seconds.
         reason: ``None`` if the client has closed it in order.
     """
 

@@ -75,15 +75,15 @@ class SessionStatus:
     """A session with a client.
 
     Args:
-        number: Names the session in this process.
-        name: Its transport, such as ``stdio`` or ``http``; names it in the log.
-        revision: ``None`` before the client has said it.
+        number: The number of the session in this process, from 1.
+        name: The session's transport, such as ``stdio`` or ``http``, as it is logged.
+        revision: The protocol revision; ``None`` before the client has named it.
         client: The name that the client gives itself.
         principal: The subject of the authenticated client.
         capabilities: The capabilities that the client has declared, and the identifiers of extensions.
         streams: Open streams for messages that belong to no request.
-        requests: In flight.
-        questions: That the client has not answered yet.
+        requests: The requests in flight.
+        questions: The questions that the client has not answered yet.
     """
 
     number: int
@@ -129,10 +129,10 @@ class PluginStatus:
 
     Args:
         isolated: Whether the plugin runs in a process of its own.
-        failure: The reason of a quarantine.
+        failure: The reason of a quarantine; ``None`` without one.
         import_seconds: The duration of its import; ``None`` if it was not imported.
         withheld: The tools that are not offered, each with the reason.
-        offers: Kinds (``tools``, ``resources``, …) to names.
+        offers: The names of its entries by kind: ``tools``, ``resources``, …
     """
 
     name: str
@@ -152,9 +152,9 @@ class ReplicaStatus:
     """A process that uses shared stores.
 
     Args:
-        id: As in the log.
+        id: The id of the process, as it is logged.
         host: The name of its machine; empty if it is not known. ``/readyz`` leaves it out.
-        process: Its process id; 0 if it is not known. ``/readyz`` leaves it out.
+        process: The process id on its machine; 0 if it is not known. ``/readyz`` leaves it out.
         age: Seconds since it has opened the stores; ``None`` if that is not known.
         heartbeat: Seconds since it has last renewed its lease, if all replicas have the same ``stores.lease``; ``None``
             in SQLite, where the system knows which processes run.
@@ -174,10 +174,10 @@ class StoreStatus:
     Args:
         kind: ``memory``, ``sqlite``, or the name of the engine.
         is_reachable: Whether the last command worked.
-        failing_since: Seconds for which it has failed; ``None`` while it works.
-        waiting: Commands in the queue.
+        failing_since: Seconds since its first failed command; ``None`` while it works.
+        waiting: The number of commands in the queue.
         replicas: The number of processes that use the stores, this one included.
-        live: At most 100 of these processes, the oldest first.
+        live: The processes that use the stores, at most 100, the oldest first.
     """
 
     kind: str
@@ -198,7 +198,7 @@ class ServerStatus:
         in_flight: The number of requests.
         working: The number of calls of plugins' functions whose code has not ended, even if their request has.
         parked: Handlers that wait for a client's answer between two requests.
-        tasks: Calls that go on after their request was answered with a task.
+        tasks: Calls that continue after their request was answered with a task.
         stores: The state of the stores; ``None`` if there are none outside the process.
     """
 

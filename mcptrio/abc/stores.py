@@ -119,7 +119,7 @@ class EventStore(Protocol):
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> list[StoredEvent]:
+    ) -> StoredEvent:
         """Store one or several events in order. Readers find them when this returns.
 
         Args:
@@ -130,7 +130,7 @@ class EventStore(Protocol):
                 data.
 
         Returns:
-            The stored events.
+            The last stored event.
 
         Raises:
             ConnectionClosed: The stream is complete.
@@ -188,7 +188,7 @@ class Bus(Protocol):
         """Send a message to the followers of a topic, those of this process included. Does not block or raise.
 
         Args:
-            topic: At most 1,024 bytes in UTF-8.
+            topic: The name of the topic, at most 1,024 bytes in UTF-8.
         """
         ...
 
@@ -205,7 +205,7 @@ class Bus(Protocol):
 
 
 class EffectState(Enum):
-    """What a claim has found."""
+    """The result of a claim."""
 
     CLAIMED = "claimed"
     """The caller runs the effect, then calls ``finish`` or ``release``."""

@@ -100,7 +100,6 @@ class TaskStore(Protocol):
         """Store a new task: a running one is held by this process, a queued one waits for any. Durable on return.
 
         Args:
-            record: The task.
             keep: Seconds after its creation for which it is kept, if the record has no expiry; by default the limit of
                 the store.
 
@@ -123,7 +122,6 @@ class TaskStore(Protocol):
         """Return tasks of an owner in the order of their creation, a page at a time.
 
         Args:
-            owner: The owner.
             after: The id of the last task of the page before.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Interface of a tracer: what the server and the client tell about the messages that they exchange.
+"""Interface of a tracer, which follows the messages that a server and a client exchange.
 
 The runtime and the client call the tracer in :data:`TRACING`, if there is one. :mod:`mcptrio.telemetry` implements it.
 
@@ -100,7 +100,7 @@ class Network:
     Args:
         transport: ``tcp``, ``unix`` or ``pipe``.
         protocol: ``http`` or ``websocket``; ``None`` for lines of JSON.
-        address: Of the client.
+        address: The address of the client.
     """
 
     transport: str
@@ -115,7 +115,8 @@ class Tracer(Protocol):
         """Inside, messages of one HTTP request or of one channel are received.
 
         Args:
-            headers: Of the HTTP request; their trace context is linked, because it is not that of a message.
+            headers: The headers of the HTTP request. Their trace context is linked, because it is not that of a
+                message.
         """
         ...
 
@@ -153,7 +154,7 @@ class Tracer(Protocol):
         """Inside, a task works for a request that was answered before.
 
         Args:
-            carrier: What :meth:`carrier` returned in that request.
+            carrier: The value that :meth:`carrier` returned in that request.
         """
         ...
 
@@ -170,7 +171,7 @@ class Tracer(Protocol):
 
         Args:
             subject: The plugin, or the operation of a store.
-            error: The reason.
+            error: The exception that is the reason; ``None`` for none.
         """
         ...
 
@@ -230,7 +231,7 @@ def waiting(methods: Iterable[str]) -> AbstractContextManager[None]:
     """See :meth:`Tracer.waiting`.
 
     Args:
-        methods: Of the questions, which wait together.
+        methods: The methods of the questions, whose answers are awaited together.
     """
     if TRACING.tracer is not None:
         return TRACING.tracer.waiting(" ".join(sorted(set(methods))))

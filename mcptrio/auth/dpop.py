@@ -156,9 +156,9 @@ class DPoPVerifier:
     """Verifies proofs. Keeps no state: the caller provides the replay cache and the nonces.
 
     Args:
-        is_new: Called with the name of each otherwise valid proof and the time until which to remember it, in seconds
-            since 1970. Returns whether the proof is used for the first time; raises Overloaded if it cannot be
-            remembered.
+        is_new: A function that gets the name of each otherwise valid proof, and the time until which to remember it, in
+            seconds since 1970. It returns whether the proof is used for the first time, and raises Overloaded if the
+            proof cannot be remembered.
         algorithms: The accepted signature algorithms.
         window: Seconds by which the time of a proof may differ in either direction.
         clock: Returns seconds since 1970.

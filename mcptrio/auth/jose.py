@@ -262,7 +262,7 @@ def sign(claims: Mapping[str, Any], key: Key, *, typ: str = "JWT", header: Mappi
     """Return a signed token with these claims.
 
     Args:
-        claims: The payload.
+        claims: The payload, as a JSON object.
         key: A private key.
         typ: The ``typ`` header.
         header: Header members in addition to ``alg``, ``typ`` and ``kid``.
@@ -311,7 +311,7 @@ def verify(
     """Verify the signature of a token and return its header and claims. The caller checks the claims.
 
     Args:
-        token: The JWT.
+        token: The JWT in compact form.
         keys: The keys of the expected signer.
         algorithms: The accepted algorithms, a subset of :data:`ALGORITHMS`.
         typ: The accepted types in lower case without ``application/``, ``""`` for none; ``None`` accepts all.

@@ -43,7 +43,7 @@ class _MetadataDocument:
         """Read a document.
 
         Args:
-            where: Its URL, for errors.
+            where: The URL of the document, for errors.
 
         Raises:
             AuthorizationError: The document is malformed, lacks a required member, or has a member of the wrong type.

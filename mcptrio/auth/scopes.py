@@ -25,8 +25,8 @@ class ScopeHierarchy:
     """A table of the scopes that include narrower scopes.
 
     Args:
-        includes: For each scope, the narrower scopes that it includes. Inclusion is transitive. Two scopes that include
-            each other are equivalent.
+        includes: The narrower scopes that each scope includes, by scope. Inclusion is transitive. Two scopes that
+            include each other are equivalent.
 
     Raises:
         ValueError: A name is not a valid scope.

@@ -112,8 +112,8 @@ class Tokens:
     """The tokens of one grant.
 
     Args:
-        scheme: How the access token is sent: ``Bearer``, or ``DPoP`` with proofs.
-        expires_at: When the access token expires, in seconds since 1970; ``None`` if unknown.
+        scheme: The scheme of the ``Authorization`` header: ``Bearer``, or ``DPoP`` with proofs.
+        expires_at: The time at which the access token expires, in seconds since 1970; ``None`` if unknown.
         scopes: The granted scopes; ``None`` if the server named none, which means the requested ones.
     """
 

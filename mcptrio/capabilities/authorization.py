@@ -32,7 +32,7 @@ class Component:
         name: The name of the tool or prompt; the URI or the URI template.
         plugin: The plugin that offers it; ``None`` for the server's own.
         scopes: The scopes that its author requires.
-        meta: Its ``_meta``, which may contain data for an authorizer.
+        meta: The component's ``_meta``, which may contain data for an authorizer.
     """
 
     kind: Literal["tool", "resource", "prompt"]

@@ -286,7 +286,7 @@ class Context(Generic[StateT]):
         ``accept`` means that the user agreed to open the URL, not that the interaction is complete.
 
         Args:
-            message: The reason.
+            message: The reason, which the client shows to the user.
             url: Contains no secret and is not a credential; https, except in development.
             id: Identifies the interaction for :meth:`elicitation_complete`.
 
@@ -407,7 +407,7 @@ class Context(Generic[StateT]):
         """Notify the subscribers of a resource, in every revision, that it has changed.
 
         Args:
-            uri: The resource.
+            uri: The URI of the resource.
             caller: ``ctx.caller`` if only this caller's view has changed; ``None`` notifies all subscribers.
         """
         self.server.notify_resource_updated(uri, caller=caller)

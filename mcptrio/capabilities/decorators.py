@@ -233,8 +233,8 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
             of the user and results of ``ctx.once`` are kept.
         text: Makes the text for the model from the value that the function returns; by default its JSON. The structured
             content is for programs.
-        fallback_tools: With ``task="required"``, clients without tasks see two tools instead: ``start_NAME`` starts a
-            task, and ``NAME_status`` shows or cancels it.
+        fallback_tools: Whether a tool with ``task="required"`` is offered to clients without tasks as two tools:
+            ``start_NAME`` starts a task, and ``NAME_status`` shows or cancels it.
         scopes: Scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,
             and over HTTP the response to a call names them. They do not apply to servers without authorization.
         input_schema: Replaces the schema of the signature; the function then takes one ``dict`` or keyword arguments.
@@ -259,7 +259,7 @@ def resource(uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F
 
     Args:
         uri: ``scheme:…``; ``{variables}`` become the function's arguments.
-        name: By default the function's name.
+        name: The name of the resource; by default, the function's name.
         mime_type: The type of the contents; by default ``text/plain`` for text and ``application/octet-stream`` for
             bytes.
         size: The size in bytes, if known in advance.

@@ -42,7 +42,7 @@ class Lifecycle:
     """
     Args:
         info: The name, version and description of the server.
-        registries: By kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``.
+        registries: The registries by kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``.
         instructions: Advice for the model on how to use the server.
     """
 

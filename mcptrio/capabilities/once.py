@@ -17,7 +17,7 @@ def named_effect(
     """Return the key of an effect, and a function that runs it.
 
     Args:
-        key: By default the name of the effect and its arguments.
+        key: The key of the effect; by default, its name and its arguments.
 
     Raises:
         TypeError: An argument without a ``key`` is not a JSON value. The function raises it if the result is not one.

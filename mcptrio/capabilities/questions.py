@@ -131,8 +131,8 @@ class ElicitURL:
     """Ask the user to open a URL, for data that must not pass through the client.
 
     Args:
-        message: The reason.
-        url: See ``ctx.elicit_url``.
+        message: The reason, which the client shows to the user.
+        url: The page to open; see ``ctx.elicit_url``.
         id: Identifies the interaction for ``ctx.elicitation_complete``; 2025-11-25 sends it.
     """
 

@@ -29,7 +29,7 @@ def rank(candidates: Iterable[str], typed: str) -> Completion:
     candidates were not considered.
 
     Args:
-        candidates: Only the first 10 000 are considered; repetitions count once.
+        candidates: The possible completions. Only the first 10 000 are considered; repetitions count once.
     """
     source = iter(candidates)
     # A dict and not a set, because it keeps the order.

@@ -29,8 +29,8 @@ class RelayedQuestion:
     """See :class:`mcptrio.runtime.inputs.InputQuestion`; the answer is returned unchanged.
 
     Args:
-        asked: As the other handler asked it.
-        key: Its own key, if it has one.
+        asked: The question as the other handler asked it.
+        key: The question's own key, if it has one.
     """
 
     asked: InputRequest

@@ -41,7 +41,7 @@ class TaskControl:
         """Show a text about the status to users.
 
         Args:
-            message: At most 1,000 characters; the rest is cut.
+            message: The status in words. Only the first 1,000 characters are sent.
         """
         task = self._inputs.scope.task
         if task is not None:

@@ -123,7 +123,7 @@ class Tools:
     """
     Args:
         state: Runs the calls that become tasks.
-        on_task_tool: Called when a tool is added whose calls may become tasks.
+        on_task_tool: A function called when a tool is added whose calls may become tasks.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ T = TypeVar("T")
 class Tracked(Generic[T]):
     """
     Args:
-        report: Called with the number of finished items each time the next item is requested.
+        report: A function called with the number of finished items each time the next item is requested.
     """
 
     def __init__(self, items: Iterable[T] | AsyncIterator[T], report: Callable[[int], Awaitable[None]]) -> None:

@@ -26,6 +26,7 @@ from mcptrio.cli.client.running import Work, run_at_console
 from mcptrio.cli.client.signing_in import sign_in
 from mcptrio.cli.client.targets import TargetOptions, find_target, read_value
 from mcptrio.cli.help_pages import CLICommand, CLIGroup
+from mcptrio.cli.param_types import PORT
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.json_output import json_option
 from mcptrio.cli.terminal.terminal import Terminal
@@ -81,7 +82,7 @@ _Command = partial(command.command, cls=_AuthCommand, epilog=EXIT_CODES)
 )
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=PORT,
     default=0,
     metavar="PORT",
     help="The local port to which the browser returns.  [default: any]",

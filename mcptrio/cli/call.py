@@ -146,7 +146,7 @@ async def show_result(
     """Show the result of a tool, and return the exit code.
 
     Args:
-        tool: As the server lists it; ``None`` if it is not known.
+        tool: The tool as the server lists it; ``None`` if it is not known.
         output: The folder for images, audio and blobs.
     """
     code = ExitCode.FAILED if result.is_error else ExitCode.DONE

@@ -8,6 +8,7 @@ import click
 
 from mcptrio.cli.client.client_command import ClientCommand
 from mcptrio.cli.client.command_context import CommandContext
+from mcptrio.cli.param_types import OneOf
 from mcptrio.cli.prompt import read_texts
 from mcptrio.ground.quoting import printable
 
@@ -15,7 +16,7 @@ __all__ = ["command"]
 
 
 @click.command("complete", cls=ClientCommand)
-@click.argument("of", type=click.Choice(["prompt", "resource"]), metavar="prompt|resource")
+@click.argument("of", type=OneOf(["prompt", "resource"]), metavar="prompt|resource")
 @click.argument("name")
 @click.argument("argument")
 @click.argument("value", default="")

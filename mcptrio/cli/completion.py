@@ -9,6 +9,7 @@ import click
 from click.shell_completion import ShellComplete, get_completion_class
 
 from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.param_types import OneOf
 
 __all__ = ["command"]
 
@@ -18,7 +19,7 @@ _VARIABLE = "_MCPTRIO_COMPLETE"
 
 
 @click.command("completion", cls=CLICommand)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=OneOf(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
     """Print a script with which a shell completes commands, options and plugin names.

@@ -33,6 +33,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "run": "Serve plugins, as files or installed, over stdio or HTTP: the short form of serve.",
         "serve": "Serve plugins over stdio, HTTP, sockets, or a transport of a plugin.",
         "worker": "Run tasks from a store, without serving clients.",
+        "ps": "List your servers on this machine.",
+        "top": "Show what servers on this machine do, request by request.",
         "plugins": "List, show, enable, disable, install and check plugins.",
         "lock": "Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates.",
         "dev": "Serve plugins during development: changes are reloaded, and clients stay connected.",
@@ -63,6 +65,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "Serve plugins": ("run", "serve", "worker", "dev", "store"),
+        "Watch servers": ("ps", "top"),
         "Use a server": ("list", "call", "read", "prompt", "complete", "watch", "ping", "inspect", "shell"),
         "Use tasks": ("tasks", "task"),
         "Use recordings": ("show", "replay"),
@@ -138,7 +141,7 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
     """Run a command, and exit with its exit code.
 
     Args:
-        args: Its arguments; by default, those of the command line.
+        args: The arguments of the command; by default, those of the command line.
     """
     try:
         sys.exit(command.main(args, name, obj=obj, standalone_mode=False))

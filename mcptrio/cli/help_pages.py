@@ -13,14 +13,13 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from math import isnan
 from textwrap import wrap
 from typing import Any, ClassVar, TypeAlias
 
 import click
 
 __all__ = [
-    "SECONDS",
+    "SERVER_EXIT_CODES",
     "CLICommand",
     "CLIGroup",
     "HelpPage",
@@ -32,6 +31,11 @@ __all__ = [
 
 Rows: TypeAlias = Sequence[tuple[str, str]]
 """Terms with their texts."""
+
+SERVER_EXIT_CODES = (
+    "Exit codes: 0 stopped by SIGINT, SIGTERM or the end of the input; 1 failed; 2 invalid usage or configuration."
+)
+"""For the help of commands that serve."""
 
 _LEAST_WIDTH, _GREATEST_WIDTH = 20, 100
 _NARROW = 60
@@ -73,11 +77,13 @@ class HelpPage:
         self._parts.append("\n".join([first.rstrip(), *(f"{indent}{self._paint(line, 'value')}" for line in lines)]))
 
     def add_text(self, text: str) -> None:
-        """Add paragraphs; one that begins with a backspace keeps its lines."""
+        """Add paragraphs; one that begins with a backspace has an example in each line."""
         for paragraph in inspect.cleandoc(text).split("\n\n"):
-            kept = paragraph.startswith("\b\n")
-            lines = paragraph[2:].split("\n") if kept else self._wrap(paragraph, self.width)
-            if lines:
+            if paragraph.startswith("\b\n"):
+                indent = "" if self.width < _NARROW else "  "
+                examples = (f"{indent}{line}" for line in paragraph[2:].split("\n"))
+                self._parts.append("\n".join([self._paint("Examples:", "title"), *examples]))
+            elif lines := self._wrap(paragraph, self.width):
                 self._parts.append("\n".join(lines))
 
     def add_sections(self, sections: Mapping[str, Rows]) -> None:
@@ -125,18 +131,6 @@ class HelpPage:
         return click.style(text, **_STYLES[style]) if self._is_coloured and text else text
 
 
-class _Seconds(click.FloatRange):
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        # A comparison with nan is always false, so click's range lets it pass.
-        if isnan(found := super().convert(value, param, ctx)):
-            self.fail("expected a number of seconds, got nan", param, ctx)
-        return found
-
-
-SECONDS = _Seconds(min=0, min_open=True)
-"""A time above 0."""
-
-
 class CLICommand(click.Command):
     """A command whose help has sections."""
 
@@ -146,12 +140,14 @@ class CLICommand(click.Command):
     """Arguments that need a description."""
     environment: ClassVar[Rows] = ()
     """Variables that the command reads, and what each sets."""
+    exit_codes: ClassVar[str] = "Exit codes: 0 done; 1 failed; 2 invalid usage or configuration; 130 interrupted."
+    """The last paragraph, unless the command has an epilog."""
 
     def get_help(self, ctx: click.Context) -> str:
         page = _begun(self, ctx)
         options = _options(self, ctx, self.sections)
         page.add_sections({"Arguments": self.arguments, **options, "Environment": self.environment})
-        page.add_text(self.epilog or "")
+        page.add_text(self.exit_codes if self.epilog is None else self.epilog)
         return str(page)
 
 
@@ -210,7 +206,12 @@ def print_click_error(error: click.ClickException) -> None:
         own_help = error.ctx.command.get_help_option(error.ctx)
         hint = "" if own_help is None else f"Try '{error.ctx.command_path} {max(own_help.opts, key=len)}' for help.\n"
         click.echo(f"{error.ctx.get_usage()}\n{hint}", err=True)
-    print_error("Error: ", error.format_message())
+    message = error.format_message()
+    if isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter) and error.param:
+        is_option = isinstance(error.param, click.Option)
+        place = max(error.param.opts, key=len) if is_option else error.param.human_readable_name
+        message = f"{place}: {error.message}"
+    print_error("Error: ", message)
 
 
 def _begun(command: click.Command, ctx: click.Context) -> HelpPage:

@@ -11,6 +11,7 @@ import click
 from mcptrio.cli.client.client_command import ClientCommand
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.schema_words import signature
+from mcptrio.cli.param_types import OneOf
 from mcptrio.client.listings import Listing
 from mcptrio.errors import MethodNotFound
 from mcptrio.ground.quoting import printable
@@ -26,7 +27,7 @@ _INDENT = "    "
 
 
 @click.command("list", cls=ClientCommand)
-@click.argument("kind", required=False, type=click.Choice(KINDS), metavar="[tools|resources|templates|prompts]")
+@click.argument("kind", required=False, type=OneOf(KINDS), metavar="[tools|resources|templates|prompts]")
 async def command(cmd: CommandContext, kind: str | None) -> None:
     """List a server's tools, resources, templates and prompts, or one kind of them.
 

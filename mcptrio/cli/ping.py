@@ -11,6 +11,7 @@ import trio
 from mcptrio.cli.client.client_command import ClientCommand
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode, line_of
+from mcptrio.cli.param_types import IntegerRange, SecondsRange
 from mcptrio.errors import MCPTrioError, RequestFailed, RequestTimeout
 
 __all__ = ["command"]
@@ -18,11 +19,16 @@ __all__ = ["command"]
 
 @click.command("ping", cls=ClientCommand)
 @click.option(
-    "--count", type=click.IntRange(min=1), default=1, show_default=True, metavar="NUMBER", help="The number of pings."
+    "--count",
+    type=IntegerRange("a number of at least 1", 1),
+    default=1,
+    show_default=True,
+    metavar="NUMBER",
+    help="The number of pings.",
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(min=0, max=3600),
+    type=SecondsRange("a number of seconds from 0 to 3600", 0, 3600),
     default=1.0,
     show_default=True,
     metavar="SECONDS",

@@ -1,7 +1,6 @@
 """``mcptrio run``, and ``mcptrio.run`` in a program: plugins as a server, with few options.
 
 It serves as ``mcptrio serve`` does; everything else is set in mcptrio.toml and the environment.
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from mcptrio.cli.group import end
-from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.help_pages import SERVER_EXIT_CODES, CLICommand
 from mcptrio.cli.serve import serve
 from mcptrio.cli.server.config_options import config_option, host_option, log_level_option, port_option, profile_option
 from mcptrio.cli.server.plugin_server import ChosenPlugins, plugin_names
@@ -21,7 +20,7 @@ from mcptrio.cli.server.plugin_server import ChosenPlugins, plugin_names
 __all__ = ["command", "run"]
 
 
-@click.command("run", cls=CLICommand)
+@click.command("run", cls=CLICommand, epilog=SERVER_EXIT_CODES)
 @click.argument("plugins", metavar="[FILE.py|NAME]...", nargs=-1, shell_complete=plugin_names)
 @click.option("--http", is_flag=True, help="Serve HTTP. Without this option: standard input and output.")
 @host_option

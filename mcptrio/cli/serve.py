@@ -1,8 +1,6 @@
 """``mcptrio serve``: serves plugins over stdio, HTTP, sockets, or a transport of a plugin.
 
 Standard output belongs to the protocol; all other output goes to standard error.
-
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -20,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import evolve
 
-from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.help_pages import SERVER_EXIT_CODES, CLICommand
 from mcptrio.cli.server.auth import identify_by, refuse_streams
 from mcptrio.cli.server.config_options import (
+    ON_HTTP_PORT,
     console_option,
     host_option,
     log_format_option,
@@ -43,6 +42,7 @@ from mcptrio.cli.server.plugin_server import (
 from mcptrio.cli.server.serve_settings import ServeSettings
 from mcptrio.errors import ConfigError
 from mcptrio.serve.config import ServeConfig
+from mcptrio.serve.control_socket import ControlSocket
 from mcptrio.serve.request_log import RequestLog
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class ServeCommand(CLICommand):
             "General": ("log_level", "log_format", "metrics", "console", "record"),
         }
     )
+    exit_codes = SERVER_EXIT_CODES
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # click's own error would not name the commands that accept a file or a name.
@@ -113,9 +114,12 @@ class ServeCommand(CLICommand):
 )
 @click.option(
     "--metrics",
-    metavar="PORT",
+    is_flag=False,
+    flag_value=ON_HTTP_PORT,
+    metavar="[PORT]",
     callback=_address,
-    help="Serve metrics for Prometheus at http://127.0.0.1:PORT/metrics; HOST:PORT for another address.",
+    help="Serve metrics for Prometheus: at /metrics of the HTTP port, or at http://127.0.0.1:PORT/metrics; HOST:PORT"
+    " for another address.",
 )
 @console_option
 @log_level_option
@@ -150,6 +154,8 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         raise click.UsageError(
             f"--isolated can only be used with --stdio, not with {transport}: only a parent process uses it"
         )
+    if options.get("metrics") == ON_HTTP_PORT and transport != "http":
+        raise click.UsageError(f"--metrics: expected a port, because {transport} has no HTTP port, got none")
     if options["isolated"]:
         # Its parent has the stores, and workers would not find its tasks.
         options = {**options, "run_tasks": "here"}
@@ -168,6 +174,7 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         from mcptrio.cli.server.console import ServedConsole
 
         console = ServedConsole(read, port, has_http=transport == "http")
+    control = None if options["isolated"] else ControlSocket(transport, os.getppid() if worker is not None else None)
     with _telemetry(read) as provider:
         metrics = _metrics(options.get("metrics"), provider)
         settings = ServeSettings(
@@ -177,7 +184,8 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
             options=options,
             addresses=addresses,
             console=console,
-            beside=metrics.run if metrics is not None else None,
+            control=control,
+            metrics=metrics,
         )
         if transport == "stdio":
             _over_stdio(settings)
@@ -194,7 +202,7 @@ def _metrics(address: str | None, provider: MeterProvider | None) -> ServedMetri
         return None
     from mcptrio.serve.served_metrics import ServedMetrics
 
-    return ServedMetrics(address, provider)
+    return ServedMetrics("" if address == ON_HTTP_PORT else address, provider)
 
 
 def _telemetry(read: ServeConfig) -> AbstractContextManager[MeterProvider | None]:
@@ -290,7 +298,7 @@ def _over_stdio(settings: ServeSettings) -> None:
     def opened(_urls: list[str]) -> None:
         # The lifespans have been entered by then.
         report_opened(made[0])
-        settings.open_console(made[0], [])
+        settings.opened(made[0], [])
 
     serve = partial(
         serve_process,
@@ -302,7 +310,7 @@ def _over_stdio(settings: ServeSettings) -> None:
         stores=stores,
         task_status=ReadyStatus(opened),
     )
-    run(settings.with_console(lambda stop: serve(shutdown=stop)), beside=settings.beside)
+    run(settings.with_companions(lambda stop: serve(shutdown=stop)), beside=settings.beside)
 
 
 def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
@@ -338,7 +346,7 @@ def _over_streams(settings: ServeSettings) -> None:
     server = settings.make()
     serve = partial(serve_stream, server, where, options=stream, task_status=settings.ready(server))
     run(
-        settings.with_console(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
+        settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
         beside=settings.beside,
     )
@@ -358,7 +366,7 @@ def _over(name: str, settings: ServeSettings) -> None:
         raise ConfigError(f"--transport: expected one of {known}, got {name!r}")
     serve = partial(serve_transport, server, offered[name], task_status=settings.ready(server))
     run(
-        settings.with_console(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
+        settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
         beside=settings.beside,
     )

@@ -12,6 +12,7 @@ import attrs
 import click
 
 from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.param_types import IntegerRange
 from mcptrio.cli.terminal.json_output import json_text
 from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
 from mcptrio.errors import ConfigError
@@ -31,7 +32,11 @@ _STYLES: dict[str, Style] = {"error": "red", "no response": "yellow"}
 @click.option("--method", metavar="METHOD", help="Only requests and notifications of this method, and their responses.")
 @click.option("--errors", is_flag=True, help="Only requests that failed or have no response, with their responses.")
 @click.option(
-    "--message", "number", type=click.IntRange(min=1), metavar="NUMBER", help="Print this message in full, as JSON."
+    "--message",
+    "number",
+    type=IntegerRange("the number of a message, from 1", 1),
+    metavar="NUMBER",
+    help="Print this message in full, as JSON.",
 )
 def command(file: Path, session: str | None, method: str | None, errors: bool, number: int | None) -> None:
     """Show the messages of a recording.

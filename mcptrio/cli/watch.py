@@ -13,6 +13,7 @@ from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import line_of
 from mcptrio.cli.client.schema_words import properties
 from mcptrio.cli.list import fetch
+from mcptrio.cli.param_types import IntegerRange
 from mcptrio.cli.terminal.layout import Style
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.errors import ConfigError, MCPError, MethodNotFound
@@ -57,7 +58,12 @@ async def subscribe(cmd: CommandContext, uris: Sequence[str], lists: Sequence[st
 
 @click.command("watch", cls=ClientCommand)
 @click.argument("words", nargs=-1, metavar="[tools|prompts|resources|URI]...")
-@click.option("--count", type=click.IntRange(min=1), metavar="NUMBER", help="End after this number of changes.")
+@click.option(
+    "--count",
+    type=IntegerRange("a number of at least 1", 1),
+    metavar="NUMBER",
+    help="End after this number of changes.",
+)
 async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None) -> None:
     """Print a line when a list or a named resource changes.
 

@@ -1,8 +1,6 @@
 """``mcptrio worker``: runs tasks from a store, without serving clients.
 
 Servers with ``run_tasks = "workers"`` in ``[server]`` leave their tasks to such processes.
-
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -14,17 +12,18 @@ import click
 import trio
 
 from mcptrio.abc import Engine
-from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.help_pages import SERVER_EXIT_CODES, CLICommand
 from mcptrio.cli.server.config_options import log_level_option
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server, plugin_options, refuse_empty
 from mcptrio.cli.server.serve_settings import ServeSettings
+from mcptrio.serve.control_socket import ControlSocket
 from mcptrio.serve.process import run
 
 __all__ = ["command"]
 
 
-@click.command("worker", cls=CLICommand)
+@click.command("worker", cls=CLICommand, epilog=SERVER_EXIT_CODES)
 @plugin_options
 @click.option("--strict", is_flag=True, help="Exit if a plugin fails, instead of leaving it out.")
 @click.option(
@@ -53,6 +52,7 @@ def command(chosen: ChosenPlugins, **options: Any) -> None:
         read=read,
         options=options,
         addresses=[],
+        control=ControlSocket("worker"),
     )
     stores = settings.stores
     if stores.urls["tasks"] == "memory":
@@ -63,12 +63,9 @@ def command(chosen: ChosenPlugins, **options: Any) -> None:
         raise click.ClickException(
             'expected a tool with task="optional" or "required" in a plugin, got none: there is nothing to run'
         )
+    serve = partial(serve_transport, server, _no_peers, task_status=settings.ready(server, _announce))
     run(
-        lambda stop: serve_with_stores(
-            server,
-            stores,
-            partial(serve_transport, server, _no_peers, shutdown=stop, task_status=settings.ready(server, _announce)),
-        ),
+        settings.with_companions(lambda stop: serve_with_stores(server, stores, partial(serve, shutdown=stop))),
         renew=settings.renewal(server),
     )
 

@@ -40,7 +40,7 @@ class Progress:
     """A progress report of a request.
 
     Args:
-        progress: How much is done; increases with each report.
+        progress: The amount that is done; it increases with each report.
         total: The value of ``progress`` at the end, if the server knows it.
         message: A description for the user.
     """

@@ -157,9 +157,9 @@ class Client:
             timeout: Seconds to wait for an answer since the call or its last progress report; by default
                 ``timeouts.idle``. If the server makes a task of the call, seconds without a change of the task; by
                 default without limit.
-            progress: Called with each progress report, in order, before this method returns.
+            progress: A function called with each progress report, in order, before this method returns.
             meta: Members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
-            created: Called with the task, if the server makes one of the call. Its id is all that :meth:`task` needs.
+            created: A function called with the task, if the server makes one. Its id is all that :meth:`task` needs.
             as_task: Ask for a task also if the tool can do without one, where the client decides that (2025-11-25).
 
         Returns:

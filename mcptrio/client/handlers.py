@@ -74,9 +74,9 @@ class Handlers:
         sample_tools: ``sample`` supports the use of tools by the model.
         sample_context: ``sample`` supports including context from servers.
         roots: The folders that the server may work in.
-        log: Called with each log message of the server. Must be synchronous.
-        notification: Called with the method and parameters of each notification outside the specification. Must be
-            synchronous.
+        log: A synchronous function called with each log message of the server.
+        notification: A synchronous function called with the method and parameters of each notification outside the
+            specification.
         experimental: Experimental capabilities to declare, by name.
         extensions: Extensions to declare, by name.
 

@@ -146,7 +146,7 @@ class ClientRequests:
         """Send a request whose result may ask for input; the handlers answer.
 
         Args:
-            without_input: Called with a result that took no input. Only such a result may be cached.
+            without_input: A function called with a result that took no input. Only such a result may be cached.
 
         Raises:
             MCPError: A question could not be answered; the request is not repeated.

@@ -57,7 +57,7 @@ class ClientSession:
 
     Args:
         log_level: The least severe log level to request, or ``None``.
-        notified: Called with each notification that the session does not handle itself.
+        notified: A function called with each notification that the session does not handle itself.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class ClientSession:
         """Send a request that the server answers only when its stream ends.
 
         Args:
-            begun: Called with the id of the request before it is sent.
+            begun: A function called with the id of the request before it is sent.
         """
         sent = self._connection.request(method, params, revision=self.revision)
         begun(sent.message.id)

@@ -48,8 +48,8 @@ class Subscriber:
     """The subscriptions of one client.
 
     Args:
-        changed: Called for each watched change when a subscription starts, because the cache may have missed one
-            before.
+        changed: A function called for each watched change when a subscription starts, because the cache may have missed
+            one before.
     """
 
     def __init__(self, supervisor: ClientSupervisor, changed: Callable[[Change], None], options: ClientOptions) -> None:

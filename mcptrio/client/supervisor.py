@@ -73,7 +73,7 @@ class ClientSupervisor:
     Args:
         openers: Transports that reach the server, in the order in which they are tried.
         make_session: Creates a session that has not been negotiated.
-        settled: Called before each session except the first is used.
+        settled: A function called before each session except the first is used.
     """
 
     def __init__(

@@ -156,7 +156,7 @@ class ClientTask:
         If the caller is cancelled, the task keeps running.
 
         Args:
-            progress: Called with each new text about the status.
+            progress: A function called with each new text about the status.
 
         Raises:
             TaskCancelled: The task was cancelled.
@@ -185,7 +185,7 @@ class ClientTask:
 
         Args:
             answer: Answers the questions; by default the handlers of the client do.
-            leaves_it: Returns whether another process goes on to wait for it.
+            leaves_it: Returns whether the task is detached, so that another process can wait for it.
         """
         is_done = False
         self._answer_all = answer

@@ -17,13 +17,13 @@ class ClientTimeouts:
     """How long a client waits, in seconds. ``math.inf`` removes a limit.
 
     Args:
-        connect: To start or reach a server and negotiate a revision.
-        probe: For the first question of the negotiation, which older servers may not answer at all.
-        idle: For an answer, since the request was sent or its last progress report. Does not run while a handler of the
-            client answers a question of the server.
-        request: For an answer, however much progress is reported.
-        input: For a handler of the client to answer the server.
-        ping: For the answer to a keepalive ping.
+        connect: The time to start or reach a server and to negotiate a revision.
+        probe: The time for the first question of the negotiation, which older servers may not answer at all.
+        idle: The time for an answer, since the request was sent or its last progress report. It does not run while a
+            handler of the client answers a question of the server.
+        request: The time for an answer, however much progress is reported.
+        input: The time for a handler of the client to answer the server.
+        ping: The time for the answer to a keepalive ping.
     """
 
     connect: float = field(default=30.0, validator=number(above=0))

@@ -108,7 +108,7 @@ async def connect(
             string or list; a :class:`Command`, :class:`Endpoint` or :class:`Socket` for more options; an entry of
             ``mcp.json``; a :class:`Server` of this process, open or not; or an open channel.
         handlers: Answer the server's questions; by default the client declares no capabilities.
-        timeouts: How long the client waits.
+        timeouts: The times for which the client waits, in seconds.
         revision: The only acceptable protocol revision; by default the newest that both sides support.
         prefer: ``"handshake"`` selects the newest revision with a handshake if the server supports one. Some servers
             also speak 2026-07-28 but have tools that work only with requests to the client.
@@ -128,7 +128,7 @@ async def connect(
         RemoteProtocolError: No revision in common.
         MCPError: The server refused the connection.
     """
-    require_trio("mcptrio.connect", side="client")
+    require_trio("mcptrio.connect")
     if revision is not None and revision not in REVISIONS:
         raise ConfigError(f"revision: expected one of {', '.join(REVISIONS)}, got {revision!r}")
     if prefer not in (None, "handshake"):

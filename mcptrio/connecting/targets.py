@@ -35,8 +35,8 @@ class Command:
             ``HOME``.
         inherit_env: Pass the whole environment of this process, which may contain secrets.
         cwd: Working directory of the child.
-        stderr: Where the lines of its standard error go: ``"log"`` to the logger ``mcptrio.server_stderr``,
-            ``"forward"`` to this process's standard error, ``"drop"`` nowhere; or a function that receives each line.
+        stderr: The destination of the lines of its standard error: ``"log"`` for the logger ``mcptrio.server_stderr``,
+            ``"forward"`` for this process's standard error, ``"drop"`` for none; or a function that receives each line.
             Error messages quote the last lines in any case.
     """
 
@@ -53,7 +53,7 @@ class Endpoint:
 
     Args:
         url: URL of the endpoint: ``http`` or ``https``; ``ws`` or ``wss`` for MCP over WebSocket.
-        headers: Sent with every HTTP request; for a WebSocket, with the request that opens it.
+        headers: Headers of every HTTP request; for a WebSocket, of the request that opens it.
         auth: Authorizes the requests: :class:`mcptrio.auth.OAuth`, another class of :mod:`mcptrio.auth`, or one of your
             own.
         tls: TLS configuration, for example a private certificate authority or a client certificate. By default the

@@ -40,7 +40,7 @@ def expect(value: T, cls: type, name: str) -> T:
     """Return the value.
 
     Args:
-        name: Of the parameter.
+        name: The name of the parameter.
 
     Raises:
         TypeError: The value is no instance of ``cls``.
@@ -55,7 +55,7 @@ class Range:
     """Validates a number between two bounds, for attrs. NaN is outside.
 
     Args:
-        kind: Of the numbers: ``int``, or ``float`` for integers too.
+        kind: The type of the numbers: ``int``, or ``float`` for integers too.
         expected: The range in words, for errors.
     """
 

@@ -20,8 +20,8 @@ def lazy_names(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], A
     """Return ``__getattr__`` and ``__dir__`` for a module.
 
     Args:
-        module: Its name.
-        homes: By public name the module that has it.
+        module: The name of the module.
+        homes: The module that has each public name.
     """
 
     def get(name: str) -> Any:

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, Literal
 
 import trio
 
 from mcptrio.ground.tracebacks import raise_single
 
 __all__ = ["first_of", "open_hidden_nursery", "outlasting", "raised_alone", "require_trio"]
-
-
-_PAGES: Final = {
-    "client": "docs/client.md#in-an-asyncio-application",
-    "server": "docs/deployment.md#in-an-asyncio-application",
-}
 
 
 @asynccontextmanager
@@ -46,18 +39,15 @@ def raised_alone() -> Iterator[None]:
         raise_single(group)
 
 
-def require_trio(what: str, side: Literal["client", "server"]) -> None:
+def require_trio(what: str) -> None:
     """
-    Args:
-        side: Selects the page of the documentation in the error.
-
     Raises:
         RuntimeError: Trio does not run this code: asyncio does, or a thread, or nothing.
     """
     if not trio.lowlevel.in_trio_task():
         raise RuntimeError(
             f"{what} must be called in a Trio task, started by trio.run; an asyncio program runs Trio in a thread:"
-            f" see {_PAGES[side]}"
+            " asyncio.to_thread(trio.run, main)"
         )
 
 

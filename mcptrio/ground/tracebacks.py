@@ -52,7 +52,6 @@ _OWN_FILE: Final = "mcptrio_file_"
 """How the module of a plugin begins that is a single file."""
 _CAUSED: Final = "caused by"
 _WHILE: Final = "while handling"
-_PAGE: Final = "docs/plugins.md#when-a-tool-fails"
 
 _OTHER_LOOP: Final = ("trio.run received unrecognized yield message", "trio got unexpected")
 _NO_LOOP: Final = ("no running event loop", "There is no current event loop", "Timeout should be used inside a task")
@@ -146,17 +145,17 @@ def to_fields(error: BaseException) -> dict[str, Any]:
 
 
 def hint_of(error: BaseException) -> str | None:
-    """Return the likely mistake in one sentence, with the page to read; ``None`` for an exception without a hint."""
+    """Return the likely mistake in one sentence; ``None`` for an exception without a hint."""
     error = single(error)
     text = _message(error)
     if (isinstance(error, RuntimeError) and text.startswith(_NO_LOOP)) or (
         isinstance(error, TypeError) and text.startswith(_OTHER_LOOP)
     ):
-        return f"mcptrio runs on Trio, where asyncio does not work: call trio.sleep, not asyncio.sleep; see {_PAGE}"
+        return "mcptrio runs on Trio, where asyncio does not work: call trio.sleep, not asyncio.sleep"
     if isinstance(error, RuntimeError) and text == "must be called from async context":
-        return f"Trio cannot be called from here: declare the function with async def; see {_PAGE}"
+        return "Trio cannot be called from here: declare the function with async def"
     if isinstance(error, TypeError | AttributeError) and _UNAWAITED.search(text):
-        return f"a coroutine is used where its result is expected, so an await is missing; see {_PAGE}"
+        return "a coroutine is used where its result is expected: write await before the call"
     return None
 
 
@@ -164,7 +163,7 @@ def explain_warning(message: Warning | str, category: type[Warning]) -> str:
     """Return a warning of Python's with its type, or what to do about a coroutine that was never awaited."""
     if issubclass(category, RuntimeWarning) and (found := _NEVER_AWAITED.search(str(message))):
         name = found["name"].rpartition(".")[2]
-        return f"coroutine {found['name']!r} was never awaited: write `await {name}(…)`; see {_PAGE}"
+        return f"coroutine {found['name']!r} was never awaited: write `await {name}(…)`"
     return f"{category.__name__}: {message}"
 
 

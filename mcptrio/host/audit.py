@@ -37,18 +37,18 @@ class AuditRecord:
     """One action.
 
     Args:
-        at: Its start, UTC.
+        at: The time of its start, in UTC.
         server: The name of the server in the host.
         kind: ``tool``, ``resource``, ``prompt`` and ``completion`` are requests of the host; ``form``, ``url`` and
             ``sampling`` are questions of the server.
         name: The tool, URI or prompt, by its name on the server.
-        arguments: Redacted; ``None`` if there are none.
+        arguments: The arguments, redacted; ``None`` if there are none.
         outcome: ``ok``; ``error``: the server or the tool reported an error; ``failed``: the response was invalid, or a
             part of the host failed; ``timeout``; ``not_approved``; ``declined``: the user declined or cancelled the
             server's question; ``cancelled``.
         detail: The error or reason, redacted.
         task_id: The id of the task that the server has made of a tool call; ``None`` if it made none.
-        seconds: From the user's approval, or from the start if none was needed, to the outcome.
+        seconds: The time from the user's approval, or from the start if none was needed, to the outcome, in seconds.
     """
 
     at: datetime

@@ -30,8 +30,8 @@ class AuditFile:
 
     Args:
         path: The file. Its mode is set to 0600.
-        max_bytes: At least 65536. A file that would become larger is renamed to ``<path>.1``, which replaces an older
-            one, and a new file is begun.
+        max_bytes: The maximum size of the file, at least 65536. A file that would become larger is renamed to
+            ``<path>.1``, which replaces an older one, and a new file is begun.
 
     Raises:
         OSError: The file cannot be opened, or is a symbolic link.

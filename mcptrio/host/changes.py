@@ -46,7 +46,7 @@ class HostChange:
         kind: ``tools``, ``prompts`` or ``resources`` for a list; ``resource`` for the contents of one; ``task`` for a
             task; ``server`` if the server was connected, lost, added or removed, and its lists with it.
             :meth:`mcptrio.Host.status` has details.
-        uri: Of the resource; it may lie below the one subscribed to.
+        uri: The URI of the resource; it may lie below the one subscribed to.
         task: The state of the task.
     """
 

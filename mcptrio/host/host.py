@@ -130,7 +130,7 @@ class Host:
         return host
 
     async def __aenter__(self) -> Self:
-        require_trio("Host", side="client")
+        require_trio("Host")
         if self._running is not None:
             raise ConfigError("a Host can be opened only once; create another one")
         self._running = self._run()
@@ -237,7 +237,7 @@ class Host:
         Args:
             name: The tool's name in the host, such as ``fs_read_file``.
             arguments: JSON. A copy is approved and sent, unless the user edits it.
-            timeout, progress: As for ``Client.call_tool``.
+            timeout, progress: The parameters of ``Client.call_tool`` with these names.
 
         Raises:
             InvalidParams: No server has listed this tool.
@@ -285,7 +285,7 @@ class Host:
         """Return a prompt with its arguments inserted.
 
         Args:
-            name: In the host: ``fs_summarize``.
+            name: The name of the prompt in the host, such as ``fs_summarize``.
 
         Raises:
             InvalidParams: No server has listed such a prompt.

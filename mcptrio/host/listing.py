@@ -114,7 +114,7 @@ class HostList(Generic[T]):
     """A list at one moment.
 
     Args:
-        items: In the order of the servers and of each server's list.
+        items: The items in the order of the servers and of each server's list.
         missing: The servers whose part is missing or incomplete, with the reason.
     """
 

@@ -47,9 +47,9 @@ class ConnectionStatus:
             ``is_over``.
         where: The program or the URL, without parts that may be secret.
         reason: The last error; ``None`` if there was none since it was last ready.
-        revision: Of the current or the last connection.
-        info: Its own name and version, from its ``serverInfo``.
-        instructions: Its instructions for the model.
+        revision: The revision of the current or the last connection.
+        info: The server's own name and version, from its ``serverInfo``.
+        instructions: The server's instructions for the model.
         connections: The number of connections so far.
         is_over: Whether no more attempts follow.
     """
@@ -77,8 +77,8 @@ class ManagedServer(ConnectionWatcher):
     Args:
         name: The user's name for the server.
         openers: Ways to connect to it; empty if it is known to be unreachable.
-        where: Its program or URL.
-        moved: Called when its state has changed.
+        where: The program or the URL of the server.
+        moved: A function called when the state of the server has changed.
         spoken: The revision found earlier, if any. Kept up to date.
     """
 

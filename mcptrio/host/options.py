@@ -21,7 +21,7 @@ class HostOptions:
     """How a host treats its servers.
 
     Args:
-        timeouts: Those of the connection to each server. ``timeouts.input`` also limits each approval.
+        timeouts: The timeouts of the connection to each server. ``timeouts.input`` also limits each approval.
         ready_timeout: Seconds that a list waits for each server, from the connection to the last page, and that a call
             waits for a server that is not connected.
         restart: Whether a lost or unreachable server is connected again, with increasing pauses.

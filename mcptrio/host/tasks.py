@@ -27,7 +27,8 @@ class HostTask:
     Args:
         id: The id that the server gave to the task.
         tool: The name of the tool in the host.
-        status: As the host last heard it: ``working``, ``input_required``, ``completed``, ``failed`` or ``cancelled``.
+        status: The last status that the host has received: ``working``, ``input_required``, ``completed``, ``failed``
+            or ``cancelled``.
         message: A text of the server about the status.
         is_over: Whether the task has ended, or the host waits for it no more.
     """
@@ -47,7 +48,7 @@ def task_reports(
 
     Args:
         entry: The audit record of the call, which gets the id of the task.
-        report: Called with each new state.
+        report: A function called with each new state.
     """
     latest: HostTask | None = None
 

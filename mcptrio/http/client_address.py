@@ -33,7 +33,7 @@ class Proxies:
     """The trusted proxies.
 
     Args:
-        networks: Their networks.
+        networks: The networks of the proxies.
         unix: Whether clients of a Unix socket are trusted.
     """
 

@@ -37,7 +37,7 @@ class _Listed:
     """The last list of one kind from the mounted server.
 
     Args:
-        items: By their own names or URIs.
+        items: The items by their own names or URIs.
         completes: Whether the server completes arguments.
         scopes: Required scopes of the items, by their own names.
     """

@@ -52,9 +52,9 @@ class MountStatus:
         where: The program or the URL, without parts that may be secret.
         reason: The last error, without the program's standard error, which is in the log; ``None``
             if there was none since it was last ready.
-        revision: Of the current or the last connection.
-        info: Its own name and version, from its ``serverInfo``.
-        starts: How often this server started it; reconnections after it exited do not count.
+        revision: The revision of the current or the last connection.
+        info: The mounted server's own name and version, from its ``serverInfo``.
+        starts: The number of times that this server started it; reconnections after it exited do not count.
         offers: The number of its offered ``tools``, ``prompts``, ``resources`` and ``templates``.
     """
 
@@ -73,7 +73,7 @@ class Mount:
     Args:
         target: A target of :func:`mcptrio.connect`.
         name: The prefix of its tools, and its name in logs and errors; by default that of the target.
-        options: How it is mounted.
+        options: The prefix, timeouts and limits of the mount.
 
     Raises:
         ConfigError: The target is invalid, or can be connected to only once.

@@ -36,8 +36,8 @@ class ListedMount:
             it); broken (its entry is invalid); closed.
         where: The program or the URL.
         reason: The last error.
-        server: Its own name and version.
-        starts: How often it was started.
+        server: The mounted server's own name and version.
+        starts: The number of times that it was started.
         offers: The number of its offered tools, prompts, resources and templates.
     """
 
@@ -106,7 +106,7 @@ class Mounts:
         """Stop one mounted server and start it again. Its calls in flight fail.
 
         Args:
-            name: Its name in {tool:list_mounts}.
+            name: The name of the server in {tool:list_mounts}.
         """
         server = self._servers.get(name)
         if server is None:

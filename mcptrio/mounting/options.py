@@ -38,7 +38,7 @@ class MountOptions:
             client has tasks; ``"never"``: it stays a call.
         required: Whether our plugin is put in quarantine if the other server cannot be reached at first, within
             ``timeouts.connect``, even if our server has opened in the meantime because ``start_timeout`` is over.
-        timeouts: Those of the connection and of the requests for lists.
+        timeouts: The timeouts of the connection and of the requests for lists.
     """
 
     prefix: str | None = None

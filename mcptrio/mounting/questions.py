@@ -50,9 +50,9 @@ class RelayingHandlers(Handlers):
     """The handlers of our client for a server that asks with requests. They declare all capabilities: callers differ.
 
     Args:
-        relay: Asks the client of the question; raises MCPError if it cannot be asked.
-        heard: Called with each log message.
-        visited: Called with each completed URL elicitation.
+        relay: A function that asks the client of the question; it raises MCPError if the client cannot be asked.
+        heard: A function called with each log message.
+        visited: A function called with the id of each completed URL elicitation.
     """
 
     relay: Callable[[str, Any], Awaitable[Result]]

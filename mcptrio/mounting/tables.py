@@ -119,7 +119,7 @@ class MountedServer:
     """One server.
 
     Args:
-        target: How it is reached. May hold secrets.
+        target: The target that connects to it. It may hold secrets.
         mount: Offers its tools, prompts and resources; ``None`` if its entry is wrong.
         failure: The problem with its entry.
     """

@@ -277,7 +277,7 @@ class PluginManager:
         """Return the transports of active plugins, by name.
 
         Args:
-            failed: Called with each plugin whose hook failed, and the reason; its transports are ignored.
+            failed: A function called with each plugin whose hook failed, and the reason; its transports are ignored.
         """
         offered: dict[str, tuple[str, Callable[..., Awaitable[None]]]] = {}
         for plugin in self.active():

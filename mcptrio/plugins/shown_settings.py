@@ -57,7 +57,7 @@ def shown_settings(
 
     Args:
         cls: The class of its settings.
-        table: Its table in the file.
+        table: The plugin's table in the file.
         where: Returns the file and line of a key.
     """
     environ = os.environ if environ is None else environ

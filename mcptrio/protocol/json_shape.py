@@ -84,8 +84,8 @@ def identify(start: bytes, end: bytes) -> tuple[bool, RequestId | None] | None:
     """Return whether a message is a call and not a response, and its id; ``None`` if the first members do not tell.
 
     Args:
-        start: Its first :data:`HEAD_BYTES`.
-        end: Its last :data:`TAIL_BYTES`.
+        start: The first :data:`HEAD_BYTES` of the message.
+        end: The last :data:`TAIL_BYTES` of the message.
     """
     head = read_head(start)
     if head is None:
@@ -122,7 +122,7 @@ def measure(data: bytes | bytearray | memoryview, values: int) -> Shape:
     if b"\\" in text:
         # Pairs of backslashes first, so that the rest of the quotation marks after a backslash are escaped ones.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # What is left are brackets, commas and quotation marks.
+    # Only brackets, commas and quotation marks are left.
     text = text.translate(None, _OTHERS)
     quotes = text.count(b'"')
     if quotes > 4 * values:  # a value has at most two strings: its key and itself

@@ -1,7 +1,7 @@
 """The requests of a recorded client, each with the messages of the server until its response.
 
-A recording has messages in the order of time. Progress and subscriptions name their request. Other messages of a server
-belong to the request that was begun last, because only over HTTP a transport says which one it is.
+A recording has messages in the order of time. Progress and subscriptions name their request. Any other message of a
+server is counted to the open request that began last, because only HTTP shows to which request a message belongs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class RecordedStep:
     """A message of the server that is no response.
 
     Args:
-        answer: The client's response, if it is a request.
+        answer: The client's response, if the message is a request.
     """
 
     entry: RecordedEntry

@@ -1,8 +1,8 @@
 """Writes messages to a recording: a file of JSON lines.
 
-A server or client that is recorded owns one. The taps of the server's sessions, and :mod:`mcptrio.recording.link`, pass
-it the messages. A full queue drops messages and counts them, so a slow disk never delays a call. A task has a thread
-redact and write what is queued.
+A server or client that is recorded owns one. The taps of the server's sessions and :mod:`mcptrio.recording.link` pass
+it the messages. A full queue drops messages and counts them, so a slow disk never delays a call. A thread redacts and
+writes the queued messages.
 
 Source: JSON Lines.
 """
@@ -40,7 +40,7 @@ __all__ = ["Recorder", "SessionRecorder", "Side"]
 _log = logging.getLogger("mcptrio.recording")
 
 Side: TypeAlias = Literal["server", "client"]
-"""Whose messages are recorded: ``in`` is what this side has received."""
+"""The side that records: ``in`` is a message that it has received."""
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 """Bytes of a file; then it is renamed to ``FILE.1``, which replaces an older one."""
@@ -116,7 +116,7 @@ class Recorder:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write what is recorded during the block.
+        """Write the messages that are recorded during the block.
 
         Raises:
             ConfigError: The file cannot be written, or is not a recording.
@@ -128,6 +128,7 @@ class Recorder:
                 nursery.start_soon(self._write_queued, file)
                 yield
         finally:
+            # Shielded, because the last messages are often the interesting ones when a server is cancelled.
             with trio.move_on_after(CLOSE_SECONDS, shield=True):
                 self._hand_over()
                 await trio.to_thread.run_sync(self._finish, file, abandon_on_cancel=True)
@@ -143,8 +144,8 @@ class Recorder:
         """Return the recorder of one session.
 
         Args:
-            via: The transport.
-            name: Its name; by default the transport with a number.
+            via: The transport, such as ``stdio`` or ``http``.
+            name: The name of the session; by default, the transport with a number.
             on_ended: Called when the session has ended.
         """
         if name is None:
@@ -158,11 +159,13 @@ class Recorder:
         data = encode(message)
         if self._memory is not None and not self._memory.admit(len(data)):
             return
+        # An empty queue accepts any message: one that is larger than the whole queue would never be recorded.
         if self._queue and (len(self._queue) >= MAX_QUEUED or self._bytes + len(data) > MAX_QUEUED_BYTES):
             self._dropped += 1
             return
         self._queue.append(_Queued(trio.current_time() - self._started, direction, session, data))
         self._bytes += len(data)
+        # Only the first message wakes the task, which collects those that follow.
         if len(self._queue) == 1:
             self._arrived.set()
 
@@ -212,6 +215,7 @@ class Recorder:
             self._uncounted += batch.dropped
             for number, each in enumerate(batch.queue):
                 if not self._written(file, self._entry(each)):
+                    # The disk is probably full. Each further attempt would fail too, and take its time.
                     self._uncounted += len(batch.queue) - number
                     break
             else:
@@ -265,7 +269,7 @@ class SessionRecorder:
         self.principal = principal
 
     def received(self, incoming: Incoming) -> None:
-        """Record what the other side has sent. An invalid message is recorded as its answer only."""
+        """Record a message or a batch of the other side. Of an invalid message, only the answer is recorded."""
         for message in incoming.messages if isinstance(incoming, Batch) else (incoming,):
             if not isinstance(message, Malformed):
                 self.recorder.put("in", self, message)

@@ -1,8 +1,8 @@
 """Answers requests from a recording, as the recorded server did.
 
-``mcptrio replay --as server`` serves it over stdio, and :func:`mcptrio.testing.replayed` in memory. Requests are found
-by method and parameters, in the recorded order; the last one that fits answers all further ones. Ids, ``_meta`` and
-progress tokens are those of the live client.
+``mcptrio replay --as server`` serves it over stdio, and :func:`mcptrio.testing.replayed` in memory. A request is
+matched by its method and parameters. Equal requests get the recorded responses in their order, and then the last one
+again. Ids, ``_meta`` and progress tokens are those of the live client.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ ANSWER_TIMEOUT: Final = 600.0
 """Seconds for the client's answer to a question."""
 EOF_TIMEOUT: Final = 5.0
 """Seconds for answers in flight after the client has closed its side."""
-# The parameters say who the client is.
+# Their parameters describe the client, so the live client may differ from the recorded one.
 _NEGOTIATION: Final = frozenset({"initialize", "server/discover"})
 # Clients send them on their own, and their result is empty.
 _EMPTY: Final = frozenset({"ping", "logging/setLevel"})
 _MAX_COMPARED: Final = 200
-"""Recorded requests among which the nearest is searched."""
+"""Recorded requests that are compared to find the nearest one."""
 _MAX_SHOWN_CHARS: Final = 300
 
 
@@ -75,6 +75,7 @@ class ReplayServer:
         try:
             async with trio.open_nursery() as nursery:
                 await _Connection(channel, self._exchanges, self._speed, nursery).read()
+                # The client sends no more, but it may still read the answers in flight.
                 nursery.cancel_scope.deadline = trio.current_time() + EOF_TIMEOUT
         finally:
             with trio.move_on_after(1, shield=True):
@@ -99,6 +100,7 @@ class _Connection:
         self._scopes: dict[RequestId, trio.CancelScope] = {}
         self._questions: dict[RequestId, Waiter[None]] = {}
         self._asked = 0
+        # The requests are answered by tasks of their own, and the channel takes one message at a time.
         self._sending = trio.Lock()
 
     async def read(self) -> None:
@@ -151,6 +153,7 @@ class _Connection:
         waiting = self._recorded.get(request.method, {}).get(self._key(request.method, request.params))
         if waiting is None:
             return None
+        # The last one stays, for all further requests that are equal.
         return waiting.popleft() if len(waiting) > 1 else waiting[0]
 
     def _refusal(self, request: Request) -> ErrorResponse:
@@ -160,6 +163,7 @@ class _Connection:
             error = MethodNotFound(f"the recording has no request {request.method}; it has: {known}")
             return ErrorResponse.of(request.id, error)
         asked = self._key(request.method, request.params).decode()
+        # difflib takes quadratic time, so both the number of texts and their lengths are bounded.
         texts = [key.decode() for key in list(recorded)[:_MAX_COMPARED]]
         [nearest] = difflib.get_close_matches(_short(asked), map(_short, texts), n=1, cutoff=0.0)
         told = f"the recording has no {request.method} with {_short(asked)}; the nearest has {nearest}"
@@ -203,6 +207,7 @@ class _Connection:
         params = _renumbered(entry.params, request.id)
         if entry.method == "notifications/progress":
             live = (request.params or {}).get("_meta")
+            # The live client has asked for no progress.
             if not isinstance(live, dict) or "progressToken" not in live:
                 return
             params["progressToken"] = live["progressToken"]

@@ -47,8 +47,8 @@ class Conversation:
         is_shared: Whether one outlet serves all requests (stdio); it is then not closed when a request ends.
         trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards callers.
         record: The record of a stored session. For other sessions, it is made after ``initialize``.
-        on_subscriptions: Called when another replica has changed the subscriptions.
-        on_missed_changes: Called with this object when the client may have missed notifications of changes.
+        on_subscriptions: A function called when another replica has changed the subscriptions.
+        on_missed_changes: A function called with this object when the client may have missed notifications of changes.
     """
 
     connection: Connection
@@ -100,7 +100,7 @@ class Conversation:
         """Return its status.
 
         Args:
-            requests: in flight.
+            requests: The status of each request in flight.
         """
         peer = self.last_peer or self.connection.peer
         return SessionStatus(

@@ -33,8 +33,8 @@ class Lifespan:
         label: The plugin, for messages.
         managers: Context managers, entered in this order.
         tasks: Returns the background tasks, given the values that the managers yielded.
-        opened: Called before the tasks start. Must not raise.
-        failed: Called with the lifespan and a later exception.
+        opened: A function called before the tasks start. It must not raise.
+        failed: A function called with the lifespan and the exception, if the lifespan fails after it was opened.
     """
 
     def __init__(

@@ -67,7 +67,7 @@ class TaskPlan(Protocol):
 
         Args:
             run: The handler, a :class:`mcptrio.runtime.runs.Run`.
-            channel: Its input channel.
+            channel: The input channel of the handler.
 
         Returns:
             The result that tells the client of the task, or ``None``: the handler has ended or asks, and the call is

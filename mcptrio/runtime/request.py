@@ -43,7 +43,7 @@ class RequestScope:
         request: The request as it was received, in its revision.
         outlet: The sink for all messages of this request.
         session: The session of the request.
-        deadlines: Watches :attr:`deadline`.
+        deadlines: The deadlines of all requests; it watches :attr:`deadline`.
         memory: The memory of its parameters; ``None`` if they are small.
         owns_outlet: Whether the outlet serves only this request and is closed with it.
     """

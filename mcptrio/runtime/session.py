@@ -72,7 +72,8 @@ class Session(Conversation):
     """The requests and tasks of one session. The other arguments are those of :class:`Conversation`.
 
     Args:
-        begin: Called before the first task, and calls :meth:`run`; without it, the owner calls :meth:`run`.
+        begin: A function called before the first task, which has to call :meth:`run`; without it, the owner calls
+            :meth:`run`.
     """
 
     server: SessionOwner

@@ -35,7 +35,8 @@ class ServerSettings:
         keys: Keys that seal state which passes through clients; the same on every replica. By default, each process
             generates one.
         repair_arguments: Whether arguments of tools in a slightly wrong form are repaired, if only one repair fits.
-        run_tasks: Where tasks run: ``here``, or ``workers``: only in processes of ``mcptrio worker`` on the same store.
+        run_tasks: The place where tasks run: ``here``, or ``workers`` for processes of ``mcptrio worker`` on the same
+            store only.
         stores: The stores that the server shares with other replicas, from :func:`mcptrio.stores.open_stores`;
             ``None`` for a single process.
         experimental: Capabilities outside the specification that are advertised, by name, each with its settings.

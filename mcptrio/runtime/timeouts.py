@@ -24,14 +24,16 @@ class Timeouts:
     """Timeouts in seconds; ``math.inf`` means no limit.
 
     Args:
-        request: From a request's start to its response, even with progress.
-        idle: Since the request's start or its last progress.
-        task_after: Until a call of a tool with ``task="optional"`` becomes a task, if the client supports tasks.
-        input: For a client's answer to an elicitation or a sampling request; ``idle`` does not run in this time.
-        ping: For the response to a keepalive ping.
-        start: For entering a plugin's lifespan; a plugin that takes longer is put in quarantine.
-        shutdown: For requests in flight when the server stops.
-        blocked: For which a function may block the event loop before the log names it.
+        request: The time from a request's start to its response, even with progress.
+        idle: The time since the request's start or its last progress.
+        task_after: The time until a call of a tool with ``task="optional"`` becomes a task, if the client supports
+            tasks.
+        input: The time for a client's answer to an elicitation or a sampling request; ``idle`` does not run in this
+            time.
+        ping: The time for the response to a keepalive ping.
+        start: The time for entering a plugin's lifespan; a plugin that takes longer is put in quarantine.
+        shutdown: The time for requests in flight when the server stops.
+        blocked: The time for which a function may block the event loop before the log names it.
     """
 
     request: float = field(default=3600.0, validator=number(above=0))

@@ -24,6 +24,7 @@ from mcptrio.schema.shapes import sent_names
 __all__ = ["encode_value"]
 
 _SAFE = frozenset({str, int, bool, type(None)})
+_SAFE_FIELDS = _SAFE | {type(msgspec.UNSET)}
 _TEXT = frozenset({str})
 _BYTES = (bytes, bytearray, memoryview)
 
@@ -115,6 +116,8 @@ def _plain(value: Any) -> Any:
         return {_key(key): _plain(item) for key, item in value.items()}
     if kind is list or kind is tuple:
         return value if _SAFE.issuperset(map(type, value)) else [_plain(item) for item in value]
+    if issubclass(kind, msgspec.Struct):
+        return _struct(value)
     names = _public(kind)
     if names is not None:
         # Attributes can be missing: a slot that was never set, or a field with init=False.
@@ -127,8 +130,6 @@ def _other(value: Any, kind: type) -> Any:
     # msgspec and pydantic know these themselves.
     if isinstance(value, (Enum, *_BYTES)) or is_model(kind):
         return value
-    if isinstance(value, msgspec.Struct):
-        return _struct(value)
     # The methods of the base: a subclass may have its own.
     if isinstance(value, str):
         return str.__str__(value)
@@ -149,6 +150,9 @@ def _key(key: Any) -> Any:
 
 def _struct(value: msgspec.Struct) -> msgspec.Struct:
     """A struct knows its names in JSON, so it is sent as one, with its fields made plain."""
+    # A list of thousands of small structs is common, and almost all of their fields are plain.
+    if _SAFE_FIELDS.issuperset([type(getattr(value, name)) for name in value.__struct_fields__]):
+        return value
     changed: dict[str, Any] = {}
     for name in value.__struct_fields__:
         item = getattr(value, name)

@@ -28,7 +28,7 @@ def inlined(
 
     Args:
         schemas: Schemas with references of the form ``#/$defs/NAME``.
-        definitions: By name.
+        definitions: The schemas by name.
     """
     kept = {name for name in definitions if _reaches(name, name, definitions)}
     try:

@@ -32,7 +32,7 @@ class URITemplate:
     text.
 
     Args:
-        template: At most 2 048 characters, 32 expressions and 64 variables.
+        template: A template of at most 2 048 characters, 32 expressions and 64 variables.
 
     Raises:
         ValueError: The template is malformed; the message names the position.

@@ -118,7 +118,7 @@ class AuthSettings:
         scopes: The scopes that every request needs.
         scopes_supported: The published scopes; by default ``scopes``.
         scope_prefix: A prefix that clients write before a scope and tokens omit.
-        includes: For each scope, the scopes that it includes.
+        includes: The narrower scopes that each scope includes, by scope.
         algorithms: Accepted signature algorithms.
         types: Accepted ``typ`` headers of tokens in lower case. ``["at+jwt"]`` accepts those of RFC 9068 only; the
             default also accepts ``jwt`` and tokens without the header.
@@ -188,7 +188,6 @@ def guard_of(
     """Return the authenticator that ``[auth]`` configures; ``None`` without such a table.
 
     Args:
-        config: The configuration.
         key: A secret that all replicas of the service share, so that each accepts the others' DPoP nonces.
         fetch: Sends requests to issuers; by default over the network, to configured and public addresses only.
         environ: The environment; by default that of the process.

@@ -99,7 +99,7 @@ class ServerTable(ServerSettings):
         instructions: Advice for the model on how to use the tools.
         enable: The plugins to load; ``None`` loads all that are installed.
         disable: Installed plugins that are not loaded.
-        only: Like ``enable``, and the start fails if one of them fails.
+        only: Plugins as in ``enable``; the start fails if one of them fails.
         key_files: Files with one sealing key each.
         message: Limits of one message on any transport.
     """
@@ -163,7 +163,7 @@ class ServeConfig:
 
     Args:
         source: The file; ``None`` if no file is read.
-        tables: Its tables, not yet validated.
+        tables: The tables of the file, not yet validated.
         environ: The environment, which takes precedence over the file.
     """
 
@@ -335,16 +335,12 @@ def load_config(path: Path | None, profile: str | None = None, environ: Mapping[
     return read
 
 
-def check_variables(
-    environ: Mapping[str, str], known: Collection[str], tables: Iterable[str], page: str = "configuration"
-) -> None:
+def check_variables(environ: Mapping[str, str], known: Collection[str], tables: Iterable[str]) -> None:
     """Check that each variable of some tables is a setting.
 
     Args:
-        environ: The environment.
         known: The variables of all settings.
         tables: The tables; variables with their prefixes must be settings.
-        page: The page of the documentation that lists the settings.
 
     Raises:
         ConfigError: A variable with such a prefix is not a setting.
@@ -353,7 +349,7 @@ def check_variables(
     for variable in environ:
         if variable.startswith(prefixes) and variable not in known:
             near = get_close_matches(variable, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"docs/{page}.md lists the keys"
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sorted(known))}"
             raise ConfigError(f"{variable}: there is no such setting; {hint}")
 
 

@@ -42,12 +42,12 @@ def _any_host(_host: str | None) -> bool:
 
 @frozen(kw_only=True)
 class ConsoleOptions:
-    """How a console is opened, and what it cannot learn from its server.
+    """The access to a console, and the facts that it cannot learn from its server.
 
     Args:
         read_only: True to show everything and change nothing.
         scope: The scope that an access token needs to open the console; ``None`` accepts no tokens.
-        announce: Called with the path of each new link, which opens the console once.
+        announce: A function called with the path of each new link, which opens the console once.
         guard: Verifies access tokens; without one, only links open the console.
         is_host_served: Returns whether a value of ``Host`` names this server.
         settings_of: Returns the settings of a plugin, without secrets.

@@ -1,4 +1,4 @@
-"""Reads the gauges of a running server when somebody asks for them, and watches the delay of its event loop."""
+"""Reads the gauges of a running server on request, and watches the delay of its event loop."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 import trio
 
+from mcptrio.ground.refusals import REFUSALS
 from mcptrio.ground.traffic import TRAFFIC
 from mcptrio.outbox import Outbox
 from mcptrio.runtime.background import RESTARTS
@@ -75,5 +76,7 @@ class ServerGauges:
             yield instruments.PLUGINS, count, {names.PLUGIN_STATE: state}
         for label, count in RESTARTS.most_common(MAX_VALUES):
             yield instruments.RESTARTS, count, {names.PLUGIN: label}
+        for reason, count in REFUSALS.items():
+            yield instruments.HTTP_REFUSED, count, {names.REASON: reason}
         yield instruments.TRAFFIC, TRAFFIC.received, {names.DIRECTION: "received"}
         yield instruments.TRAFFIC, TRAFFIC.sent, {names.DIRECTION: "sent"}

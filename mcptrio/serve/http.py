@@ -36,8 +36,8 @@ class HTTPSockets:
         tls: A context for HTTPS, for example from :class:`mcptrio.serve.tls.Certificates`.
         leaving: Set it some time before ``shutdown`` if other processes accept from the same sockets. Then no more
             connections are accepted, each is closed after its next response, and requests are still served.
-        pause: Called with the number of connections; returns the seconds for which the next one is left to other
-            processes that accept from the same sockets.
+        pause: A function called with the number of connections. It returns the seconds for which the next one is left
+            to other processes that accept from the same sockets.
     """
 
     bind: Sequence[str] = ()
@@ -56,7 +56,6 @@ async def over_http(
     later the connections are closed.
 
     Args:
-        server: The server.
         host: The address to listen on, which is also accepted in ``Host``.
         port: The port, up to 65535; 0 selects a free one.
         options: Paths, limits and authentication of the endpoint.
@@ -67,7 +66,7 @@ async def over_http(
     Raises:
         OSError: The address cannot be bound.
     """
-    require_trio("over_http", side="server")
+    require_trio("over_http")
     expect(server, Server, "over_http: server")
     expect(options or HTTPOptions(), HTTPOptions, "over_http: options")
     async with until_left(partial(serve_http, server, host=host, port=port, options=options)) as urls:
@@ -89,7 +88,6 @@ async def serve_http(
     Shutting down takes at most the server's shutdown timeout, a second for closing, and ``shutdown_delay``.
 
     Args:
-        server: The server.
         host: A name of this server, accepted in ``Host`` even if ``sockets`` has other addresses.
         port: The port, up to 65535; 0 selects a free one.
         sockets: The sockets, if host and port are not enough.
@@ -100,7 +98,7 @@ async def serve_http(
     Raises:
         OSError: The address cannot be bound.
     """
-    require_trio("serve_http", side="server")
+    require_trio("serve_http")
     options = options or HTTPOptions()
     sockets = sockets or HTTPSockets()
     shutdown = trio.Event() if shutdown is None else shutdown

@@ -28,7 +28,7 @@ class HTTPProcess:
         addresses: Addresses instead of host and port.
         certificates: The certificates for TLS, if any.
         beside: Runs beside the server, as for :func:`mcptrio.serve.process.run`.
-        renew: Called at SIGHUP after the certificates are reloaded, in a process that serves alone.
+        renew: A function called at SIGHUP after the certificates are reloaded, in a process that serves alone.
     """
 
     worker: WorkerProcess | None

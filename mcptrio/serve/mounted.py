@@ -24,7 +24,6 @@ def asgi_app(server: Server, options: HTTPOptions | None = None) -> ServerApp:
     application enters ``async with app.running():``.
 
     Args:
-        server: The server.
         options: Paths, limits and authentication of the endpoint.
     """
     expect(server, Server, "asgi_app: server")

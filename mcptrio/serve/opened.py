@@ -71,14 +71,10 @@ async def over_transport(server: Server, transport: Transport) -> AsyncIterator[
     At the end no more peers are accepted, requests in flight have the server's shutdown timeout, and a second later the
     transport is cancelled. An exception of the transport cancels the block.
 
-    Args:
-        server: The server.
-        transport: The transport.
-
     Returns:
         The addresses with which the transport reports its start.
     """
-    require_trio("over_transport", side="server")
+    require_trio("over_transport")
     expect(server, Server, "over_transport: server")
     async with until_left(partial(serve_transport, server, transport)) as where:
         yield where
@@ -96,15 +92,13 @@ async def serve_transport(
     Runs until ``shutdown`` is set, the caller is cancelled, or the transport returns.
 
     Args:
-        server: The server.
-        transport: The transport.
         shutdown: Set it to stop.
         task_status: Started with the addresses of the transport.
 
     Raises:
         OSError: An address cannot be bound. Exceptions of the transport are raised unchanged.
     """
-    require_trio("serve_transport", side="server")
+    require_trio("serve_transport")
     shutdown = trio.Event() if shutdown is None else shutdown
     stopping = trio.Event()
     async with open_hidden_nursery() as nursery:

@@ -37,10 +37,10 @@ def run(
     """Run ``serve`` until it returns; the first signal sets its event.
 
     Args:
-        serve: Called with the event.
+        serve: A function called with the event.
         hangups: Notified of each SIGHUP. Without it and ``renew``, SIGHUP starts the shutdown too.
-        renew: Called for each SIGHUP, one call at a time.
-        at_once: Called by the second signal before the process ends, from a signal handler.
+        renew: A function called for each SIGHUP, one call at a time.
+        at_once: A function called by the second signal before the process ends, from a signal handler.
         beside: Runs until ``serve`` has returned; ``serve`` begins when it has started.
     """
     trio.run(partial(_until_signalled, serve, hangups, renew, at_once, beside))

@@ -1,15 +1,13 @@
 """The metrics of one ``mcptrio serve``: measured by observers, read from the server, sent to OpenTelemetry or shown.
 
-The page ``/metrics`` has a port of its own, beside any transport. It is one of this machine unless the operator names
-another address, because the page needs no credentials.
-
-Source: Prometheus exposition formats.
+The page ``/metrics`` (:mod:`mcptrio.serve.metrics_page`) has its own port, whatever the transport is, or is on the port
+of HTTP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -22,11 +20,12 @@ from mcptrio.telemetry.measures import Measures
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
 
+    from mcptrio.abc import Guard
+    from mcptrio.serve.metrics_page import MetricsPage
     from mcptrio.telemetry.prometheus import PrometheusMetrics
 
 __all__ = ["ServedMetrics"]
 
-_PATH: Final = "/metrics"
 _CONNECTIONS: Final = 16
 """Connections at the same time: a scraper needs one."""
 
@@ -34,7 +33,8 @@ _CONNECTIONS: Final = 16
 class ServedMetrics:
     """
     Args:
-        address: Of the page, as for :func:`mcptrio.transports.sockets.listen`; ``None`` for no page.
+        address: The address of the page, as for :func:`mcptrio.transports.sockets.listen`; empty for a page on the port
+            of HTTP, which :meth:`attach_page` adds; ``None`` for no page.
         provider: Gets the metrics too; ``None`` for no OpenTelemetry.
 
     Raises:
@@ -64,37 +64,36 @@ class ServedMetrics:
         server.add_observer(self._measures)
         self._measures.observe(ServerGauges(server, self._lag).read)
 
+    def attach_page(self, server: Server, guard: Guard | None, scope: str) -> None:
+        """Show the page beside the MCP endpoint of this server, if it has no address of its own.
+
+        Args:
+            guard: Verifies access tokens; without one, the page is as open as the endpoint.
+            scope: That a token needs.
+        """
+        if self._address == "":
+            page = self._make_page(guard, scope)
+            server.catalog.routes.add("/metrics", page, server.catalog.own)
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Measure the event loop and serve the page, until cancelled.
+        """Measure the event loop and serve a page with an address, until cancelled.
 
         Raises:
             OSError: The address cannot be bound.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._lag.watch)
-            if self._address is not None:
+            if self._address:
                 from mcptrio.http.engine.server import ConnectionLimits, serve_asgi
 
                 limits = ConnectionLimits(connections=_CONNECTIONS)
-
-                async def serve(*, task_status: trio.TaskStatus[list[str]]) -> None:
-                    await serve_asgi(
-                        self._answer,
-                        bind=self._address or "",
-                        limits=limits,
-                        shutdown_timeout=0.0,
-                        task_status=task_status,
-                    )
-
+                page = self._make_page()
+                serve = partial(serve_asgi, page, bind=self._address, limits=limits, shutdown_timeout=0.0)
                 await nursery.start(serve)
             task_status.started()
 
-    async def _answer(self, scope: Any, _receive: object, send: Callable[[Any], Awaitable[None]]) -> None:
-        if scope["type"] != "http" or self._page is None:
-            return
-        is_found = scope["path"] == _PATH and scope["method"] in ("GET", "HEAD")
-        body = self._page.text() if is_found else b""
-        kind = self._page.content_type.encode()
-        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": 200 if is_found else 404, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+    def _make_page(self, guard: Guard | None = None, scope: str = "") -> MetricsPage:
+        from mcptrio.serve.metrics_page import MetricsPage
+
+        assert self._page is not None, "an address makes it"
+        return MetricsPage(self._page.text, self._page.content_type, guard, scope)

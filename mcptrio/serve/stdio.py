@@ -25,10 +25,9 @@ async def serve_stdio(server: Server, *, limits: MessageLimits = DEFAULT) -> Non
     """Open the server and serve the standard input and output of this process until the input ends.
 
     Args:
-        server: The server.
         limits: Limits of one message.
     """
-    require_trio("serve_stdio", side="server")
+    require_trio("serve_stdio")
     expect(server, Server, "serve_stdio: server")
     expect(limits, MessageLimits, "serve_stdio: limits")
     await serve_process(lambda: server, limits=limits)
@@ -53,7 +52,7 @@ async def serve_process(
         shutdown: Set it to stop before the end of the input.
         restore: True to restore standard input and output afterwards; False in a process that ends then.
         identify: Returns the user of the process, before anything is served; its exception ends the call.
-        trusts_forwarded_caller: As for ``mcptrio.runtime.supervisor.Supervisor.serve``.
+        trusts_forwarded_caller: The parameter of ``mcptrio.runtime.supervisor.Supervisor.serve`` with this name.
         stores: Opened before the server, which uses them. The session itself is in memory.
         task_status: Started once the server is open, with an empty list.
     """

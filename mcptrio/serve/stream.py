@@ -49,9 +49,7 @@ async def over_streams(
     At the end no more connections are accepted, and requests in flight have the server's shutdown timeout.
 
     Args:
-        server: The server.
-        addresses: One or several: ``host:port`` (port 0 selects a free one), ``[v6]:port``, ``unix:/path``, ``fd:N``
-            for an inherited listening socket, ``fd:systemd`` for those of socket activation.
+        addresses: The addresses, as for :func:`over_streams`.
         options: Limits of connections and messages.
 
     Returns:
@@ -60,7 +58,7 @@ async def over_streams(
     Raises:
         OSError: An address cannot be bound; the message has the address and the reason.
     """
-    require_trio("over_streams", side="server")
+    require_trio("over_streams")
     expect(server, Server, "over_streams: server")
     expect(options or StreamOptions(), StreamOptions, "over_streams: options")
     async with until_left(partial(serve_stream, server, addresses, options=options)) as where:
@@ -78,8 +76,7 @@ async def serve_stream(
     """Serve connections until ``shutdown`` is set or the caller is cancelled. Opens the server.
 
     Args:
-        server: The server.
-        addresses: As for :func:`over_streams`.
+        addresses: The addresses, as for :func:`over_streams`.
         options: Limits of connections and messages.
         shutdown: Set it to stop.
         task_status: Started with the addresses as a client names them.
@@ -128,7 +125,6 @@ class _Connections:
 
     Args:
         engine: The engine of the open server.
-        options: The limits.
     """
 
     def __init__(self, engine: Engine, options: StreamOptions) -> None:

@@ -50,7 +50,6 @@ class Certificates:
     """A TLS context with the contents of files.
 
     Args:
-        files: The files.
         http2: True to offer HTTP/2 in the handshake, before HTTP/1.1.
 
     Raises:

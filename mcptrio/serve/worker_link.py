@@ -86,7 +86,7 @@ class WorkerLink:
 
         Args:
             kind: The kind of the frame.
-            body: Its body.
+            body: The body of the request.
             instead: The opposite kind: if such a frame with the same body is still in the queue, both are omitted.
         """
         if instead is not None and self._orders.pop((instead, body), None) is not None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mcptrio.stores.event_ids import event_id as event_id
     from mcptrio.stores.event_ids import position_of as position_of
     from mcptrio.stores.event_ids import read_event_id as read_event_id
-    from mcptrio.stores.event_ids import stored_events as stored_events
     from mcptrio.stores.followers import Followers as Followers
     from mcptrio.stores.memory import MemoryBus as MemoryBus
     from mcptrio.stores.memory import MemoryEventStore as MemoryEventStore
@@ -73,7 +72,6 @@ _HOMES = {
     "event_id": "mcptrio.stores.event_ids",
     "position_of": "mcptrio.stores.event_ids",
     "read_event_id": "mcptrio.stores.event_ids",
-    "stored_events": "mcptrio.stores.event_ids",
     "read_record": "mcptrio.stores.records",
     "write_record": "mcptrio.stores.records",
     "SeenReplica": "mcptrio.stores.replicas",

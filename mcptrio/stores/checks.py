@@ -12,10 +12,10 @@ class Check:
     """One thing that was checked.
 
     Args:
-        name: What was checked.
+        name: The thing that was checked.
         is_ok: Whether it is as it should be.
-        found: What was found, in words for an operator.
-        advice: What to do if it is not.
+        found: The finding, in words for an operator.
+        advice: The thing to do if it is not in order.
     """
 
     name: str

@@ -46,7 +46,7 @@ _LATE_SECONDS: Final = 30.0
 
 @frozen(kw_only=True)
 class TaskChange:
-    """What a step has changed.
+    """The changes that a step has made.
 
     Args:
         record: The task; ``None`` if the step was refused.
@@ -98,8 +98,7 @@ class CommonTaskStore:
     """The port :class:`mcptrio.abc.TaskStore` over the steps of an engine.
 
     Args:
-        engine: The steps.
-        bounds: The limits.
+        engine: The steps that the engine makes atomically.
         bus: Announces changes; ``None`` if there is one process without a bus.
     """
 

@@ -5,12 +5,9 @@ The event stores create and parse them. Clients return them as ``Last-Event-ID``
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from mcptrio.abc import StoredEvent
-
-__all__ = ["INBOX", "event_id", "position_of", "read_event_id", "stored_events"]
+__all__ = ["INBOX", "event_id", "position_of", "read_event_id"]
 
 INBOX: Final = "inbox"
 """The stream with the messages of a session's inbox. It has no writer, and clients cannot resume it."""
@@ -22,15 +19,6 @@ _DIGITS: Final = 18
 def event_id(stream: str, position: int) -> str:
     """Return the id of the event at a position of a stream."""
     return f"{stream}/{position}"
-
-
-def stored_events(stream: str, following: int, data: Sequence[bytes]) -> list[StoredEvent]:
-    """Return the events of an append.
-
-    Args:
-        following: The position after the last one.
-    """
-    return [StoredEvent(event_id(stream, at), each) for at, each in enumerate(data, following - len(data))]
 
 
 def read_event_id(id: str) -> tuple[str, int] | None:

@@ -44,7 +44,7 @@ async def lock_file(path: Path, *, timeout: float, check: Callable[[int], None] 
     Args:
         path: The lock file.
         timeout: Seconds to wait for another process.
-        check: Called with the open descriptor; raises to reject the file.
+        check: A function called with the open descriptor; it raises to reject the file.
 
     Raises:
         StoreFailed: Another process held the lock until the timeout.

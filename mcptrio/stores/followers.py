@@ -14,8 +14,8 @@ class Followers:
     """The functions that receive the messages of each topic.
 
     Args:
-        on_first: Called with a topic that gets its first follower.
-        on_last: Called with a topic whose last follower has left.
+        on_first: A function called with a topic that gets its first follower.
+        on_last: A function called with a topic whose last follower has left.
     """
 
     def __init__(

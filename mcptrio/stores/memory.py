@@ -17,7 +17,7 @@ from attrs import define, evolve, field
 from mcptrio.abc import INBOX_MESSAGE, Bus, SessionRecord, StoredEvent, Stores, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed, Overloaded
 from mcptrio.stores.common_tasks import CommonTaskStore
-from mcptrio.stores.event_ids import INBOX, read_event_id, stored_events
+from mcptrio.stores.event_ids import INBOX, event_id, read_event_id
 from mcptrio.stores.followers import Followers
 from mcptrio.stores.memory_effects import MemoryEffectStore
 from mcptrio.stores.memory_quotas import MemoryQuotaStore
@@ -169,14 +169,14 @@ class MemoryEventStore:
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> list[StoredEvent]:
-        events = self._append(session, stream, *data, last=last, will=will)
+    ) -> StoredEvent:
+        event = self._append(session, stream, *data, last=last, will=will)
         self._publish(session, wake_message(stream))
-        return events
+        return event
 
     def _append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> list[StoredEvent]:
+    ) -> StoredEvent:
         now = trio.current_time()
         line = self._stream(session, stream)
         if line is not None and line.complete:
@@ -187,16 +187,15 @@ class MemoryEventStore:
             self._began += 1
             line = kept.streams[stream] = _Stream(self._began, now)
         kept.streams.move_to_end(stream)
+        line.events.extend([StoredEvent(event_id(stream, at), each) for at, each in enumerate(data, line.next)])
         line.next += len(data)
-        events = stored_events(stream, line.next, data)
-        line.events.extend(events)
         line.touched = now
         line.complete = last
         line.will = b"" if last else line.will if will is None else will
         self._account(kept, sum(map(len, data)) + len(data) * _EVENT_COST)
         if len(line.events) > self._stream_events:
             self._account(kept, -_drop(line.events, len(line.events) - self._stream_events))
-        event = events[-1]
+        event = line.events[-1]
         while kept.size > self._session_bytes and self._drop_oldest(kept, event):
             pass
         self._drop_of_others(event)
@@ -204,7 +203,7 @@ class MemoryEventStore:
         # active one.
         self._drop_aged(kept, now - self._age)
         self._drop_aged(next(iter(self._sessions.values())), now - self._age)
-        return events
+        return event
 
     async def settle(self, session: str, stream: str) -> None:
         line = self._stream(session, stream)

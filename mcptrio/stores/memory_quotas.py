@@ -44,7 +44,7 @@ def next_arrival(arrival: float, now: float, *, count: int, seconds: float, burs
         arrival: The theoretical arrival time of this request.
         now: The time at which it arrives.
         count: Requests in ``seconds``.
-        seconds: The period.
+        seconds: The period in seconds.
         burst: Requests that may come at once.
     """
     interval = seconds / count

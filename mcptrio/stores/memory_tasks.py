@@ -33,11 +33,7 @@ class _Entry:
 
 
 class MemoryTasks:
-    """Tasks in a dict, in the order of their creation.
-
-    Args:
-        bounds: The limits.
-    """
+    """Tasks in a dict, in the order of their creation."""
 
     def __init__(self, bounds: StoreBounds) -> None:
         self._bounds = bounds

@@ -42,7 +42,7 @@ def read_record(data: bytes, where: str) -> SessionRecord:
     """Return the record in stored data.
 
     Args:
-        data: What :func:`write_record` has returned.
+        data: The bytes that :func:`write_record` has returned.
         where: The store and the session, for the error.
 
     Raises:

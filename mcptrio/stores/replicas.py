@@ -23,12 +23,12 @@ class SeenReplica:
     """A replica as another one has seen it.
 
     Args:
-        id: As in the log.
+        id: The id of the process, as it is logged.
         host: The name of its machine.
-        process: Its process id.
+        process: The process id.
         age: Seconds for which it had been live.
         heartbeat: Seconds since it had renewed its lease.
-        seen: When that was, on the monotonic clock.
+        seen: The time at which it was seen, on the monotonic clock.
     """
 
     id: str
@@ -60,8 +60,8 @@ def check_replicas(live: Sequence[ReplicaStatus], total: int) -> Check:
     """Return the report of ``mcptrio store check`` about the replicas. None is no problem.
 
     Args:
-        live: Those to list.
-        total: How many there are.
+        live: The replicas to list.
+        total: The number of replicas.
     """
     more = [f"and {total - len(live)} more"] if total > len(live) else []
     return Check("replicas", True, "; ".join([f"{total} live", *map(_described, live), *more]))

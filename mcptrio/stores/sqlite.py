@@ -69,8 +69,6 @@ async def open_sqlite_stores(
     Leave the context when the stores are no longer in use.
 
     Args:
-        path: The file.
-        bounds: The limits.
         bus: Connects the processes that share the file; ``None`` for messages in the file.
         clock: A clock for tests.
 

@@ -62,7 +62,7 @@ class Database:
         return result
 
     def post(self, work: Work[Any]) -> None:
-        """Add a write whose result nobody needs. Does not block; the write is dropped if too many wait."""
+        """Add a write whose result is not needed. Does not block; the write is dropped if too many wait."""
         self._batches.post(work)
 
     @property
@@ -120,11 +120,10 @@ async def open_database(
     """Open a database and run its writer during the body. Exceptions of the body are raised unchanged.
 
     Args:
-        path: The file.
         bounds: Limits of the file.
-        begin: Called in a thread after the file is opened.
+        begin: A function called in a thread after the file is opened.
         watch: Runs during the body until cancelled. Must not raise.
-        end: Called in a thread before the file is closed. Its StoreFailed is logged.
+        end: A function called in a thread before the file is closed. Its StoreFailed is logged.
 
     Raises:
         StoreFailed: The file cannot be opened.

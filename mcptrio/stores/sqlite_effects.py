@@ -26,7 +26,6 @@ class SQLiteEffectStore:
     """Effects. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
-        database: The database.
         clock: The clock for ages.
         processes: Tells which processes still run.
     """

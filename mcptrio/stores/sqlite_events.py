@@ -15,7 +15,7 @@ from attrs import define, frozen
 
 from mcptrio.abc import INBOX_MESSAGE, Bus, StoredEvent, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed
-from mcptrio.stores.event_ids import INBOX, position_of, read_event_id, stored_events
+from mcptrio.stores.event_ids import INBOX, position_of, read_event_id
 from mcptrio.stores.event_ids import event_id as id_of
 from mcptrio.stores.process_locks import ProcessRegistry
 from mcptrio.stores.sqlite_database import Database
@@ -63,7 +63,6 @@ class SQLiteEventStore:
     """Events of resumable streams, and inboxes. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
-        database: The database.
         clock: The clock for ages.
         processes: Tells which writers still run.
         stream_events: Events of one stream.
@@ -98,11 +97,11 @@ class SQLiteEventStore:
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> list[StoredEvent]:
+    ) -> StoredEvent:
         wanted = _Append(session=session, stream=stream, data=data, last=last, will=will, now=self._clock.now())
         position = await self._database.write(partial(self._append, wanted=wanted))
         self._wake(session, stream)
-        return stored_events(stream, position + 1, data)
+        return StoredEvent(id_of(stream, position), data[-1])
 
     async def settle(self, session: str, stream: str) -> None:
         settled = False

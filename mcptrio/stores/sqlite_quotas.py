@@ -23,7 +23,6 @@ class SQLiteQuotaStore:
     """Quotas. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
-        database: The database.
         clock: The clock for rates.
     """
 

@@ -22,7 +22,6 @@ class SQLiteReplayStore:
     """Used names. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
-        database: The database.
         clock: The clock for expiry.
     """
 

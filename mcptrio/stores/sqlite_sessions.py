@@ -40,7 +40,6 @@ class SQLiteSessionStore:
     """Handshake sessions. Made by :func:`mcptrio.stores.sqlite.open_sqlite_stores`.
 
     Args:
-        database: The database.
         clock: The clock for last uses.
         idle_timeout: Seconds without use after which a session expires.
         most: The number of sessions; a further one is refused.

@@ -33,10 +33,8 @@ class SQLiteTasks:
     """The steps of :class:`mcptrio.stores.common_tasks.TaskEngine`.
 
     Args:
-        database: The database.
         clock: The clock for times.
         processes: Tells which processes still run.
-        bounds: The limits.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ _CANCELLED: Final = "the client has cancelled the task"
 class TaskDocument:
     """
     Args:
-        request: What another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
+        request: The document that another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
         resumable: Whether another process may run the handler again from the start.
         has_begun: Whether a process may have begun to run the handler.
         call: Identifies the call in the store of side effects.

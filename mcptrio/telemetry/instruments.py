@@ -18,6 +18,7 @@ __all__ = [
     "CLIENT_OPERATION",
     "CLIENT_SESSION",
     "EVENT_LOOP_LAG",
+    "HTTP_REFUSED",
     "IN_FLIGHT",
     "OUTBOX_FILL",
     "PARKED",
@@ -73,7 +74,7 @@ class MetricsBackend(Protocol):
         ...
 
     def observe(self, read: Callable[[], Iterable[Reading]], /) -> None:
-        """Take the other instruments from this function when somebody asks for them."""
+        """Take the other instruments from this function, each time a reader requests them."""
         ...
 
 
@@ -100,6 +101,9 @@ TASK_DURATION: Final = Instrument(
 RESTARTS: Final = Instrument(
     "mcptrio.background.restarts", "counter", "{restart}", "Restarts of background tasks.", (names.PLUGIN,)
 )
+HTTP_REFUSED: Final = Instrument(
+    "mcptrio.http.refused", "counter", "{request}", "HTTP requests refused with a status.", (names.REASON,)
+)
 TRAFFIC: Final = Instrument("mcptrio.io", "counter", "By", "Bytes on pipes and sockets of clients.", (names.DIRECTION,))
 SESSIONS: Final = Instrument("mcptrio.sessions", "gauge", "{session}", "Open sessions.", (names.CHANNEL,))
 STREAMS: Final = Instrument("mcptrio.streams", "gauge", "{stream}", "Open event streams.")
@@ -115,6 +119,7 @@ EVENT_LOOP_LAG: Final = Instrument(
 PLUGINS: Final = Instrument("mcptrio.plugins", "gauge", "{plugin}", "Plugins by state.", (names.PLUGIN_STATE,))
 
 ALL: Final = (
-    *(SERVER_OPERATION, SERVER_SESSION, TASK_DURATION, CLIENT_OPERATION, CLIENT_SESSION, REJECTED, RESTARTS, TRAFFIC),
-    *(SESSIONS, STREAMS, IN_FLIGHT, PARKED, TASKS, THREADS, OUTBOX_FILL, STORE_QUEUE, EVENT_LOOP_LAG, PLUGINS),
+    *(SERVER_OPERATION, SERVER_SESSION, TASK_DURATION, CLIENT_OPERATION, CLIENT_SESSION, REJECTED, HTTP_REFUSED),
+    *(RESTARTS, TRAFFIC, SESSIONS, STREAMS, IN_FLIGHT, PARKED, TASKS, THREADS, OUTBOX_FILL),
+    *(STORE_QUEUE, EVENT_LOOP_LAG, PLUGINS),
 )

@@ -28,7 +28,7 @@ __all__ = ["exporting"]
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
 _HTTP: Final = "http/protobuf"
 _ABORT_SECONDS: Final = 1.0
-"""Seconds for an exporter to end after it was told to abort."""
+"""Seconds for an exporter to end after it was aborted."""
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def exporting(
     """Make and export spans inside. Yields the provider for metrics.
 
     Args:
-        name: Of the service, unless the environment names it.
+        name: The name of the service, unless the environment names it.
         timeout: Seconds for the last export at the end.
 
     Raises:

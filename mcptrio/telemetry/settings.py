@@ -28,12 +28,14 @@ class TelemetryTable:
     Args:
         endpoint: The URL of an OTLP collector, such as ``http://localhost:4318``, to which traces and metrics go.
         content: True to record arguments and results of tools in spans, without secrets.
+        metrics_scope: The scope of ``[auth]`` that a token needs for ``/metrics`` on the HTTP port.
         details: True for spans of the operations of stores.
     """
 
     endpoint: str | None = field(default=None, validator=_check_url)
     content: bool = False
     details: bool = False
+    metrics_scope: str = "metrics"
 
 
 def is_wanted(table: TelemetryTable, environ: Mapping[str, str]) -> bool:

@@ -1,6 +1,6 @@
-"""The context managers of the tracer: each ends a span with its status, and is current in between.
+"""The context managers of the tracer. Each makes its span the current one, and ends it with a status.
 
-Written as classes, because a generator costs several times as much for each request.
+:class:`mcptrio.telemetry.tracer.OTelTracer` returns them.
 Source: OpenTelemetry semantic conventions for MCP, "Span status" and ``error.type``.
 """
 
@@ -25,6 +25,9 @@ from mcptrio.telemetry.recorded import SpanContents
 __all__ = ["AttachedContext", "SentSpan", "ServedSpan", "StepSpan", "WorkSpan", "error_type"]
 
 
+# Classes, because a context manager made of a generator costs several times as much, for each request.
+
+
 class AttachedContext:
     """Makes a context the current one."""
 
@@ -41,7 +44,7 @@ class AttachedContext:
 
 
 class WorkSpan:
-    """A span whose exception, if there is one, is its error."""
+    """A span that fails if an exception leaves its block."""
 
     __slots__ = ("_context", "_token", "span")
 
@@ -94,6 +97,7 @@ class ServedSpan:
         context.detach(self._token)
         span, served = self._span, self._served
         if not span.is_recording():
+            # The span is not sampled. Removing the secrets of an error message would be wasted time.
             pass
         elif served.reply is not None:
             params = served.request.params
@@ -105,11 +109,11 @@ class ServedSpan:
 
 
 class SentSpan:
-    """The span of a sent message, or of a task: what it encloses sets the outcome.
+    """The span of a sent message, or of a task. The code in its block sets the outcome.
 
     Args:
-        arguments: Secrets in them are removed from the error message.
-        measure: Called with the ``error.type`` at the end.
+        arguments: The arguments of the call, whose secrets are removed from the error message.
+        measure: A function called with the ``error.type`` at the end.
         served: The request for which a task works.
     """
 
@@ -146,6 +150,7 @@ class SentSpan:
             _finish(span, outcome.reply, self._arguments, self._recorder)
         elif outcome.is_tool_error:
             _fail(span, names.TOOL_ERROR)
+        # Only the task's request knows whether a deadline, the client or the shutdown has cancelled it.
         elif error is not None and self._served is not None and isinstance(error, trio.Cancelled):
             fail_unanswered(span, self._served, error)
         elif error is not None:
@@ -156,6 +161,7 @@ class SentSpan:
 
 def error_type(error: BaseException) -> str:
     """Return the ``error.type`` of an exception: a small set of values."""
+    # An HTTP response with an error status may contain the JSON-RPC error, which says more.
     if isinstance(error, RequestFailed) and error.reply is not None:
         error = error.reply
     if isinstance(error, MCPError):
@@ -173,6 +179,7 @@ def fail_unanswered(span: Span, served: TracedRequest, error: BaseException | No
         is_late = isinstance(served.error.data, dict) and "timeout" in served.error.data
         _fail(span, names.TIMEOUT if is_late else error_type(served.error), served.error.message)
     elif served.reason is not None:
+        # The reason may be a text of the client, of any length.
         _fail(span, names.CANCELLED, served.reason[:128])
     elif error is not None:
         _fail(span, error_type(error))

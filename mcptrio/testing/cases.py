@@ -70,7 +70,8 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
 
     Args:
         markers: The keywords of its ``mcp`` markers, closest first. For each keyword the closest marker counts.
-        everywhere: Without a marker, use all revisions and transports; otherwise the newest revision in memory.
+        everywhere: Whether a test without a marker runs in all revisions and over all transports; otherwise it runs in
+            the newest revision in memory.
         fixtures: The names of the fixtures that the test uses.
 
     Raises:

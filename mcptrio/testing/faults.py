@@ -64,7 +64,7 @@ def duplicate(which: Which = None, *, times: int = 2) -> Fault:
 
     Args:
         which: The messages to repeat.
-        times: How often each one is delivered, at least 1.
+        times: The number of times that each one is delivered, at least 1.
     """
     if times < 1:
         raise ValueError(f"times: expected at least 1, got {times!r}")

@@ -50,10 +50,10 @@ class Accepting(trio.abc.Listener[Accepted]):
     """A listener for ``trio.serve_listeners`` whose :meth:`accept` raises no system errors.
 
     Args:
-        sock: The listening, non-blocking socket. Owned from now on.
-        log: Receives the errors, at most a few lines per minute.
+        sock: The listening socket, as for :class:`Accepting`.
+        log: The logger, as for :class:`Accepting`.
         wait_turn: Awaited before each connection is accepted.
-        make_room: Called when no descriptor is left. Returns True if it has closed a connection.
+        make_room: A function called when no descriptor is left. It returns True if it has closed a connection.
     """
 
     def __init__(
@@ -120,8 +120,8 @@ class StreamAccepting(trio.abc.Listener[trio.SocketStream]):
     """A listener that returns Trio streams.
 
     Args:
-        sock: As in :class:`Accepting`.
-        log: As in :class:`Accepting`.
+        sock: The listening socket, as for :class:`Accepting`.
+        log: The logger, as for :class:`Accepting`.
     """
 
     def __init__(self, sock: socket.socket, log: logging.Logger) -> None:

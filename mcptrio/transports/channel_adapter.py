@@ -41,8 +41,8 @@ def adapt_channel(
         channel: Sends and receives one message or batch at a time. Raises ``EndOfChannel`` at the end and
             ``BrokenResourceError`` if it breaks. The message channel owns it. It may receive any form, whatever
             ``form`` is.
-        form: What to send: ``"text"`` for JSON as a string, ``"bytes"`` for JSON as bytes, ``"json"`` for a dict, or a
-            list for a batch.
+        form: The form of messages: ``"text"`` for JSON as a string, ``"bytes"`` for JSON as bytes, ``"json"`` for a
+            dict, or a list for a batch.
         name: Name for logs and status displays.
         limits: Limits of one message.
         write_timeout: Seconds for sending one message; then the peer is considered disconnected.

@@ -62,9 +62,9 @@ class ChildTimeouts:
     """Timeouts of a child process in seconds. Only ``write`` may be infinite.
 
     Args:
-        exit: For the server to exit after its standard input was closed.
-        terminate: For the process group to exit after SIGTERM; then SIGKILL follows.
-        write: Without progress, after which a server that does not read is considered disconnected.
+        exit: The time for the server to exit after its standard input was closed.
+        terminate: The time for the process group to exit after SIGTERM; then SIGKILL follows.
+        write: The time without progress after which a server that does not read is considered disconnected.
     """
 
     exit: float = field(default=2.0, validator=[gt(0), lt(inf)])
@@ -233,7 +233,7 @@ async def open_child(
         env: Variables that are added to the inherited ones or replace them.
         inherit_env: Inherit the whole environment.
         cwd: Working directory; by default that of this process.
-        stderr: Where lines of standard error go, in addition to ``last_words``; by default to the logger
+        stderr: The destination of the lines of standard error, in addition to ``last_words``; by default, the logger
             ``mcptrio.server_stderr`` at level INFO.
         limits: Limits of one message.
         timeouts: Timeouts for exiting and for writing.

@@ -88,7 +88,7 @@ class ByteWriter(Protocol):
         If this was cancelled, the write may still complete, so the next call must pass the same data.
 
         Args:
-            data: Not empty.
+            data: At least one byte.
 
         Raises:
             OSError: As os.write.

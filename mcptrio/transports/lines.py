@@ -29,8 +29,8 @@ class LineFramer:
 
     Args:
         limits: Limits of one message.
-        answers: How to report a line over the limit. False, on a server: as the peer's request, so that the error
-            response has its id. True, on a client: as an answer of the peer, so that the call it belongs to fails.
+        answers: Whether a line over the limit is reported as an answer of the peer, so that the call that it belongs to
+            fails; for a client. A server reports it as the peer's request, so that the error response has its id.
     """
 
     def __init__(self, limits: MessageLimits = DEFAULT, *, answers: bool = False) -> None:

@@ -233,9 +233,9 @@ async def open_pipe_link(
 
     Args:
         channel: The channel to the server.
-        receive: Called with each request and notification of the server.
-        why: Called after the channel has ended. Returns a better reason than the channel can give, for example an exit
-            code.
+        receive: A function called with each request and notification of the server.
+        why: A function called after the channel has ended. It returns a better reason than the channel can give, for
+            example an exit code.
     """
     link = PipeLink(channel, receive, why=why)
     async with trio.open_nursery() as nursery:

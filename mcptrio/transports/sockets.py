@@ -69,8 +69,8 @@ def listen(address: str, *, backlog: int = 1024, unix_mode: int = 0o600) -> List
     """Listen on an address. Blocks while it looks up a name, so pass numeric addresses if that could take long.
 
     Args:
-        address: See the module. A host name listens on each of its addresses that this machine has, on the same port;
-            IPv6 sockets accept no IPv4 connections.
+        address: The address in one of the forms of this module. A host name listens on each of its addresses that this
+            machine has, on the same port; IPv6 sockets accept no IPv4 connections.
         backlog: Maximum number of connections that wait to be accepted; the kernel may lower it.
         unix_mode: Permissions of a Unix socket. Processes that may write to it may connect.
 

@@ -17,7 +17,6 @@ class SparingLog:
     """Writes a limited number of lines per minute and counts the others.
 
     Args:
-        log: The logger.
         per_key: Lines per minute with the same key.
         total: Lines per minute.
     """

@@ -19,7 +19,7 @@ __all__: list[str] = []
 PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 PRINTS_NO_DATA = {
     *("run", "serve", "worker", "dev", "shell", "new", "completion", "auth login", "auth logout", "token revoke"),
-    *("show", "replay"),
+    *("show", "replay", "top"),
     *("plugins enable", "plugins disable", "plugins install", "plugins uninstall", "host uninstall"),
 }
 PRINTS_JSON = {"host install", "package server-json"}
@@ -81,6 +81,7 @@ def test_every_command_that_prints_data_has_the_option_and_is_documented() -> No
         ("token", "new", "bob", "--file", "tokens.json"),
         ("token", "list", "--file", "tokens.json"),
         ("auth", "status"),
+        ("ps",),
         ("host", "status", "cursor"),
         ("package", "mcpb", "--plugin", "own.py", "--name", "own", "--author", "Ada"),
     ],

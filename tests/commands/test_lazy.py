@@ -76,6 +76,7 @@ def test_serving_does_not_import_the_client(tmp_path: Path) -> None:
     assert {name for name in ours if name.startswith("mcptrio.cli.")} == {
         "mcptrio.cli.group",
         "mcptrio.cli.help_pages",
+        "mcptrio.cli.param_types",
         "mcptrio.cli.serve",
         "mcptrio.cli.server",
         "mcptrio.cli.server.auth",

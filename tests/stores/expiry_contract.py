@@ -69,7 +69,7 @@ async def test_full_session_store_refuses_new_sessions_but_keeps_the_old(opener:
 async def test_old_events_are_dropped_but_a_quiet_cursor_stays_good(opener: Opener, passing: Passing) -> None:
     async with opener(StoreBounds(event_timeout=passing.bound)) as kept:
         store = kept.events
-        [first] = await store.append("s", "x", b"1")
+        first = await store.append("s", "x", b"1")
         await store.append("s", "done", b"1", last=True)
         await passing.advance(passing.bound * 1.1)
         for stream in ("y", "z"):

@@ -156,7 +156,7 @@ async def do(step: Step, model: Model, store: EventStore) -> None:
             data = [b"%d" % model.now + b"." * size for size in sizes]
             expected = model.append(session, name, data, last, will)
             try:
-                got: str | None = (await store.append(session, name, *data, last=last, will=will))[-1].id
+                got: str | None = (await store.append(session, name, *data, last=last, will=will)).id
             except ConnectionClosed:
                 got = None
             assert got == expected

@@ -172,7 +172,7 @@ async def test_appends_and_inboxes_wake_readers_on_other_replicas(replica: Repli
         here, there = Heard(one, session_topic("s")), Heard(two, session_topic("s"))
         await here.begin()
         await there.begin()
-        [event] = await one.events.append("s", "x", b"1", will=b"w")
+        event = await one.events.append("s", "x", b"1", will=b"w")
         await eventually(lambda: wake_message("x") in there.messages, "the reader is woken")
         assert (await two.events.read("s", "x", 0))[0] == [event]
         await two.events.put("s", b"an answer")
@@ -185,7 +185,7 @@ async def test_appends_and_inboxes_wake_readers_on_other_replicas(replica: Repli
 
 async def test_another_replica_does_not_write_a_stream(replica: Replica) -> None:
     async with replica() as one, replica() as two:
-        [event] = await one.events.append("s", "x", b"1")
+        event = await one.events.append("s", "x", b"1")
         with pytest.raises(ConnectionClosed):
             await two.events.append("s", "x", b"2")
         await two.events.settle("s", "x")

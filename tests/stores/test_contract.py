@@ -17,15 +17,15 @@ __all__: list[str] = []
 async def test_total_bound_is_paid_by_the_session_that_was_quiet_longest(opener: Opener) -> None:
     async with opener(StoreBounds(total_bytes=3000)) as kept:
         store = kept.events
-        [quiet] = await store.append("quiet", "x", b"1" * 1000)
-        [second] = await store.append("quiet", "x", b"2" * 1000)
-        [busy] = await store.append("busy", "x", b"3" * 1000)
-        [later] = await store.append("busy", "x", b"4" * 1000)
+        quiet = await store.append("quiet", "x", b"1" * 1000)
+        second = await store.append("quiet", "x", b"2" * 1000)
+        busy = await store.append("busy", "x", b"3" * 1000)
+        later = await store.append("busy", "x", b"4" * 1000)
 
         assert await store.after("busy", busy.id) == ("x", [later], False)
         assert (await store.read("quiet", "x", 0))[0] == []
         # The stream continues at its position.
-        [after] = await store.append("quiet", "x", b"5")
+        after = await store.append("quiet", "x", b"5")
         assert await store.after("quiet", quiet.id) is None
         assert await store.after("quiet", second.id) == ("x", [after], False)
 

@@ -67,8 +67,8 @@ def content_of(file: Path) -> bytes:
 async def test_everything_is_restored_and_open_streams_have_ended(file: Path) -> None:
     async with open_sqlite_stores(file) as stores:
         await stores.sessions.save(RECORD)
-        [first] = await stores.events.append("a", "done", b"1")
-        [second] = await stores.events.append("a", "done", b"2", last=True)
+        first = await stores.events.append("a", "done", b"1")
+        second = await stores.events.append("a", "done", b"2", last=True)
         await stores.events.append("a", "open", b"1", will=b"restarted")
     async with open_sqlite_stores(file) as stores:
         assert await stores.sessions.load("a") == STORED
@@ -244,7 +244,7 @@ async def test_nothing_is_lost_when_many_append_at_once(file: Path, cancelled: b
 
         async def append(stream: str) -> None:
             for n in range(20):
-                [event] = await stores.events.append("s", stream, b"%d" % n)
+                event = await stores.events.append("s", stream, b"%d" % n)
                 got.setdefault(stream, []).append(event.id)
 
         async with trio.open_nursery() as nursery:
@@ -426,7 +426,7 @@ async def test_file_that_stays_locked(file: Path) -> None:
         with locked(file):
             with pytest.raises(StoreFailed, match="another process keeps it locked"):
                 await stores.events.append("a", "x", b"1")
-        assert (await stores.events.append("a", "x", b"1"))[0].id == "x/0"
+        assert (await stores.events.append("a", "x", b"1")).id == "x/0"
 
 
 async def test_closed_store_says_so(file: Path) -> None:
@@ -455,7 +455,7 @@ async def test_clock_that_was_set_ends_no_session_and_keeps_none_for_ever(file: 
 
     async with open_sqlite_stores(file, bounds, clock=clock()) as stores:
         await stores.sessions.save(RECORD)
-        [event] = await stores.events.append("a", "x", b"1", last=True)
+        event = await stores.events.append("a", "x", b"1", last=True)
     wall[0] += step
     steady[0] = 5.0
     async with open_sqlite_stores(file, bounds, clock=clock()) as stores:

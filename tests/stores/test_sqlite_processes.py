@@ -27,7 +27,7 @@ async def main():
     async with open_sqlite_stores(sys.argv[1], SQLiteBounds(busy_timeout=60)) as stores:
         await stores.sessions.save(SessionRecord(id="theirs", revision="a revision"))
         for n in range(20):
-            [event] = await stores.events.append("a", f"theirs{n % 2}", b"%d" % n, will=b"gone")
+            event = await stores.events.append("a", f"theirs{n % 2}", b"%d" % n, will=b"gone")
         print(event.id, flush=True)
         await trio.to_thread.run_sync(sys.stdin.readline)
         await stores.events.append("a", "theirs0", b"more")

@@ -31,7 +31,10 @@ def price(item: str) -> int:
     "A price."
     return len(item)
 """
-EMPTY = ("mcptrio_background_restarts_total", "mcptrio_requests_rejected_total", "session_duration", 'error_type!=""')
+EMPTY = (
+    *("mcptrio_background_restarts_total", "mcptrio_requests_rejected_total", "mcptrio_http_refused_total"),
+    *("session_duration", 'error_type!=""'),
+)
 """Parts of queries that have no result, because nothing has failed and no session has ended."""
 
 

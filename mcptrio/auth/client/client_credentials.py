@@ -28,7 +28,7 @@ class ClientCredentials(GrantMethod):
         client: The id, the secret or private key, and the issuer. Prefer a key: it is never sent. Credentials are sent
             to this issuer only.
         scopes: The scopes to request in addition to those in a challenge; by default those that the server supports.
-        dpop: When tokens are bound to a key of the client: ``auto`` if the server asks for it, ``always``, or
+        dpop: Whether tokens are bound to a key of the client: ``auto`` (if the server asks for it), ``always`` or
             ``never``.
         clock: Returns seconds since 1970.
 

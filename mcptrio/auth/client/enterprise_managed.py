@@ -69,7 +69,7 @@ class EnterpriseManaged(GrantMethod):
             secret or a key. Without an issuer, the client is used with each authorization server that a server names
             and for which the provider has a policy.
         scopes: The scopes to request in addition to those in a challenge; by default those that the server supports.
-        dpop: When tokens are bound to a key of the client: ``auto`` if the server asks for it, ``always``, or
+        dpop: Whether tokens are bound to a key of the client: ``auto`` (if the server asks for it), ``always`` or
             ``never``.
         clock: Returns seconds since 1970.
 

@@ -70,12 +70,12 @@ class ServerState:
         url: The canonical URL of the server.
         lock: Held while credentials are obtained or renewed.
         loaded: True once the token store was read.
-        binding: Where the tokens came from.
+        binding: The authorization server and the resource of the tokens.
         place: The authorization server, once it was discovered.
         issuer: The first authorization server that was discovered. A grant without a configured issuer sends its
             credentials to no other.
         wanted: The scopes of the last request.
-        rounds: How often credentials were obtained, successfully or not.
+        rounds: The number of attempts to obtain credentials, successful or not.
         failure: The error of the last round, if it failed.
         asked: The times at which a user was asked.
         stepped: The times at which scopes were requested because others did not suffice.
@@ -123,7 +123,7 @@ class GrantRequest:
         """Request tokens of the authorization server, as :func:`mcptrio.auth.token_requests.request_tokens` does.
 
         Args:
-            parameters: Those of the grant.
+            parameters: The parameters of the grant.
         """
         parameters = {"grant_type": grant_type, **parameters, **self.parameters}
         return request_tokens(self.place.server, client, parameters, prover=self.prover, clock=self.clock)
@@ -148,7 +148,7 @@ class GrantMethod:
 
     Args:
         scopes: The scopes to request in addition to those in a challenge.
-        dpop: When tokens are bound to a key of the client: ``auto`` if the server asks for it, ``always``, or
+        dpop: Whether tokens are bound to a key of the client: ``auto`` (if the server asks for it), ``always`` or
             ``never``.
         clock: Returns seconds since 1970.
     """

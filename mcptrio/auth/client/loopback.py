@@ -50,9 +50,9 @@ class LoopbackRedirects:
     """Redirects to a port on this machine, for browsers on this machine.
 
     Args:
-        show: Called with the URL to open; by default prints it to standard error.
-        consent: Called with the URL, returns whether to open a browser. The port is already open then. By default no
-            browser is opened.
+        show: A function called with the URL to open; by default, the URL is printed to standard error.
+        consent: A function that gets the URL and returns whether to open a browser. The port is already open then. By
+            default, no browser is opened.
         port: The port, up to 65535; by default any free one. Needed if an authorization server compares redirect URIs
             with their ports.
         path: The path of the redirect URI. Each authorization server that registers clients gets a path below it.

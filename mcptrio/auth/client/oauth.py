@@ -62,8 +62,8 @@ class OAuth(GrantMethod):
 
     Args:
         client_name: The name of the program that users see when they consent.
-        redirects: How users are sent to the authorization server and redirected; by default the URL is printed and the
-            browser is redirected to a port on this machine.
+        redirects: The way in which users are sent to the authorization server and return. By default, the URL is
+            printed, and the browser is redirected to a port on this machine.
         store: Keeps tokens and registrations; by default they are kept in this value.
         scopes: The scopes to request in addition to those that the server asks for.
         client: A pre-registered client, for authorization servers without client registration.
@@ -72,7 +72,7 @@ class OAuth(GrantMethod):
         client_uri: The URL of a page about the program.
         private_servers: URLs of authorization servers that may be in private networks. Others must have public
             addresses, unless they have the server's own origin.
-        dpop: When tokens are bound to a key of the client: ``auto`` if the server asks for it, ``always``, or
+        dpop: Whether tokens are bound to a key of the client: ``auto`` (if the server asks for it), ``always`` or
             ``never``.
         clock: Returns seconds since 1970.
 

@@ -116,7 +116,7 @@ class Registered:
     Args:
         redirect_uris: The registered redirect URIs; empty for a metadata document, which lists them itself.
         scopes: The scopes that the client may request; ``None`` if unknown.
-        expires_at: When the secret expires, in seconds since 1970; ``None`` for never.
+        expires_at: The time at which the secret expires, in seconds since 1970; ``None`` for never.
     """
 
     identity: ClientIdentity

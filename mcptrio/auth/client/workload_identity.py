@@ -45,7 +45,7 @@ class WorkloadIdentity(GrantMethod):
             accepts each that the assertion names as its audience (``aud``), by its issuer or token endpoint URL,
             character by character.
         scopes: The scopes to request in addition to those in a challenge; by default those that the server supports.
-        dpop: When tokens are bound to a key of the client: ``auto`` if the server asks for it, ``always``, or
+        dpop: Whether tokens are bound to a key of the client: ``auto`` (if the server asks for it), ``always`` or
             ``never``.
         clock: Returns seconds since 1970.
     """

@@ -48,9 +48,9 @@ class IntrospectionBounds:
     Args:
         remember: Seconds for which a valid token is cached; 0 sends a request each time.
         remember_bad: Seconds for which an invalid token is cached, so a client that repeats itself causes one request.
-        remembered: Cached tokens.
-        asking: Concurrent introspection requests.
-        waiting: Callers that wait for their turn; further ones are rejected.
+        remembered: The number of cached tokens.
+        asking: The number of concurrent introspection requests.
+        waiting: The number of callers that wait for their turn; further ones are rejected.
         request_timeout: Seconds for one result, counted from the call.
     """
 
@@ -72,7 +72,7 @@ class IntrospectedTokens:
         audience: Accepted audiences; a token has to name one of them. Leave it empty only if the issuer issues tokens
             for this server alone, or answers only about those: then every active token is accepted.
         endpoint: The introspection endpoint; ``None`` takes it from the issuer's metadata.
-        rules: How responses are read; algorithms and types have no effect here.
+        rules: The rules by which responses are read; algorithms and types have no effect here.
         bounds: Limits of requests and memory.
         clock: Returns seconds since 1970.
         ticks: Returns monotonic seconds.

@@ -56,7 +56,7 @@ class IssuerKeys:
         issuer: The issuer as tokens name it.
         fetch: Sends the requests.
         jwks: The URL of the keys; ``None`` takes it from the issuer's metadata.
-        times: When keys are fetched.
+        times: The times after which keys are fetched again.
         ticks: Returns monotonic seconds.
 
     Raises:

@@ -83,7 +83,7 @@ class JWTTokens:
         keys: The keys of the issuer.
         audience: Accepted audiences; a token has to name one of them. The canonical URL of the endpoint, or the name by
             which the issuer knows this server.
-        rules: How tokens are read.
+        rules: The rules by which tokens are read.
         clock: Returns seconds since 1970.
         ticks: Returns monotonic seconds.
 

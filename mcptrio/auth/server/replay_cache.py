@@ -62,7 +62,7 @@ class ReplayCache:
 
         Args:
             name: The thumbprint of the key, a colon, and a part that is unique to the proof.
-            until: When the proof expires, in seconds since 1970.
+            until: The time at which the proof expires, in seconds since 1970.
 
         Raises:
             RateLimited: The cache has too many proofs of this key.

@@ -45,13 +45,13 @@ class ResourceServerOptions:
     """The options of :class:`mcptrio.auth.ResourceServer`.
 
     Args:
-        includes: For each scope, the narrower scopes that it includes.
+        includes: The narrower scopes that each scope includes, by scope.
         scopes_supported: Scopes in the published metadata; by default those that every request needs.
         scope_prefix: A prefix that clients write before a scope and tokens omit. Entra expects requests for
             ``api://ID/read`` and grants ``read``.
         dpop: The requirements for tokens that are bound to a key.
         certificates: Authenticates clients by their TLS certificates; ``None`` for none.
-        failures: How many failed authentications an address may cause.
+        failures: The number of failed authentications that an address may cause, and the time for them.
         recheck: Seconds, from 1 to 3600, after which the token of an open connection (WebSocket, event stream) is
             verified again; an expired or revoked token ends the connection.
         name: The published name, for users.

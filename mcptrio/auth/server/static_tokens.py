@@ -166,7 +166,7 @@ class StaticTokens:
     is rejected and the log has the reason.
 
     Args:
-        path: The file.
+        path: The path of the file, which is read again when it changes.
         clock: Returns seconds since 1970.
     """
 

@@ -18,7 +18,8 @@ from mcptrio.cli.client.client_settings import VARIABLES, client_settings
 from mcptrio.cli.client.exit_codes import EXIT_CODES
 from mcptrio.cli.client.running import Action, run_action
 from mcptrio.cli.client.targets import FILES, TargetOptions
-from mcptrio.cli.help_pages import SECONDS, CLICommand, split_passed_on
+from mcptrio.cli.help_pages import CLICommand, split_passed_on
+from mcptrio.cli.param_types import SECONDS, OneOf
 from mcptrio.cli.server.config_options import RECORD
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.cli.terminal.json_output import HELP, NAMES
@@ -52,13 +53,13 @@ class ClientCommand(CLICommand):
         }
     )
     environment = tuple(VARIABLES.items())
+    exit_codes = EXIT_CODES
     records: ClassVar[bool] = False
     """Whether the command has the option ``--record``."""
 
     def __init__(self, name: str | None, *, params: list[click.Parameter] | None = None, **options: Any) -> None:
         self.own_params = list(params or ())
         """The parameters without TARGET and the options for connecting."""
-        options.setdefault("epilog", EXIT_CODES)
         target = click.Argument(["target"], metavar="TARGET")
         more = [click.Option(["--record"], **RECORD)] if self.records else []
         super().__init__(name, params=[target, *self.own_params, *common_options(), *more], **options)
@@ -110,7 +111,8 @@ class ClientCommand(CLICommand):
             click.exceptions.Exit: Help was requested and has been shown.
         """
         # Another command with the same parameters but without TARGET: the shell is connected already.
-        inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, add_help_option=True)
+        # Commands of the shell have no exit codes.
+        inner = CLICommand(self.name, params=[*self.own_params, _json()], help=self.help, epilog="")
         with inner.make_context(self.name, list(words)) as ctx:
             return dict(ctx.params)
 
@@ -151,7 +153,7 @@ def common_options() -> list[click.Parameter]:
         ),
         click.Option(
             ["--revision"],
-            type=click.Choice(list(REVISIONS)),
+            type=OneOf(REVISIONS),
             metavar="REVISION",
             help=f"Use this protocol revision, or fail: {', '.join(REVISIONS)}.",
         ),

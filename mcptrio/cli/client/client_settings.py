@@ -75,7 +75,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
 def client_settings(environ: Mapping[str, str] = os.environ) -> ClientVariables:
     """Read the settings."""
     # A misspelt variable would otherwise be ignored silently.
-    check_variables(environ, {*VARIABLES}, (_TABLE,), page="commands")
+    check_variables(environ, {*VARIABLES}, (_TABLE,))
     # There is no file for these settings: one in the current folder may belong to a stranger's project, and must not
     # decide which authorities are trusted.
     return SettingsReader(environ=environ).read(ClientVariables, {}, (_TABLE,), variables=(_TABLE,))

@@ -38,7 +38,7 @@ class DetachedTask:
     Args:
         server: The name of the server for the user, without secrets.
         started: Unix time in seconds at which the call was detached.
-        target, command, plugins: As in :class:`mcptrio.cli.client.targets.TargetOptions`.
+        target, command, plugins: The target as in :class:`mcptrio.cli.client.targets.TargetOptions`.
         folder: The current folder of the call, in which files and plugins are found.
     """
 

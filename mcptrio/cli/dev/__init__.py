@@ -3,8 +3,6 @@
 The process that the client is connected to serves nothing itself: it starts ``mcptrio serve`` with the same options,
 and starts it again when a file changes. It imports no plugin, so a failing plugin cannot end it. Over HTTP, the
 client's server mounts ``mcptrio dev --stdio``, so sessions, streams and connections survive every reload.
-
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ class DevRelay:
     async def run(self, shutdown: trio.Event) -> None:
         """Serve the client until it leaves or ``shutdown`` is set."""
         async with trio.open_nursery() as self._nursery:
-            # The client's tasks are cancelled at the end. The workers in the outer nursery are only told to leave, so
-            # that their processes can exit by themselves.
+            # The client's tasks are cancelled at the end. The workers in the outer nursery are asked to exit, so
+            # that their processes can run their own cleanup.
             async with trio.open_nursery() as nursery:
                 written = trio.Event()
                 nursery.start_soon(self._write, written)
@@ -149,7 +149,8 @@ class DevRelay:
             if changed:
                 _log.info("reloaded in %.0f ms: %s", milliseconds, shown(changed))
             else:
-                _log.info("started in %.0f ms; watching %d files", milliseconds, len(self._watch))
+                count = len(self._watch)
+                _log.info("started in %.0f ms; watching %d %s", milliseconds, count, "file" if count == 1 else "files")
         else:
             failure = worker.failure if worker.ended.is_set() else f"it was not ready within {_READY_TIMEOUT:g} seconds"
             worker.leave()

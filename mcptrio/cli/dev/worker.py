@@ -48,7 +48,7 @@ class DevWorker:
 
     Args:
         start: Starts the process.
-        take: Called with each message of the worker.
+        take: A function called with each message of the worker.
     """
 
     def __init__(self, start: StartWorker, take: Callable[[DevWorker, Incoming], Awaitable[None]]) -> None:

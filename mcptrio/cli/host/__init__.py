@@ -21,6 +21,7 @@ from mcptrio.cli.install.hosts import HOSTS, HostKind, Scope, find_host
 from mcptrio.cli.install.launches import launch_command, launch_warning
 from mcptrio.cli.install.machine import Machine
 from mcptrio.cli.install.plans import InstallPlan, plan_install, plan_uninstall, snippet
+from mcptrio.cli.param_types import OneOf
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import TerminalStyle
 from mcptrio.connecting.targets import Command, Endpoint
@@ -59,7 +60,7 @@ _HOSTS = click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
 _NAME = click.option("--name", default="mcptrio", show_default=True, help="The name of the entry.")
 _SCOPE = click.option(
     "--scope",
-    type=click.Choice(["user", "project"]),
+    type=OneOf(["user", "project"]),
     default="user",
     show_default=True,
     help="For this user, or for the project in this folder.",

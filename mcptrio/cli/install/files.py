@@ -42,9 +42,9 @@ class Original:
     Args:
         path: The path that the host application uses.
         target: The file itself, with symbolic links resolved.
-        data: Its content; ``None`` if it does not exist.
-        mode: Its permissions.
-        owner: Its user and group; ``None`` if the system has none.
+        data: The content of the file; ``None`` if it does not exist.
+        mode: The permissions of the file.
+        owner: The user and group of the file; ``None`` if the system has none.
     """
 
     path: Path

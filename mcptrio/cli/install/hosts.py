@@ -32,8 +32,8 @@ class HostKind:
     """A host application.
 
     Args:
-        id: Its name on the command line.
-        title: Its own name.
+        id: The name of the application on the command line.
+        title: The name that the application shows.
         key: The member of the file that contains the servers.
         user: The path of the user's file, if there is one.
         project: The path of a project's file, if there is one.

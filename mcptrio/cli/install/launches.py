@@ -37,8 +37,8 @@ def launch_command(
 
     Args:
         folder: The folder of relative paths and of ``mcptrio.toml``.
-        plugins, no_plugins, config: As for ``mcptrio serve``.
-        arguments: Further arguments.
+        plugins, no_plugins, config: The options of ``mcptrio serve`` with these names.
+        arguments: Further arguments of the command.
         env: Variables for the server.
     """
     # Python leaves sys.executable empty if it cannot find its own program, as when it is embedded.

@@ -30,7 +30,6 @@ class Machine:
         platform: Decides the folders; other systems than Windows and macOS have those of Linux.
         home: The user's folder.
         project: The current folder.
-        environ: The environment.
     """
 
     platform: Platform

@@ -4,8 +4,6 @@ The package is written to a temporary folder next to its place and moved there i
 is left after an error, and existing files are not touched.
 
 The templates are in ``cli/new/templates/plugin``. ``MODULE`` in a name, and ``@WORD@`` in a text, stand for a value.
-
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations
@@ -91,7 +89,7 @@ class NewPlugin:
     Args:
         name: The name of the plugin: ``notes`` for the distribution mcptrio-notes.
         author: ``NAME`` or ``NAME <EMAIL>``. With one, the package has the MIT license, without one it has none.
-        description: One line.
+        description: The purpose of the plugin, on one line.
 
     Raises:
         ConfigError: A value is invalid.

@@ -1,8 +1,6 @@
 """``mcptrio package``: makes files for publishing plugins: ``server.json`` for the registry, and MCPB bundles.
 
 Nothing is uploaded. The file is written, and standard error says how to publish it.
-
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """``mcptrio plugins``: lists, checks and installs plugins.
 
 Without a subcommand it lists, with the options of ``list``.
-
-Exit codes: 0 done, 1 failed, 2 invalid usage or configuration.
 """
 
 from __future__ import annotations

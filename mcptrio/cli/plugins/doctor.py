@@ -18,7 +18,8 @@ import click
 import trio
 from attrs import define
 
-from mcptrio.cli.help_pages import SECONDS, CLICommand
+from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.param_types import SECONDS
 from mcptrio.cli.server.plugin_check import question
 from mcptrio.cli.server.plugin_server import ChosenPlugins, WantedPlugins, plugin_options
 from mcptrio.cli.terminal.json_output import json_option, print_json

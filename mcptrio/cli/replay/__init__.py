@@ -17,6 +17,7 @@ from mcptrio.cli.client.exit_codes import ExitCode
 from mcptrio.cli.client.running import connected, run_at_console
 from mcptrio.cli.client.targets import TargetOptions, find_target
 from mcptrio.cli.help_pages import CLICommand
+from mcptrio.cli.param_types import OneOf
 from mcptrio.cli.replay.recorded_calls import RecordedAnswers, recorded_calls
 from mcptrio.cli.replay.repetition import repeat_calls
 from mcptrio.cli.server.log_output import log_to_stderr
@@ -44,12 +45,12 @@ class _Speed(click.ParamType[float]):
         return speed
 
 
-@click.command("replay", cls=CLICommand)
+@click.command(
+    "replay", cls=CLICommand, epilog="Exit codes: those of `mcptrio call`; with --as client, 1 if a result differs."
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("target", required=False)
-@click.option(
-    "--as", "role", type=click.Choice(["server", "client"]), metavar="ROLE", required=True, help="server or client."
-)
+@click.option("--as", "role", type=OneOf(["server", "client"]), metavar="ROLE", required=True, help="server or client.")
 @click.option(
     "--speed",
     type=_Speed(),

@@ -52,7 +52,7 @@ class RecordedCall:
     """One request as a user sees it.
 
     Args:
-        params: Without ``_meta`` and the members of a round trip.
+        params: The parameters without ``_meta`` and the members of a round trip.
         response: The last response; ``None`` if there was none.
     """
 

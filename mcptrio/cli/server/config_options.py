@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from mcptrio.cli.param_types import PORT, OneOf
 from mcptrio.errors import ConfigError
 from mcptrio.serve.config import LOG_FORMATS, LOG_LEVELS, ServeConfig
 
@@ -34,7 +35,7 @@ __all__ = [
 
 CONFIG = "mcptrio.toml"
 ON_HTTP_PORT = "http"
-"""The value of ``--console`` without a port."""
+"""The value of ``--console`` and of ``--metrics`` without a port."""
 _CONFIG_VARIABLE = "MCPTRIO_CONFIG"
 _PROFILE_VARIABLE = "MCPTRIO_PROFILE"
 
@@ -56,17 +57,17 @@ profile_option = click.option(
 
 host_option = click.option("--host", metavar="ADDRESS", help="Bind this address.  [default: 127.0.0.1]")
 port_option = click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
+    "--port", type=PORT, metavar="PORT", help="Bind this port; 0 takes a free one.  [default: 8000]"
 )
 log_level_option = click.option(
     "--log-level",
-    type=click.Choice(LOG_LEVELS),
+    type=OneOf(LOG_LEVELS),
     metavar="LEVEL",
     help=f"Log messages of this level and above: {', '.join(LOG_LEVELS)}.  [default: info]",
 )
 log_format_option = click.option(
     "--log-format",
-    type=click.Choice(LOG_FORMATS),
+    type=OneOf(LOG_FORMATS),
     metavar="FORMAT",
     help="Log as text or as json, one object a line.  [default: text]",
 )
@@ -85,9 +86,8 @@ record_option = click.option("--record", **RECORD)
 def _port(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
     if value is None or value == ON_HTTP_PORT:
         return value
-    if not (value.isascii() and value.isdecimal() and int(value) <= 65535):
-        raise click.BadParameter(f"expected a port from 0 to 65535, got {value!r}")
-    return int(value)
+    port: int = PORT.convert(value, None, None)
+    return port
 
 
 console_option = click.option(

@@ -7,9 +7,9 @@ line of JSON if the log is JSON, and does not pass through the log.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import click
@@ -76,18 +76,8 @@ class ServedConsole:
             server.catalog.routes.add(CONSOLE_PATH, self._console, server.catalog.own)
         self._opened.set()
 
-    def beside(self, serve: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        """Return a function that serves, and serves the console once the server is open."""
-
-        async def both(*args: Any, **options: Any) -> None:
-            async with open_hidden_nursery() as nursery:
-                nursery.start_soon(self._run)
-                await serve(*args, **options)
-                nursery.cancel_scope.cancel()
-
-        return both
-
-    async def _run(self) -> None:
+    async def run(self) -> None:
+        """Serve the console once the server is open, until cancelled."""
         await self._opened.wait()
         assert self._console is not None, "opened() has made it"
         async with open_hidden_nursery() as nursery:

@@ -43,6 +43,8 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
     certificates = certificates_of(read, http2=http.http2)
     server = settings.make()
     check_own_issuers(read, server)
+    if settings.metrics is not None:
+        settings.metrics.attach_page(server, http.auth, read.telemetry.metrics_scope)
     process = HTTPProcess(
         worker=worker,
         addresses=tuple(settings.addresses),
@@ -52,7 +54,7 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         beside=settings.beside,
     )
     ready = settings.ready(server, process.ready.started if worker is not None else None, http.auth)
-    serve = settings.with_console(
+    serve = settings.with_companions(
         partial(serve_http, server, host=http.host, port=http.port, options=http, task_status=ready)
     )
     # The parent's bus reaches only its workers; other machines use the same engine.

@@ -54,8 +54,8 @@ def examine(text: str, tell: Any) -> None:
     """Check one plugin and report the result.
 
     Args:
-        text: The QUESTION.
-        tell: Called with each line of the output, as a value.
+        text: The QUESTION that the parent process has passed.
+        tell: A function called with each line of the output, as a value.
     """
     asked: dict[str, Any] = json.loads(text)
     asked["config"] = Path(asked["config"]) if asked["config"] is not None else None

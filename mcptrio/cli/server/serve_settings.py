@@ -17,6 +17,7 @@ from attrs import evolve, frozen
 from mcptrio.cli.server.plugin_server import MOUNT, add_mounts, isolation, report_opened, tables_of
 from mcptrio.cli.server.shared_stores import check_replicas
 from mcptrio.errors import ConfigError, PluginError
+from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.process import ReadyStatus
 from mcptrio.serve.stores_table import StoreName, StoresTable
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from mcptrio.abc import Guard
     from mcptrio.cli.server.console import ServedConsole
     from mcptrio.cli.server.plugin_server import ChosenPlugins
+    from mcptrio.serve.control_socket import ControlSocket
+    from mcptrio.serve.served_metrics import ServedMetrics
     from mcptrio.server import Server
 
 __all__ = ["ServeSettings"]
@@ -41,9 +44,10 @@ class ServeSettings:
         make: Makes the server.
         chosen: The plugins, to read the configuration again; ``None`` if a reload changes nothing.
         options: The options of the command line by name; ``None`` for one that was not given.
-        beside: Runs beside the server, as for :func:`mcptrio.serve.process.run`.
         addresses: Addresses for :func:`mcptrio.transports.sockets.listen`.
         console: The console; ``None`` without ``--console``.
+        metrics: The metrics; ``None`` without ``--metrics`` and a collector.
+        control: The control socket; ``None`` in the process of an isolated plugin.
     """
 
     make: Callable[[], Server]
@@ -52,7 +56,13 @@ class ServeSettings:
     options: Mapping[str, Any]
     addresses: list[str]
     console: ServedConsole | None = None
-    beside: Callable[..., Awaitable[None]] | None = None
+    metrics: ServedMetrics | None = None
+    control: ControlSocket | None = None
+
+    @property
+    def beside(self) -> Callable[..., Awaitable[None]] | None:
+        """What runs beside the server, as for :func:`mcptrio.serve.process.run`."""
+        return self.metrics.run if self.metrics is not None else None
 
     @property
     def as_json(self) -> bool:
@@ -81,19 +91,30 @@ class ServeSettings:
         """Whether the operator has named a store."""
         return self.options.get("store") is not None or self.read.is_set("stores", "url")
 
-    def open_console(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:
-        """Open the console, if there is one.
+    def opened(self, server: Server, urls: list[str], guard: Guard | None = None) -> None:
+        """Open the console, if there is one, and show the server in the control socket.
 
         Args:
-            urls: Those of the HTTP endpoint.
+            urls: The URLs of the HTTP endpoint, or other addresses.
             guard: Verifies the access tokens of ``[auth]``.
         """
         if self.console is not None:
             self.console.opened(server, urls, guard)
+        if self.control is not None:
+            self.control.opened(server, urls)
 
-    def with_console(self, serve: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        """Return a function that serves the console too, if there is one."""
-        return serve if self.console is None else self.console.beside(serve)
+    def with_companions(self, serve: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        """Return a function that also runs the console and the control socket, until ``serve`` returns."""
+
+        async def accompanied(*args: Any, **options: Any) -> None:
+            async with open_hidden_nursery() as nursery:
+                for companion in (self.console, self.control):
+                    if companion is not None:
+                        nursery.start_soon(companion.run)
+                await serve(*args, **options)
+                nursery.cancel_scope.cancel()
+
+        return accompanied
 
     def ready(
         self,
@@ -107,17 +128,18 @@ class ServeSettings:
 
         Args:
             server: ``None`` in the parent of workers, because each worker checks its own.
-            announce: Called with the addresses; by default they are written for the operator.
-            guard: See :meth:`open_console`.
+            announce: A function called with the addresses; by default, they are written for the operator.
+            guard: The guard for :meth:`opened`.
         """
         say = announce or (_announce_in_json if self.as_json else _announce)
 
         def started(urls: list[str]) -> None:
-            if server is not None:
+            # With dev, the only plugin is the mount. The mounted process logs the author's plugins.
+            if server is not None and self.chosen is not None:
                 report_opened(server)
             say(urls)
             if server is not None:
-                self.open_console(server, urls, guard)
+                self.opened(server, urls, guard)
 
         return ReadyStatus(started)
 

@@ -47,12 +47,7 @@ class Nothing:
 
 
 class Console:
-    """Writes a command's output without disturbing the last line of the terminal.
-
-    Args:
-        out: Standard output.
-        err: Standard error.
-    """
+    """Writes a command's output without disturbing the last line of the terminal."""
 
     def __init__(self, out: TextIOWrapper, err: TextIO) -> None:
         self._out = out

@@ -76,7 +76,7 @@ class TerminalStyle:
 
         Args:
             styles: The styles of the label.
-            indent: Before every line.
+            indent: The text before every line.
             label: Begins the first line; the others are indented as far as its text.
         """
         if self.width is None:

@@ -50,7 +50,7 @@ class Terminal:
         self._console = console
         self._reader = reader
         self._fd = fd
-        self._has_keys = sys.platform != "win32" and console.has_bottom
+        self.has_keys = sys.platform != "win32" and console.has_bottom
         """False on Windows and with TERM=dumb, where the terminal delivers whole lines."""
         self._lines = InputLines(reader)
         self._decoder = KeyDecoder()
@@ -81,7 +81,7 @@ class Terminal:
             EOFError: The end of the input, or Ctrl-D on an empty line.
             Interrupted: Ctrl-C.
         """
-        if not self._has_keys:
+        if not self.has_keys:
             return await self._plain_line(prompt)
         editor = LineEditor(prompt, history=history, hint=hint, dim=lambda text: self._console.paint(text, "dim"))
         # The editor outlives an interruption, so the user continues the same line after the question.
@@ -100,6 +100,12 @@ class Terminal:
                     stopped.set()
             if not scope.cancelled_caught:
                 raise AssertionError("an edited line ends with a value or an exception")
+
+    @contextmanager
+    def keys(self) -> Iterator[Callable[[], Awaitable[TerminalKey]]]:
+        """Yield a function that returns the next key, or raises ``EOFError`` at the end of the input."""
+        with self._raw():
+            yield self._key
 
     @asynccontextmanager
     async def floor(self) -> AsyncIterator[None]:

@@ -64,7 +64,7 @@ class Variables:
         """Return the text with its variables replaced.
 
         Args:
-            whole: Also replace a text that consists of ``$NAME`` if that variable is set.
+            whole: Whether a text that consists of ``$NAME`` is also replaced, if that variable is set.
 
         Raises:
             ConfigError: A variable has no value or an unknown kind.

@@ -94,7 +94,7 @@ def parse_address(text: str) -> Address:
     """Return an address; for an IPv4-mapped (``::ffff:10.0.0.1``) or NAT64 address the IPv4 address in it.
 
     Args:
-        text: As the system's resolver returns it; a zone (``%eth0``) is ignored.
+        text: The address as the system's resolver returns it; a zone (``%eth0``) is ignored.
 
     Raises:
         ValueError: Not an address.

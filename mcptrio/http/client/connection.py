@@ -32,7 +32,7 @@ _CLOSED_HERE: Final = "the client has closed the connection"
 class HTTPClientConnection:
     """
     Args:
-        stream: Carries HTTP.
+        stream: The stream that carries HTTP.
         bottom: The socket below it, which :meth:`close` closes.
     """
 
@@ -55,7 +55,7 @@ class HTTPClientConnection:
         """Send a request and return its response after the head.
 
         Args:
-            release: Called when the response is closed.
+            release: A function called when the response is closed.
 
         Raises:
             RequestFailed: The connection broke, or the response is not HTTP.

@@ -37,7 +37,7 @@ class Fetcher:
         tls: The TLS context, instead of one with the system's authorities.
         trust_env: Whether to use proxies and certificates of the environment.
         max_bytes: Maximum bytes of a response's body; a longer one is an error.
-        seconds: For a whole request, from name resolution to the last byte.
+        seconds: The time for a whole request, from name resolution to the last byte, in seconds.
     """
 
     def __init__(

@@ -232,7 +232,7 @@ async def open_sse_channel(
     Args:
         url: The URL of the stream: ``http`` or ``https``. Credentials in it become Basic authorization, and are not
             logged.
-        headers: Sent with every request, in addition to those of the protocol.
+        headers: Headers of every request, in addition to those of the protocol.
         auth: Asked for headers before every request, and once more after 401 or 403.
         limits: Limits of one event.
         dialing: Proxies, certificates, and the timeout for connecting.

@@ -338,7 +338,7 @@ async def open_http_link(
 
     Args:
         url: ``http`` or ``https``. Credentials in it become Basic authorization, and are not logged.
-        headers: Sent with every request, in addition to those of the protocol.
+        headers: Headers of every request, in addition to those of the protocol.
         auth: Asked for headers before every request, and once more after 401 or 403.
         limits: Limits of one response, and of one event of a stream.
         dialing: Proxies, certificates, and the timeout for connecting.

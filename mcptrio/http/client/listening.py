@@ -40,7 +40,7 @@ class GETStream:
     """
     Args:
         get: Opens the stream.
-        lost: Called when the server has forgotten the session.
+        lost: A function called when the server has forgotten the session.
     """
 
     def __init__(self, get: Get, receive: Receiver, limits: MessageLimits, *, lost: Callable[[], None]) -> None:

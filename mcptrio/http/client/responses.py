@@ -77,7 +77,7 @@ class AnswerReader:
         Passes other messages to the receiver. Does not close the response.
 
         Args:
-            response: With status 200.
+            response: A response with status 200.
 
         Raises:
             RequestFailed: It contains no answer to this request.

@@ -41,7 +41,7 @@ def client_context(
     Args:
         ca_file: Trusted authorities in PEM, instead of those of the system.
         certificate: The client's certificate in PEM, for servers that request one.
-        key: Its key without a passphrase; by default in the same file.
+        key: The certificate's private key in PEM, without a passphrase; by default, it is in the same file.
 
     Raises:
         ConfigError: A file cannot be read or is invalid.

@@ -246,7 +246,7 @@ async def open_websocket_channel(
 
     Args:
         url: ``ws`` or ``wss``. Credentials in it become Basic authorization, and are not logged.
-        headers: Sent with the upgrade request, in addition to those of the protocol.
+        headers: Headers of the upgrade request, in addition to those of the protocol.
         auth: Asked for headers of that request, and once more after 401 or 403. Receives the URL as ``http`` or
             ``https``.
         limits: Limits of one message.

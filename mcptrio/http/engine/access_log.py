@@ -38,7 +38,7 @@ class AccessLog:
 
         Args:
             client: The client's address, in the form of an ASGI scope.
-            began: trio time.
+            began: The time of the request's start, on Trio's clock.
             note: Appended to the line.
         """
         if len(self._lines) < MAX_PENDING_LINES:
@@ -73,7 +73,7 @@ def shown_client(client: object) -> str:
     """Return the address of a client for the log.
 
     Args:
-        client: As in an ASGI scope.
+        client: The client's address, in the form of an ASGI scope.
     """
     if not isinstance(client, tuple) or client[1] is None:
         return "unix"

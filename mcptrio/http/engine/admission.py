@@ -31,8 +31,8 @@ class Evictable(Protocol):
 class Admission:
     """
     Args:
-        limits: Of the server. The descriptors of this process may allow fewer connections.
-        proxies: Addresses that are exempt from the share, because many clients are behind them.
+        limits: The limits of the server. The descriptors of this process may allow fewer connections.
+        proxies: The proxies whose addresses have no share, because many clients are behind them.
     """
 
     def __init__(self, limits: ConnectionLimits, proxies: Proxies) -> None:
@@ -55,7 +55,7 @@ class Admission:
         """Return the address or IPv6 network that a connection counts for; ``None`` if it has no share.
 
         Args:
-            client: As ASGI has it.
+            client: The client's address, in the form of an ASGI scope.
         """
         if client is None or client[1] is None or self._proxies.trusts(client[0]):
             return None

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import trio
 
 from mcptrio.abc import ASGIApp
+from mcptrio.ground.refusals import count_refusal
 from mcptrio.ground.waiter import Waiter
 from mcptrio.ground.workers import ContextRunner
 from mcptrio.http.client_address import Proxies
@@ -100,6 +101,7 @@ class HTTPEngine:
 
     def error(self, status: int, body: bytes = b"") -> bytes:
         """Return the response to data that is no valid request. The connection ends with it."""
+        count_refusal(status)
         lines = b"%bcontent-length: %d\r\nconnection: close\r\n" % (status_line(status), len(body))
         return lines + self.date() + body
 
@@ -157,6 +159,7 @@ class HTTPEngine:
                 self._log(logging.ERROR, client, "the application has ended without completing its response")
                 await request.refuse(500)
             elif request.refusal or request.is_uploading:
+                count_refusal(request.refusal or 400)
                 await request.refuse(request.refusal or 400)
         except Exception:  # an application's exception must not reach the other connections
             self._log(logging.ERROR, client, "the application failed", exc_info=True)

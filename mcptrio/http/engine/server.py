@@ -87,9 +87,9 @@ async def run_engine(
     Args:
         leaving: Set it before ``shutdown`` if other processes accept from the same sockets: this one accepts no more
             connections, and closes each after its next response.
-        pause: From the number of open connections, returns the seconds for which the next one is left to other
-            processes that accept from the same sockets.
-        proxies: Exempt from the share of one address, because they have many clients.
+        pause: A function that gets the number of open connections and returns the seconds for which the next one is
+            left to other processes that accept from the same sockets.
+        proxies: The proxies that are exempt from the share of one address, because they have many clients.
         http2: Serves the connections whose TLS handshake has chosen HTTP/2 (ALPN ``h2``). ``tls`` must offer it.
 
     Raises:

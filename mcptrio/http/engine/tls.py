@@ -41,7 +41,7 @@ def tls_extension(stream: trio.SSLStream[Any]) -> dict[str, Any]:
     """Return the value of ``scope["extensions"]["tls"]``.
 
     Args:
-        stream: After its handshake.
+        stream: A TLS stream after its handshake.
 
     Returns:
         ``tls_version`` and ``cipher_suite`` as numbers of the protocol, ``None`` if unknown. For a client with a

@@ -141,7 +141,7 @@ class TLSWire:
     """A connection with TLS.
 
     Args:
-        sock: As :class:`PlainWire`'s.
+        sock: The connected socket, as for :class:`PlainWire`.
     """
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:

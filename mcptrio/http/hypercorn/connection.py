@@ -122,7 +122,7 @@ class _Protocol(H2Protocol):
         """Replace Hypercorn's initial state, before the first byte.
 
         Args:
-            look: Called when a response has been written.
+            look: A function called when a response has been written.
         """
         self.streams = _Streams(self._drop)
         self.stream_buffers = _Buffers(look)
@@ -161,7 +161,7 @@ class _Streams(dict[int, Any]):
     """Streams by number. A stream that has been answered discards the data that still arrives.
 
     Args:
-        drop: Called with each stream that Hypercorn closes.
+        drop: A function called with each stream that Hypercorn closes.
     """
 
     def __init__(self, drop: Callable[[int], None]) -> None:

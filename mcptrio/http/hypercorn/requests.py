@@ -28,7 +28,7 @@ class Requests:
     Args:
         concurrent: Streams that the client may have open. Twice as many requests may run, because the application ends
             a moment after the client has reset its stream. A client that resets more loses the connection.
-        look: Called when a request has begun or ended.
+        look: A function called when a request has begun or ended.
     """
 
     def __init__(

@@ -289,7 +289,7 @@ class HTTPApp:
         if self._rates is not None and (wait := self._rates.wait(exchange.owner)) is not None:
             return HTTPRefusal.overloaded(RateLimited("too many requests from this address", retry_after=wait))
         if path.kind is _Kind.NOWHERE:
-            return HTTPRefusal(404)
+            return HTTPRefusal(404, reason="path")
         if not (path.any_host or self._is_host_served(headers.get("host"))):
             return HTTPRefusal.because(421, "Host: not served here")
         if path.kind is _Kind.PLUGIN:
@@ -298,7 +298,7 @@ class HTTPApp:
             return check_page(method, path.methods)
         origin = headers.get("origin")
         if origin is not None and not self._origins.allows(origin):
-            return HTTPRefusal.because(403, "Origin: not allowed")
+            return HTTPRefusal.because(403, "Origin: not allowed", reason="origin")
         if scope["type"] == "websocket":
             return check_upgrade(headers, scope.get("subprotocols") or (), header_bytes=limits.header_bytes)
         return check_head(

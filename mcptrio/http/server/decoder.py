@@ -29,10 +29,10 @@ _WINDOW_SECONDS: Final = 60.0
 class MessageDecoder:
     """
     Args:
-        limits: Of one message.
-        share: Of the event loop's time, 0 to 1, that decoding one client's large messages may take on average; 0 for no
-            limit.
-        most: Clients that are remembered.
+        limits: The limits of one message.
+        share: The share of the event loop's time, 0 to 1, that decoding one client's large messages may take on
+            average; 0 for no limit.
+        most: The number of clients that are remembered.
     """
 
     def __init__(self, limits: MessageLimits, share: float, most: int) -> None:

@@ -16,6 +16,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.errors import ConnectionClosed, Overloaded, RateLimited
+from mcptrio.ground.refusals import count_refusal
 from mcptrio.http.exchange import HTTPExchange, RawHeaders
 from mcptrio.http.headers import EVENT_STREAM, JSON, JSON_AND_EVENTS, Headers, accepts
 from mcptrio.http.server.limits import HTTPLimits
@@ -161,6 +162,7 @@ class Exchange:
             await self.respond(status, data)
 
     async def refuse(self, refusal: HTTPRefusal) -> None:
+        count_refusal(refusal.status, refusal.reason)
         await self.respond(refusal.status, encode(refusal.error) if refusal.error else b"", refusal.headers)
 
     async def overloaded(self, error: Overloaded, id: str | int | None = None) -> None:

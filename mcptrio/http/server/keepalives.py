@@ -25,7 +25,7 @@ class KeepaliveTarget(Protocol):
 class Keepalives:
     """
     Args:
-        seconds: How long an exchange may be idle; one for each kind.
+        seconds: The times after which an idle exchange gets a keepalive, in seconds; one for each kind of exchange.
     """
 
     def __init__(self, engine: Engine, seconds: Iterable[float]) -> None:

@@ -40,8 +40,8 @@ class LegacyInbox:
     this process. So the session gets a message after every one that was acknowledged before it was sent.
 
     Args:
-        id: Of the session.
-        channel: Takes the messages.
+        id: The id of the session.
+        channel: The channel that takes the messages.
     """
 
     def __init__(self, id: str, channel: LegacyChannel, shared: Shared, decoder: MessageDecoder) -> None:

@@ -52,8 +52,8 @@ class LegacyPaths:
     """Where the transport is served.
 
     Args:
-        stream: Of the GET.
-        messages: Of the POSTs; clients learn it from the stream.
+        stream: The path of the GET, which opens the stream.
+        messages: The path of the POSTs; clients learn it from the stream.
     """
 
     stream: str = "/sse"

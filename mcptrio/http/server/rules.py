@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 
 from mcptrio.errors import Code, HeaderMismatch, InvalidParams, InvalidRequest, MCPError, Overloaded, RateLimited
+from mcptrio.ground.refusals import HTTPRefusalReason
 from mcptrio.http.headers import EVENT_STREAM, JSON, JSON_AND_EVENTS, Headers, accepts, is_json
 from mcptrio.http.param_headers import ENCODED, NAMES, check_method, check_parameters
 from mcptrio.http.subprotocol import SUBPROTOCOL
@@ -73,17 +74,24 @@ _STATUSES: Final[Mapping[int, int]] = {
 
 @frozen
 class HTTPRefusal:
-    """Answer with this status at once."""
+    """Answer with this status at once.
+
+    Args:
+        reason: For metrics; ``None`` if the status tells it.
+    """
 
     status: int
     error: ErrorResponse | None = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    reason: HTTPRefusalReason | None = None
 
     @classmethod
-    def because(cls, status: int, message: str, *headers: tuple[bytes, bytes]) -> HTTPRefusal:
+    def because(
+        cls, status: int, message: str, *headers: tuple[bytes, bytes], reason: HTTPRefusalReason | None = None
+    ) -> HTTPRefusal:
         """Return a refusal whose body is an error without an id."""
         # Not -32601 or -32022, from which clients conclude which revisions the server has.
-        return cls(status, ErrorResponse(None, int(Code.INVALID_REQUEST), message), headers)
+        return cls(status, ErrorResponse(None, int(Code.INVALID_REQUEST), message), headers, reason)
 
     @classmethod
     def overloaded(cls, error: Overloaded, id: RequestId | None = None) -> HTTPRefusal:
@@ -198,7 +206,7 @@ def check_upgrade(headers: Headers, subprotocols: Sequence[str], *, header_bytes
     """Return the refusal of a WebSocket; ``None`` accepts it.
 
     Args:
-        subprotocols: Those that the client offers.
+        subprotocols: The subprotocols that the client offers.
     """
     refusal = _check_headers(headers, header_bytes)
     if refusal is None and SUBPROTOCOL not in subprotocols:

@@ -33,8 +33,6 @@ _MAX_OUTBOX_ITEMS: Final = 256
 """Messages that may wait for the pump; a handler that sends more waits."""
 _APPEND_BYTES: Final = 64 * 1024
 """Bytes of messages after which they are stored before more are encoded."""
-_FRESH_BYTES: Final = 256 * 1024
-"""Bytes of stored events that are kept for the newest reader."""
 _LOST: Final = (
     "the server stopped, was started again, or could not keep the answer;"
     " whether the request was carried out is not known"
@@ -115,14 +113,6 @@ class SessionStream:
         self._left = expected
         """Responses that are not stored yet."""
         self._max_unwritten = window
-        self._newest: str | None = None
-        """The last stored event."""
-        # Reading from the store what was just stored there would take as long as storing it.
-        self._fresh: list[StoredEvent] = []
-        """Stored events that the newest reader has not taken yet, without a gap."""
-        self._fresh_after: str | None = None
-        """The event before them."""
-        self._fresh_bytes = 0
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         await self.outbox.send(message)
@@ -237,13 +227,7 @@ class SessionStream:
         # The store appends the fallback event if this process dies, so every request gets a response.
         will = None if self._fallback_stored or last else self._fallback_event()
         self._fallback_stored = True
-        stored = await self._store.append(self._session, self.id, *events, last=last, will=will)
-        if last:
-            # The store must know that the last event was read.
-            self.drop_fresh()
-        elif self.readers:
-            self._keep_fresh(stored)
-        self._newest = stored[-1].id
+        await self._store.append(self._session, self.id, *events, last=last, will=will)
         # Only the newest reader gets events, so only it counts for back-pressure.
         for reader in self.readers[-1:]:
             reader.unwritten_events += len(events)
@@ -280,27 +264,10 @@ class SessionStream:
 
     async def after(self, cursor: str | None) -> tuple[list[StoredEvent], bool] | None:
         """Return the events after ``cursor`` and whether they are the last; ``None`` if some of them are lost."""
-        if self._fresh and self._fresh_after == cursor:
-            fresh = self._fresh
-            self.drop_fresh()
-            return fresh, False
         if cursor is None:
             return await self._store.read(self._session, self.id, 0)
         found = await self._store.after(self._session, cursor)
         return None if found is None else found[1:]
-
-    def _keep_fresh(self, events: Sequence[StoredEvent]) -> None:
-        if not self._fresh:
-            self._fresh_after = self._newest
-        self._fresh += events
-        self._fresh_bytes += sum(len(event.data) for event in events)
-        if self._fresh_bytes > _FRESH_BYTES:
-            self.drop_fresh()
-
-    def drop_fresh(self) -> None:
-        """Let the next reader ask the store for all events."""
-        self._fresh = []
-        self._fresh_bytes = 0
 
     @property
     def over(self) -> bool:
@@ -349,7 +316,6 @@ class StreamReader:
 
     def leave(self) -> None:
         self.stream.readers.remove(self)
-        self.stream.drop_fresh()
         self.stream.unread_since = trio.current_time()
         self._move(self.unwritten_events)
         self.stream.wake()
@@ -382,7 +348,9 @@ class StreamReader:
                     self._move(0)
                 else:
                     await self._exchange.write(self._encode(events, complete))
-                    stream.cursor = events[-1].id
+                    # A newer reader has its own cursor: what was written here may have reached nobody.
+                    if stream.readers[-1] is self:
+                        stream.cursor = events[-1].id
                     self._move(len(events))
                 if complete:
                     return True

@@ -43,7 +43,7 @@ class Upgrade:
     """A requested WebSocket that is not open yet.
 
     Args:
-        scope: Of type ``websocket``.
+        scope: An ASGI scope of type ``websocket``.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -53,7 +53,7 @@ class RateLimitOverride:
     """Limits for some callers. ``None`` means the general limit.
 
     Args:
-        per_second, burst, quotas: See :class:`RateLimitConfig`; ``quotas = {}`` means none.
+        per_second, burst, quotas: The limits of :class:`RateLimitConfig` with these names; ``quotas = {}`` means none.
     """
 
     per_second: float | None = field(default=None, validator=validators.optional(validators.gt(0)))

@@ -24,7 +24,7 @@ _log = logging.getLogger("mcptrio.rate_limit")
 class SharedQuotas:
     """
     Args:
-        server: Of the plugin. Its stores are known when it is open.
+        server: The server of the plugin. Its stores are known when it is open.
     """
 
     def __init__(self, server: PluginSetup) -> None:

@@ -64,7 +64,6 @@ class Converter:
     """Reads and writes the model in one revision.
 
     Args:
-        version: The revision.
         lowerings: Functions that change a model before it is written, by its class.
     """
 

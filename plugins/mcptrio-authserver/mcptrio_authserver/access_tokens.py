@@ -32,12 +32,12 @@ class AccessToken:
 
     Args:
         subject: The user or client.
-        client_id: The client.
-        resource: The audience.
-        scopes: The scopes.
+        client_id: The id of the client.
+        resource: The audience, as a URL.
+        scopes: The granted scopes.
         grant: The id of the grant; ``None`` if no user granted it.
         dpop_key: The thumbprint of the key to which it is bound, if any.
-        auth_time: When the user logged in, in seconds since 1970.
+        auth_time: The time at which the user logged in, in seconds since 1970.
         until: The latest expiry, in seconds since 1970.
     """
 

@@ -75,8 +75,6 @@ def accept_assertion(
     """Verify an assertion.
 
     Args:
-        ledger: The records.
-        config: The settings.
         client: The authenticated client; ``None`` if the request named none.
         keys: The keys of the issuer.
         form: The parameters of the request.

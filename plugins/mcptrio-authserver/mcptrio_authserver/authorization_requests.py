@@ -34,7 +34,6 @@ class AuthorizationRequest:
     """A valid authorization request.
 
     Args:
-        client: The client.
         redirect_uri: The redirect URI.
         state: The client's state, returned unchanged.
         challenge: The PKCE challenge.
@@ -90,7 +89,6 @@ class ReturnedRefusal(Refusal):
     Args:
         error: The error code.
         description: The expected value, for developers.
-        client: The client.
         location: The redirect URL with the error.
     """
 
@@ -106,9 +104,8 @@ def read_authorization_request(
     """Validate an authorization request.
 
     Args:
-        config: The settings.
         client: The client that ``client_id`` names, if it is known.
-        query: The parameters.
+        query: The parameters of the query.
         raw: The text from which they were parsed.
 
     Raises:

@@ -117,7 +117,6 @@ def _guarded(config: Config, *, named: bool = False) -> Fetch:
     """Return a Fetch that is limited to allowed addresses.
 
     Args:
-        config: The settings.
         named: True to allow the URLs that the operator configured, wherever they are.
     """
     from mcptrio.net import AddressPolicy, Fetcher

@@ -75,7 +75,6 @@ def find_session(ledger: Ledger, cookie: str, users: Mapping[str, User]) -> Brow
     """Return the session of a browser, or ``None``.
 
     Args:
-        ledger: The records.
         cookie: The cookie of the browser.
         users: The current users.
     """

@@ -50,8 +50,7 @@ class FetchedClient:
     """A client and how long its document may be cached.
 
     Args:
-        client: The client.
-        lifetime: Seconds.
+        lifetime: The seconds for which the document is cached.
     """
 
     client: RegisteredClient
@@ -122,7 +121,7 @@ def fetch_client(client_id: str, app_schemes: Collection[str]) -> Flow[FetchedCl
     """Fetch the metadata document of a client.
 
     Args:
-        client_id: Its URL.
+        client_id: The URL of the document, which is the id of the client.
         app_schemes: The schemes without a period that are allowed in redirect URIs.
 
     Raises:

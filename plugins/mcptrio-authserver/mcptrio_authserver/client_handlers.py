@@ -82,7 +82,7 @@ def json_response(
     Args:
         body: The JSON object.
         status: The HTTP status.
-        headers: Additional headers.
+        headers: Headers in addition to ``Content-Type``.
         public: True if caches may store it.
     """
     from quart import Response

@@ -31,18 +31,18 @@ class RegisteredClient:
     Args:
         id: The client id.
         name: The name that users see.
-        origin: How the server knows it.
+        origin: The way in which the client was registered.
         redirect_uris: The registered redirect URIs.
         grant_types: The allowed grants.
         auth_method: One of :data:`AUTH_METHODS`; a client with a secret in the settings may use either secret method.
         secret_digest: The digest of its secret, if any.
-        keys: Its public keys as a JWK set.
+        keys: The client's public keys as a JWK set.
         jwks_uri: The URL of its public keys.
         scopes: The scopes that it may be granted; ``None`` for all.
         introspect: True if it may ask about all tokens.
         dpop: True if its tokens must be bound to a key.
-        made: When it was registered, in seconds since 1970.
-        used: When it last received a token, in seconds since 1970; 0 for never.
+        made: The time of the registration, in seconds since 1970.
+        used: The time at which the client last received a token, in seconds since 1970; 0 for never.
     """
 
     id: str

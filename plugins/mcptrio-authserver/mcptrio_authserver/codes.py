@@ -65,12 +65,10 @@ def issue_code(
     """Return a new code.
 
     Args:
-        ledger: The records.
-        config: The settings.
         request: The client's request.
-        subject: The user.
+        subject: The id of the user.
         scopes: The scopes to which the user consented.
-        auth_time: When the user logged in, in seconds since 1970.
+        auth_time: The time at which the user logged in, in seconds since 1970.
         now: Seconds since 1970.
         code: An existing code, with which ``upstream`` was encrypted.
         upstream: The provider's encrypted tokens.
@@ -106,8 +104,6 @@ def redeem_code(
     """Redeem a code. It is used up even if the request is refused.
 
     Args:
-        ledger: The records.
-        config: The settings.
         client: The authenticated client.
         form: The parameters of the request.
         dpop_key: The thumbprint of the key that the request proves, if any.

@@ -43,18 +43,18 @@ class TokenGrant:
 
     Args:
         id: The id of the grant.
-        client_id: The client.
+        client_id: The id of the client.
         client_name: The client's name when the user consented.
         host: The target of the redirect, as the user saw it.
-        subject: The user.
+        subject: The id of the user.
         scopes: The granted scopes.
         resource: The audience of its tokens.
-        auth_time: When the user logged in, in seconds since 1970.
-        begun: When the client received its first token, in seconds since 1970.
-        ends: When the user has to be asked again, in seconds since 1970.
+        auth_time: The time at which the user logged in, in seconds since 1970.
+        begun: The time at which the client received its first token, in seconds since 1970.
+        ends: The time at which the user has to be asked again, in seconds since 1970.
         dpop_key: The thumbprint of the key to which a public client's refresh tokens are bound.
         upstream: The provider's tokens, encrypted with the refresh token; see :mod:`.upstream_tokens`.
-        upstream_ends: When the provider's access token expires, in seconds since 1970.
+        upstream_ends: The time at which the provider's access token expires, in seconds since 1970.
     """
 
     id: str

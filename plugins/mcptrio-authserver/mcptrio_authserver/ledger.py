@@ -27,9 +27,9 @@ class Ledger(Protocol):
 
         Args:
             kind: The kind of the record.
-            key: Its key, unique in the kind.
-            value: Its JSON value.
-            until: Its expiry, in seconds since 1970.
+            key: The key of the record, unique in the kind.
+            value: The value of the record, as JSON.
+            until: The time at which the record expires, in seconds since 1970.
             group: Another property by which it can be found.
             most: The number of records of this kind in this group; above it the oldest are deleted.
         """

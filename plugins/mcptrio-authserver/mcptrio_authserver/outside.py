@@ -44,8 +44,6 @@ class Outside:
     """Fetches what the protocol logic needs.
 
     Args:
-        config: The settings.
-        store: The records.
         fetch: Sends requests to URLs that clients name: their documents and keys.
         fetch_named: Sends requests to URLs that the operator names: issuers and the provider.
         clock: Returns seconds since 1970.
@@ -196,7 +194,6 @@ class Outside:
         """Run a flow.
 
         Args:
-            flow: The flow.
             named: True if the operator names the URLs.
 
         Raises:

@@ -100,7 +100,6 @@ def consent_values(
     """Return the template values of the consent page.
 
     Args:
-        config: The settings.
         request: The client's request.
         scopes: The scopes to consent to.
         user: The logged-in user; ``None`` if the user logs in at the provider afterwards.

@@ -147,7 +147,6 @@ async def open_postgres_store(
     """Open the store in a database, whose table :func:`migrate_postgres_store` has made.
 
     Args:
-        settings: The database.
         clock: Returns seconds since 1970.
 
     Raises:

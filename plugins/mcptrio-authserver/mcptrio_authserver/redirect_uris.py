@@ -33,7 +33,6 @@ def check_redirect_uri(
     """Check a redirect URI that a client registers.
 
     Args:
-        uri: The URI.
         application_type: ``web``, ``native``, or ``None`` if the client names none.
         app_schemes: The allowed schemes of apps without a period; ``None`` for all.
 

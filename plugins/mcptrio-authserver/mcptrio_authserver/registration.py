@@ -36,8 +36,6 @@ def register_client(
     """Register a client.
 
     Args:
-        ledger: The records.
-        config: The settings.
         document: The body of the request.
         address: The address of the client.
         now: Seconds since 1970.

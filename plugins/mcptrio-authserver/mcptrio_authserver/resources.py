@@ -21,7 +21,6 @@ def resource_of(config: Config, asked: str | None) -> str:
     """Return the audience of a token.
 
     Args:
-        config: The settings.
         asked: The ``resource`` parameter of the request; ``None`` if it has none.
 
     Raises:

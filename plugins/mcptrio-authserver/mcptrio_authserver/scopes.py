@@ -17,7 +17,6 @@ def granted_scopes(config: Config, asked: str | None, *allowed: Iterable[str] | 
     """Return the granted scopes; scopes that are not offered are left out.
 
     Args:
-        config: The settings.
         asked: The ``scope`` parameter of the request; ``None`` for all offered scopes.
         allowed: Limits, for example those of the client and the user; ``None`` is no limit.
 

@@ -20,7 +20,6 @@ def server_metadata(config: Config, *, openid: bool) -> dict[str, Any]:
     """Return the metadata document.
 
     Args:
-        config: The settings.
         openid: True for the location of OpenID Connect Discovery.
     """
     url = config.addresses.url

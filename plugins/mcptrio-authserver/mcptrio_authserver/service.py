@@ -76,8 +76,6 @@ class Service:
     """The operations of the authorization server.
 
     Args:
-        config: The settings.
-        store: The records.
         directory: The users, if they log in here.
         outside: Fetches documents, keys and upstream tokens.
         clock: Returns seconds since 1970.

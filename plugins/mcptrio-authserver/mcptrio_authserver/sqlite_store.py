@@ -123,7 +123,6 @@ async def open_sqlite_store(path: Path, *, clock: Callable[[], float] = time.tim
     """Open the store in a file, which is created if it is missing.
 
     Args:
-        path: The file.
         clock: Returns seconds since 1970.
 
     Raises:

@@ -34,8 +34,6 @@ def dpop_key_of(
     """Return the thumbprint of the key that a request proves; ``None`` if it has no proof and needs none.
 
     Args:
-        ledger: The records.
-        config: The settings.
         client: The client, if any.
         proofs: The values of all ``DPoP`` headers.
         now: Seconds since 1970.

@@ -45,7 +45,7 @@ class TokenRequest:
     """A request to the token endpoint.
 
     Args:
-        form: The parameters.
+        form: The parameters of the body.
         credentials: The client credentials, not yet verified.
         proofs: The values of all ``DPoP`` headers.
         address: The address of the client.
@@ -126,10 +126,7 @@ def give(
     """Issue tokens.
 
     Args:
-        ledger: The records.
-        config: The settings.
         asker: The authenticated sender.
-        request: The request.
         keys: The keys of the issuer of an assertion.
         now: Seconds since 1970.
 

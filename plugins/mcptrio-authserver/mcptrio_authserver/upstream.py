@@ -143,9 +143,6 @@ def begin_errand(
     """Start a login at the provider; return the URL for the browser.
 
     Args:
-        ledger: The records.
-        config: The settings.
-        provider: The provider.
         browser: The cookie of the browser.
         address: The address of the user.
         query: The client's authorization request.
@@ -198,8 +195,6 @@ def exchange(
     """Exchange the provider's code for tokens.
 
     Args:
-        config: The settings.
-        provider: The provider.
         errand: The login in progress.
         answer: The query of the redirect.
         now: Seconds since 1970.

@@ -32,7 +32,7 @@ class UpstreamTokens:
         subject: The user at the provider.
         access: The access token.
         refresh: The refresh token, if any.
-        ends: When the access token expires, in seconds since 1970.
+        ends: The time at which the access token expires, in seconds since 1970.
     """
 
     subject: str
@@ -45,7 +45,6 @@ def seal_tokens(tokens: UpstreamTokens, secret: str) -> str:
     """Encrypt tokens.
 
     Args:
-        tokens: The tokens.
         secret: The code or refresh token of this server that decrypts them.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

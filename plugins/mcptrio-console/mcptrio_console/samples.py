@@ -65,7 +65,7 @@ class Samples:
     """An observer of a server.
 
     Args:
-        clock: returns seconds.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:

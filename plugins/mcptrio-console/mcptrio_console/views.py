@@ -38,7 +38,7 @@ class Paged:
     """A part of a long list.
 
     Args:
-        number: of the page, from 1.
+        number: The number of the page, from 1.
     """
 
     rows: Sequence[Any]

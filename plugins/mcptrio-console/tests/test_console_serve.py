@@ -45,7 +45,7 @@ def test_console_is_on_the_http_port(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("console", ["--console", "--console=0"])
-def test_console_of_stdio_has_a_port_of_its_own(folder: Path, console: str) -> None:
+def test_console_of_stdio_has_a_separate_port(folder: Path, console: str) -> None:
     with serving("--stdio", "--plugin=hello.py", console, cwd=folder) as served:
         served.greet()
         link = served.until(LINK)[1]
@@ -90,7 +90,7 @@ def test_token_of_the_token_file_opens_the_console_until_it_is_revoked(folder: P
             assert time.monotonic() < ends, "the token was revoked"
 
 
-def test_console_of_sockets_has_a_port_of_its_own(folder: Path) -> None:
+def test_console_of_sockets_has_a_separate_port(folder: Path) -> None:
     with serving("--listen=0", "--plugin=hello.py", "--console", cwd=folder) as served:
         assert "What is wrong" in open_console(served.until(LINK)[1])
 

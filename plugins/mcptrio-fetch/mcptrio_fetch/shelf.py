@@ -49,7 +49,7 @@ class ByteCache(Generic[K, V]):
         """Keep a value, in the place of the one before it.
 
         Args:
-            weight: bytes, about.
+            weight: The approximate size of the entry in bytes.
         """
         self.drop(key)
         if weight > self._capacity:

@@ -31,3 +31,4 @@ def setup(server: PluginSetup, config: Config) -> None:
     if not config.read_only:
         server.add(FileChanges(access))
     server.add(FileResources(access))
+    server.add_background(access.report_missing)

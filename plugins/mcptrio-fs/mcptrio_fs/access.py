@@ -7,6 +7,7 @@ ends as soon as the operating system answers.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,13 +19,16 @@ import trio
 from mcptrio import Context, ToolError
 
 from .config import Config
-from .errors import printable
+from .errors import NotThere, printable
 from .sandbox import Folder, Sandbox
+from .suggestions import suggestion
 
 __all__ = ["SLICE", "FileAccess", "path_of", "uri_of"]
 
 SLICE = 0.03
 """Seconds for which a long walk works before it returns to report progress."""
+
+logger = logging.getLogger(__name__)
 
 _ELSEWHERE = ""
 _MAX_LIMITERS = 256
@@ -78,6 +82,13 @@ class FileAccess:
             )
         return sandbox
 
+    async def report_missing(self) -> None:
+        """Log each configured folder that cannot be used. Runs once, when the server starts."""
+        sandbox = self.config.sandbox()
+        async with trio.open_nursery() as nursery:
+            for path in map(str, self.config.folders):
+                nursery.start_soon(self._report_missing, sandbox, path)
+
     def forget_roots(self) -> None:
         """Ask every client again: the roots of one have changed."""
         self._known_roots.clear()
@@ -90,12 +101,21 @@ class FileAccess:
             work: must call ``trio.from_thread.check_cancelled`` every few milliseconds.
 
         Raises:
+            NotThere: something does not exist; the message suggests names that do.
             ToolError: the file system did not answer in time, or too many calls wait for this folder.
         """
+
+        def advised() -> _T:
+            try:
+                return work()
+            except NotThere as error:
+                advice = suggestion(sandbox, error.path, trio.from_thread.check_cancelled)
+                raise NotThere(error.path, advice) from error
+
         try:
             with trio.fail_after(self.config.step_timeout):
                 return await trio.to_thread.run_sync(
-                    work, limiter=self._limiter(sandbox.folder_of(path)), abandon_on_cancel=True
+                    advised, limiter=self._limiter(sandbox.folder_of(path)), abandon_on_cancel=True
                 )
         except trio.TooSlowError as error:
             raise ToolError(
@@ -114,6 +134,19 @@ class FileAccess:
             lock, waiting = self._editing.pop(path)
             if waiting > 1:
                 self._editing[path] = lock, waiting - 1
+
+    async def _report_missing(self, sandbox: Sandbox, path: str) -> None:
+        try:
+            if await self.run(sandbox, path, lambda: os.path.isdir(path)):
+                return
+        except ToolError as error:
+            logger.warning("folders of [plugins.fs]: %s", error)
+        else:
+            logger.warning(
+                "folders of [plugins.fs]: expected a directory, got nothing or something else at %s; "
+                "create it or correct the setting",
+                printable(path),
+            )
 
     async def _roots(self, ctx: Context) -> tuple[str, ...]:
         """Return the client's roots as paths; cached for a while if there is a session."""

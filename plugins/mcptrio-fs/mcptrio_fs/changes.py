@@ -8,7 +8,8 @@ Source: names, annotations and titles of the reference filesystem server (2026.8
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypedDict
+from functools import partial
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 from trio.from_thread import check_cancelled
@@ -21,7 +22,7 @@ from .errors import printable
 from .reading import read_bytes
 from .results import noted
 from .sandbox import Sandbox
-from .writing import move, replace, write
+from .writing import append, move, replace, write
 
 __all__ = ["EditOperation", "FileChanges"]
 
@@ -33,6 +34,7 @@ class EditOperation(TypedDict):
 
     old_text: str
     new_text: str
+    expected_replacements: NotRequired[Annotated[int, Meta(ge=1, description="Replace all; fail if not so many.")]]
 
 
 class FileChanges:
@@ -47,17 +49,20 @@ class FileChanges:
         ctx: Context,
         path: _Path,
         content: str,
-        create_only: Annotated[bool, "Fail if the file exists."] = False,
+        mode: Annotated[Literal["replace", "create", "append"], "create fails if the file exists."] = "replace",
     ) -> str:
-        """Create a file, or replace an existing one completely. Atomic. To change a part of a file use
+        """Create a file, replace an existing one completely, or append to it. Atomic. To change a part of a file use
         {tool:edit_file}."""
         sandbox = await self.access.sandbox(ctx)
+        config = self.access.config
         data = self._encode(content)
-        await self.access.run(
-            sandbox,
-            path,
-            lambda: write(sandbox, path, data, create_only=create_only, checkpoint=check_cancelled),
-        )
+        if mode == "append":
+            add = partial(append, sandbox, path, data, limit=config.max_write_bytes, durable=config.durable)
+            async with self.access.one_at_a_time(path):
+                await self.access.run(sandbox, path, lambda: add(checkpoint=check_cancelled))
+            return f"appended {len(data)} bytes to {printable(path)}"
+        put = partial(write, sandbox, path, data, create_only=mode == "create", durable=config.durable)
+        await self.access.run(sandbox, path, lambda: put(checkpoint=check_cancelled))
         return f"wrote {len(data)} bytes to {printable(path)}"
 
     @tool(title="Edit File", read_only=False, idempotent=False, destructive=True, open_world=False)
@@ -71,7 +76,7 @@ class FileChanges:
         """Replace texts in a file and return a diff. Each old_text must match exactly; white space around lines is
         ignored if nothing else matches. Only its first match is replaced. All edits apply, in their order, or none."""
         sandbox = await self.access.sandbox(ctx)
-        changes = [Edit(edit["old_text"], edit["new_text"]) for edit in edits]
+        changes = [Edit(edit["old_text"], edit["new_text"], edit.get("expected_replacements")) for edit in edits]
         async with self.access.one_at_a_time(path):
             edited = await self.access.run(sandbox, path, lambda: self._edit(sandbox, path, changes, dry_run))
         # Bytes that are no text are kept in the file, but cannot be shown.
@@ -104,7 +109,7 @@ class FileChanges:
         edited = apply_edits(text, edits, path=file.place.typed, checkpoint=check_cancelled)
         if not dry_run:
             data = self._encode(edited.text)
-            replace(sandbox, path, data, file.status, checkpoint=check_cancelled)
+            replace(sandbox, path, data, file.status, durable=self.access.config.durable, checkpoint=check_cancelled)
         return edited
 
     def _encode(self, text: str) -> bytes:

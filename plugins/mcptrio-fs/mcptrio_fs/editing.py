@@ -19,6 +19,7 @@ from msgspec import Struct
 from mcptrio.errors import ToolError
 
 from .errors import printable
+from .nearest import nearest
 from .reading import Checkpoint
 
 __all__ = ["MAX_DIFF", "MAX_EDITS", "Edit", "Edited", "apply_edits", "shown"]
@@ -41,6 +42,8 @@ class Edit(Struct, frozen=True):
 
     old: str
     new: str
+    expected: int | None = None
+    """Replace all occurrences, which must be as many; None replaces the first one."""
 
 
 class Edited(Struct, kw_only=True, frozen=True):
@@ -81,16 +84,22 @@ def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Chec
     for number, edit in enumerate(edits, 1):
         checkpoint()
         old, new = edit.old.replace("\r\n", "\n"), edit.new.replace("\r\n", "\n")
-        places = _replace_exactly(lines, old, new, separator, is_empty=not text and len(lines) == 1)
+        change = Edit(old, new, edit.expected)
+        places = _replace_exactly(lines, change, number, separator, is_empty=not text and len(lines) == 1)
         if not places:
-            places = _replace_loosely(lines, old, new, separator)
+            places = _replace_loosely(lines, change, number, separator)
         if not places:
+            near = nearest([line.text for line in lines], old, checkpoint)
+            hint = f"The most similar lines are:\n{near}" if near else f"Expected to find:\n{edit.old[:2000]}"
             raise ToolError(
                 f"could not find the text of edit {number} of {len(edits)} in {printable(path)}; nothing was changed. "
-                f"Expected to find:\n{edit.old[:2000]}"
+                f"{hint}"
             )
-        if places > 1:
-            notes.append(f"edit {number}: the old text is there {places} times; only the first was replaced")
+        if places > 1 and edit.expected is None:
+            notes.append(
+                f"edit {number}: the old text is there {places} times; only the first was replaced; "
+                f"expected_replacements={places} replaces all"
+            )
     diff = "".join(_diff(before, lines, path, checkpoint))
     return Edited(text="".join(line.text + line.separator for line in lines), diff=diff, notes=tuple(notes))
 
@@ -113,29 +122,40 @@ def _split(text: str) -> list[_Line]:
     return lines
 
 
-def _replace_exactly(lines: list[_Line], old: str, new: str, separator: str, *, is_empty: bool) -> int:
-    """Replace the first occurrence of ``old``; returns the number of occurrences."""
+def _replace_exactly(lines: list[_Line], edit: Edit, number: int, separator: str, *, is_empty: bool) -> int:
+    """Replace the expected occurrences of the old text, or the first; returns the number of all."""
+    old, new = edit.old, edit.new
     if not old:
         if not is_empty:
             raise ToolError("old_text: expected a text, got an empty one, which only an empty file matches")
         _splice(lines, 0, 1, new.split("\n"), separator)
         return 1
     whole = "\n".join(line.text for line in lines)
-    at = whole.find(old)
-    if at < 0:
+    places = whole.count(old)
+    if not places:
         return 0
-    first = whole.count("\n", 0, at)
+    _expect(places, edit, number)
+    found: list[tuple[int, int]] = []
+    at, first = 0, 0
+    for _ in range(edit.expected or 1):
+        begin = whole.index(old, at)
+        first += whole.count("\n", at, begin)
+        found.append((first, begin - (whole.rfind("\n", 0, begin) + 1)))
+        first += old.count("\n")
+        at = begin + len(old)
     count = old.count("\n") + 1
-    begins = at - (whole.rfind("\n", 0, at) + 1)
-    after = lines[first + count - 1].text[len(old) - (old.rfind("\n") + 1) + (begins if count == 1 else 0) :]
-    replaced = (lines[first].text[:begins] + new + after).split("\n")
-    _splice(lines, first, count, replaced, separator)
-    return 1 + whole.count(old, at + len(old))
+    # The last one first, so that the line numbers of the others stay right.
+    for first, begins in reversed(found):
+        after = lines[first + count - 1].text[len(old) - (old.rfind("\n") + 1) + (begins if count == 1 else 0) :]
+        replaced = (lines[first].text[:begins] + new + after).split("\n")
+        _splice(lines, first, count, replaced, separator)
+    return places
 
 
-def _replace_loosely(lines: list[_Line], old: str, new: str, separator: str) -> int:
-    """Replace the first lines that equal those of ``old``, ignoring white space around each line."""
+def _replace_loosely(lines: list[_Line], edit: Edit, number: int, separator: str) -> int:
+    """Replace the first lines that equal those of the old text, ignoring white space around each line."""
     stripped = "\n" + "\n".join(line.text.strip() for line in lines) + "\n"
+    old, new = edit.old, edit.new
     for old_text, new_text in ((old, new), (old.removesuffix("\n"), new.removesuffix("\n"))):
         wanted = old_text.split("\n")
         needle = "\n" + "\n".join(line.strip() for line in wanted) + "\n"
@@ -143,11 +163,25 @@ def _replace_loosely(lines: list[_Line], old: str, new: str, separator: str) -> 
             return 0  # blank lines are everywhere
         at = stripped.find(needle)
         if at >= 0:
+            places = 1 + stripped.count(needle, at + len(needle) - 1)
+            _expect(places, edit, number)
+            if edit.expected is not None and edit.expected > 1:
+                raise ToolError(
+                    f"edit {number}: expected {edit.expected} exact occurrences of the old text, got {places} that "
+                    "differ from it in white space; nothing was changed"
+                )
             first = stripped.count("\n", 0, at)
             here = [line.text for line in lines[first : first + len(wanted)]]
             _splice(lines, first, len(wanted), _indented(wanted, here, new_text.split("\n")), separator)
-            return 1 + stripped.count(needle, at + len(needle) - 1)
+            return places
     return 0
+
+
+def _expect(places: int, edit: Edit, number: int) -> None:
+    if edit.expected not in (None, places):
+        raise ToolError(
+            f"edit {number}: expected the old text {edit.expected} times, got {places}; nothing was changed"
+        )
 
 
 def _indented(wanted: Sequence[str], here: Sequence[str], new: Sequence[str]) -> list[str]:

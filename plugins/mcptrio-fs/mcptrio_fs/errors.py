@@ -23,13 +23,17 @@ class AccessDenied(ToolError):
 class NotThere(ToolError):
     """Nothing is at this path."""
 
+    def __init__(self, path: str, advice: str = "") -> None:
+        super().__init__(f"not found: {printable(path)}{advice}")
+        self.path = path
+
 
 def explain(error: OSError, path: str) -> ToolError:
     """Convert an error of the operating system to one that a model can act on."""
     shown = printable(path)
     match error.errno:
         case errno.ENOENT:
-            return NotThere(f"not found: {shown}")
+            return NotThere(path)
         case errno.ENOTDIR:
             return ToolError(f"expected a directory, got something else on the way to {shown}")
         case errno.EISDIR:

@@ -22,8 +22,10 @@ from mcptrio import Context, ToolError, notification, tool
 from mcptrio.types import AudioContent, BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent
 
 from .access import SLICE, FileAccess, uri_of
+from .contents import ContentSearch
 from .errors import printable
-from .listing import list_entries
+from .listing import DirectoryPage, list_entries
+from .matching import LinePattern
 from .patterns import GlobPattern
 from .reading import Text, read_bytes, read_lines, read_tail, read_text
 from .results import (
@@ -31,6 +33,7 @@ from .results import (
     DirectoryListing,
     Found,
     ListedEntry,
+    SizedListing,
     details_text,
     found_text,
     listing_text,
@@ -53,7 +56,9 @@ _MAX_LINE_CHARS = 40
 """Characters of the line about a file for which there is no room, in addition to its path."""
 _MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps, and less than an offset of a file may have."""
-_MAX_EXCLUDED = 100
+_MAX_GLOBS = 100
+_MAX_CONTEXT = 50
+"""Lines before and after a match; read_text_file shows more."""
 
 _Path = Annotated[str, "Absolute, or relative to the first allowed directory."]
 _ByteOffset = Annotated[int, Meta(ge=0, description="Start at this byte, as a cut answer says.")]
@@ -160,7 +165,12 @@ class Files:
         self, ctx: Context, path: _Path, offset: _Offset = 0, limit: _Limit = 2000
     ) -> DirectoryListing:
         """List a directory by name; directories end with a slash."""
-        return await self._list(ctx, path, offset, limit, sizes=False, largest_first=False)
+        page = await self._page(await self.access.sandbox(ctx), path, offset, limit)
+        names = [printable(f"{entry.name}/" if entry.is_directory else entry.name) for entry in page.entries]
+        names = names[: how_many_fit(names, MAX_TEXT)]
+        end = offset + len(names)
+        following = end if end < page.total else UNSET
+        return DirectoryListing(entries=names, offset=offset, total=page.total, next_offset=following)
 
     @tool(title="List Directory with Sizes", read_only=True, open_world=False, text=sizes_text)
     async def list_directory_with_sizes(
@@ -170,9 +180,15 @@ class Files:
         sort_by: Literal["name", "size"] = "name",
         offset: _Offset = 0,
         limit: _Limit = 2000,
-    ) -> DirectoryListing:
+    ) -> SizedListing:
         """List a directory with the size of each file, by name or with the largest first."""
-        return await self._list(ctx, path, offset, limit, sizes=True, largest_first=sort_by == "size")
+        sandbox = await self.access.sandbox(ctx)
+        page = await self._page(sandbox, path, offset, limit, sizes=True, largest_first=sort_by == "size")
+        entries = [ListedEntry.of(entry) for entry in page.entries]
+        entries = entries[: how_many_fit([entry.line for entry in entries], MAX_TEXT)]
+        end = offset + len(entries)
+        following = end if end < page.total else UNSET
+        return SizedListing(entries=entries, offset=offset, total=page.total, bytes=page.size, next_offset=following)
 
     @tool(title="Directory Tree", read_only=True, open_world=False)
     async def directory_tree(
@@ -229,7 +245,7 @@ class Files:
         search = Search(
             sandbox=sandbox,
             start=await self.access.run(sandbox, path, lambda: sandbox.absolute(path)),
-            pattern=GlobPattern.parse(pattern),
+            patterns=[GlobPattern.parse(pattern)],
             excluded=_patterns(exclude),
             limit=min(limit, config.max_entries),
             max_visited=config.max_visited,
@@ -252,6 +268,45 @@ class Files:
             notes.append(f"directories that could not be listed: {search.skipped}")
         paths = [_as_typed(found, search.start, path) for found in search.found]
         return Found(paths=paths, notes=notes, next_cursor=next_cursor)
+
+    @tool(title="Grep", read_only=True, open_world=False)
+    async def grep(
+        self,
+        ctx: Context,
+        path: _Path,
+        pattern: Annotated[str, "Regular expression for one line."],
+        include: Annotated[list[str], "Globs of files: '*.py' at any depth, 'src/**/*.py' from path."] = [],  # noqa: B006
+        exclude: _Exclude = [],  # noqa: B006
+        ignore_case: bool = False,
+        fixed_strings: Annotated[bool, "Search literally."] = False,
+        context: Annotated[int, Meta(ge=0, description="Lines around each match.")] = 0,
+        limit: Annotated[int, Meta(ge=1, description="At most this many matches.")] = 200,
+        cursor: Annotated[str, "From the previous answer."] = "",
+    ) -> str:
+        """Search the contents of text files: returns matching lines as number:text below the path of their file."""
+        sandbox = await self.access.sandbox(ctx)
+        config = self.access.config
+        search = ContentSearch(
+            sandbox=sandbox,
+            start=await self.access.run(sandbox, path, lambda: sandbox.absolute(path)),
+            shown=path,
+            pattern=await self.access.run(
+                sandbox, path, lambda: LinePattern.parse(pattern, ignore_case=ignore_case, fixed_strings=fixed_strings)
+            ),
+            included=_patterns(include, any_depth=True),
+            excluded=[*_patterns(exclude, any_depth=True), GlobPattern.parse("**/.git")],
+            context=min(context, _MAX_CONTEXT),
+            limit=min(limit, config.max_entries),
+            max_visited=config.max_visited,
+            max_file_bytes=config.max_read_bytes,
+            max_bytes=MAX_TEXT,
+            cursor=cursor,
+        )
+        while await self.access.run(sandbox, path, partial(search.advance, SLICE, check_cancelled)):
+            await ctx.report_progress(
+                search.searched, message=f"{search.searched} files searched, {search.found} lines found"
+            )
+        return noted("\n".join(search.lines), search.notes)
 
     @tool(title="Get File Info", read_only=True, open_world=False, text=details_text)
     async def get_file_info(self, ctx: Context, path: _Path) -> Details:
@@ -299,39 +354,24 @@ class Files:
 
         return await fitting(read, limit, most)
 
-    async def _list(
-        self, ctx: Context, path: str, offset: int, limit: int, *, sizes: bool, largest_first: bool
-    ) -> DirectoryListing:
-        sandbox = await self.access.sandbox(ctx)
-        page = await self.access.run(
-            sandbox,
-            path,
-            lambda: list_entries(
-                sandbox,
-                path,
-                offset=offset,
-                limit=min(limit, self.access.config.max_entries),
-                sizes=sizes,
-                largest_first=largest_first,
-                checkpoint=check_cancelled,
-            ),
-        )
-        entries = [ListedEntry.of(entry, sizes=sizes) for entry in page.entries]
-        count = how_many_fit((entry.sized_line if sizes else entry.line for entry in entries), MAX_TEXT)
-        end = offset + count
-        return DirectoryListing(
-            entries=entries[:count],
-            offset=offset,
-            total=page.total,
-            next_offset=end if end < page.total else UNSET,
-            bytes=page.size if sizes else UNSET,
+    async def _page(
+        self, sandbox: Sandbox, path: str, offset: int, limit: int, *, sizes: bool = False, largest_first: bool = False
+    ) -> DirectoryPage:
+        listed = partial(list_entries, sandbox, path, offset=offset, limit=min(limit, self.access.config.max_entries))
+        return await self.access.run(
+            sandbox, path, lambda: listed(sizes=sizes, largest_first=largest_first, checkpoint=check_cancelled)
         )
 
 
-def _patterns(texts: list[str]) -> list[GlobPattern]:
-    if len(texts) > _MAX_EXCLUDED:
-        raise ToolError(f"expected at most {_MAX_EXCLUDED} patterns in exclude, got {len(texts)}")
-    return [GlobPattern.parse(text) for text in texts]
+def _patterns(texts: list[str], *, any_depth: bool = False) -> list[GlobPattern]:
+    """Compile globs.
+
+    Args:
+        any_depth: one without a slash means the name at any depth, as for ripgrep.
+    """
+    if len(texts) > _MAX_GLOBS:
+        raise ToolError(f"expected at most {_MAX_GLOBS} globs, got {len(texts)}")
+    return [GlobPattern.parse(f"**/{text}" if any_depth and text and "/" not in text else text) for text in texts]
 
 
 def _as_typed(found: str, start: str, path: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -53,10 +54,7 @@ class DirectoryPage(Struct, kw_only=True, frozen=True):
     """A page of a directory."""
 
     entries: tuple[DirectoryEntry, ...]
-    offset: int
     total: int
-    files: int
-    directories: int
     size: int
     """Bytes of all files in the directory, not only of the page; 0 unless sizes were requested."""
 
@@ -79,15 +77,8 @@ def list_entries(
     entries, _ = scan_start(sandbox, path, sizes=sizes, checkpoint=checkpoint)
     if largest_first:
         entries.sort(key=lambda entry: (-entry.size, entry.name))
-    directories = sum(entry.is_directory for entry in entries)
-    return DirectoryPage(
-        entries=tuple(entries[offset : offset + limit]),
-        offset=offset,
-        total=len(entries),
-        files=len(entries) - directories,
-        directories=directories,
-        size=sum(entry.size for entry in entries),
-    )
+    size = sum(entry.size for entry in entries) if sizes else 0
+    return DirectoryPage(entries=tuple(entries[offset : offset + limit]), total=len(entries), size=size)
 
 
 def format_size(size: int) -> str:
@@ -141,12 +132,12 @@ def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: 
                 raise ToolError(
                     f"expected a directory of at most {MAX_DIRECTORY_ENTRIES} entries: {printable(path)} has more"
                 )
-            if sandbox.is_denied([entry.name]):
+            if sandbox.denied and sandbox.is_denied([entry.name]):
                 continue
             is_directory = entry.is_dir(follow_symlinks=False)
             size = _size(descriptor, entry) if sizes and not is_directory else 0
             found.append(DirectoryEntry(entry.name, is_directory, entry.is_symlink(), size))
-    found.sort(key=lambda entry: entry.name)
+    found.sort(key=attrgetter("name"))
     return found
 
 

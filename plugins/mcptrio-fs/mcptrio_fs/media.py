@@ -56,6 +56,8 @@ _BY_SIGNATURE = (
     (b"SQLite format 3\0", "application/vnd.sqlite3"),
     (b"\x7fELF", "application/x-executable"),
 )
+# Two bytes such as "BM" also begin texts.
+_SIGNATURES = tuple(start for start, _ in _BY_SIGNATURE if len(start) > 2)
 
 
 def media_type(name: str, head: bytes) -> str:
@@ -94,7 +96,7 @@ def binary_type(name: str, head: bytes) -> str | None:
 
     Text in an 8-bit encoding passes: a binary file has NUL bytes, a known signature, or hardly any valid UTF-8.
     """
-    has_signature = any(head.startswith(start) for start, _ in _BY_SIGNATURE if len(start) > 2)
+    has_signature = head.startswith(_SIGNATURES)
     if is_text(head) and not has_signature:
         return None
     invalid = head.decode("utf-8", "replace").count("\N{REPLACEMENT CHARACTER}")

@@ -17,7 +17,17 @@ from mcptrio.errors import ToolError
 
 from .errors import printable
 
-__all__ = ["Swapped", "components", "descend", "look_at", "open_listing", "open_regular", "resolve", "step"]
+__all__ = [
+    "Swapped",
+    "components",
+    "descend",
+    "look_at",
+    "open_listing",
+    "open_regular",
+    "open_regular_in",
+    "resolve",
+    "step",
+]
 
 # To pass through a directory needs the permission to search it, not to read it.
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -92,16 +102,25 @@ def open_regular(real: str) -> int:
     above, name = os.path.split(real)
     at = descend(above)
     try:
-        # Checked before it is opened, because opening a device can have side effects.
-        _expect_regular(os.stat(name or ".", dir_fd=at, follow_symlinks=False), real)
-        try:
-            descriptor = os.open(name, _READ, dir_fd=at)
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise Swapped from error
-            raise
+        return open_regular_in(at, name or ".", real)
     finally:
         os.close(at)
+
+
+def open_regular_in(at: int, name: str, real: str) -> int:
+    """Open a regular file in an opened directory. Raises as ``open_regular``.
+
+    Args:
+        real: its path, for messages.
+    """
+    # Checked before it is opened, because opening a device can have side effects.
+    _expect_regular(os.stat(name, dir_fd=at, follow_symlinks=False), real)
+    try:
+        descriptor = os.open(name, _READ, dir_fd=at)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise Swapped from error
+        raise
     try:
         _expect_regular(os.fstat(descriptor), real)
     except BaseException:

@@ -20,12 +20,14 @@ from .errors import printable
 from .media import SNIFFED, binary_type, media_type
 from .sandbox import AllowedPath, Sandbox
 
-__all__ = ["Bytes", "Checkpoint", "Text", "read_bytes", "read_lines", "read_tail", "read_text"]
+__all__ = ["Bytes", "Checkpoint", "Text", "read_at", "read_bytes", "read_lines", "read_tail", "read_text"]
 
 Checkpoint = Callable[[], None]
 """Called at least every few milliseconds of work; raises after a cancellation."""
 
 _SLICE = 256 * 1024
+_TAIL = 16 * 1024
+"""Bytes that are read first from the end of a file: enough for the usual few lines."""
 _EXAMINED = 8 * 1024
 """Bytes at the beginning of a file that show whether it is a text."""
 
@@ -69,7 +71,7 @@ def read_text(sandbox: Sandbox, path: str, *, offset: int, limit: int, checkpoin
         ToolError: no regular file that may be read is there, or it is no text.
     """
     with _open_text(sandbox, path) as (descriptor, status):
-        data = _read(descriptor, offset, limit + 1, checkpoint)
+        data = read_at(descriptor, offset, limit + 1, checkpoint)
         size = max(status.st_size, offset + len(data))  # /proc and files that grow say less than there is
     cut = len(data) > limit
     data = _whole_lines(data[:limit]) if cut else data
@@ -121,8 +123,8 @@ def read_tail(sandbox: Sandbox, path: str, *, lines: int, limit: int, checkpoint
         held = newlines = 0
         # One newline more than lines: the one before the first wanted line. Another closes the last line.
         while position > 0 and newlines < lines + 1 and held <= limit:
-            step = min(_SLICE, position)
-            piece = _read(descriptor, position - step, step, checkpoint)
+            step = min(_TAIL if not held else _SLICE, position)
+            piece = read_at(descriptor, position - step, step, checkpoint)
             if len(piece) < step:
                 raise ToolError(f"{printable(path)} was truncated by another program during the read; try again")
             position -= step
@@ -153,7 +155,7 @@ def read_bytes(sandbox: Sandbox, path: str, *, limit: int, checkpoint: Checkpoin
     """
     with sandbox.open_file(path) as (descriptor, status, place):
         if status.st_size <= limit:
-            data = _read(descriptor, 0, limit + 1, checkpoint)
+            data = read_at(descriptor, 0, limit + 1, checkpoint)
             if len(data) <= limit:
                 kind = media_type(os.path.basename(place.real), data[:SNIFFED])
                 return Bytes(data=data, mime_type=kind, status=status, place=place)
@@ -161,6 +163,18 @@ def read_bytes(sandbox: Sandbox, path: str, *, limit: int, checkpoint: Checkpoin
         f"expected a file of at most {limit} bytes, got {status.st_size}: {printable(path)}; "
         "{tool:read_text_file} reads a part of a text"
     )
+
+
+def read_at(descriptor: int, offset: int, count: int, checkpoint: Checkpoint) -> bytes:
+    """At most ``count`` bytes of an opened file from ``offset``."""
+    data = bytearray()
+    while len(data) < count:
+        checkpoint()
+        piece = os.pread(descriptor, min(_SLICE, count - len(data)), offset + len(data))
+        if not piece:
+            break
+        data += piece
+    return bytes(data)
 
 
 @contextmanager
@@ -189,17 +203,6 @@ def _start_of_line(descriptor: int, number: int, path: str, checkpoint: Checkpoi
         newlines += piece.count(b"\n")
         position += len(piece)
     return 0
-
-
-def _read(descriptor: int, offset: int, count: int, checkpoint: Checkpoint) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        checkpoint()
-        piece = os.pread(descriptor, min(_SLICE, count - len(data)), offset + len(data))
-        if not piece:
-            break
-        data += piece
-    return bytes(data)
 
 
 def _nth_newline(data: bytes, wanted: int) -> int:

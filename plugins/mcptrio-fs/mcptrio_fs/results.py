@@ -1,4 +1,4 @@
-"""What the tools return: values for programs, and the text that a model reads.
+"""Results of the tools: values for programs, and the text that a model reads.
 
 The tools use it. Contents of files and trees are text only. Lists and metadata are structured, and the text of the
 same tool is made from them.
@@ -20,6 +20,7 @@ __all__ = [
     "DirectoryListing",
     "Found",
     "ListedEntry",
+    "SizedListing",
     "details_text",
     "found_text",
     "listing_text",
@@ -38,29 +39,26 @@ class ListedEntry(Struct, frozen=True, kw_only=True):
     name: str
     type: Literal["file", "directory"]
     size: int | UnsetType = UNSET
-    """Bytes of a file, if sizes were requested."""
+    """Bytes of a file."""
 
     @classmethod
-    def of(cls, entry: DirectoryEntry, *, sizes: bool) -> ListedEntry:
+    def of(cls, entry: DirectoryEntry) -> ListedEntry:
         kind: Literal["file", "directory"] = "directory" if entry.is_directory else "file"
-        has_size = sizes and not entry.is_directory
-        return cls(name=printable(entry.name), type=kind, size=entry.size if has_size else UNSET)
+        return cls(name=printable(entry.name), type=kind, size=UNSET if entry.is_directory else entry.size)
 
     @property
     def line(self) -> str:
         """The entry as a listing shows it."""
-        return f"{self.name}/" if self.type == "directory" else self.name
-
-    @property
-    def sized_line(self) -> str:
-        """The entry with its size."""
-        return f"{'' if self.size is UNSET else format_size(self.size):>9} {self.line}"
+        slash = "/" if self.type == "directory" else ""
+        return f"{'' if self.size is UNSET else format_size(self.size):>9} {self.name}{slash}"
 
 
 class DirectoryListing(Struct, frozen=True, kw_only=True):
     """A page of a directory."""
 
-    entries: list[ListedEntry]
+    entries: list[str]
+    """Names; those of directories end with a slash."""
+
     offset: int
     total: int
     """Entries of the directory."""
@@ -68,8 +66,20 @@ class DirectoryListing(Struct, frozen=True, kw_only=True):
     next_offset: int | UnsetType = UNSET
     """The ``offset`` of the next page."""
 
-    bytes: int | UnsetType = UNSET
-    """Bytes of all files of the directory, if sizes were requested."""
+
+class SizedListing(Struct, frozen=True, kw_only=True):
+    """A page of a directory with the sizes of its files."""
+
+    entries: list[ListedEntry]
+    offset: int
+    total: int
+    """Entries of the directory."""
+
+    bytes: int
+    """Bytes of all files of the directory."""
+
+    next_offset: int | UnsetType = UNSET
+    """The ``offset`` of the next page."""
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -121,14 +131,13 @@ def part_text(part: Text, *, from_end: bool = False) -> str:
 
 def listing_text(listing: DirectoryListing) -> str:
     """One name a line."""
-    return noted("\n".join(entry.line for entry in listing.entries) or "empty", _rest_of(listing))
+    return noted("\n".join(listing.entries) or "empty", _rest_of(listing))
 
 
-def sizes_text(listing: DirectoryListing) -> str:
+def sizes_text(listing: SizedListing) -> str:
     """One size and name a line, then the totals."""
-    lines = [entry.sized_line for entry in listing.entries]
-    total = 0 if listing.bytes is UNSET else listing.bytes
-    lines.append(f"{format_size(total):>9} in {listing.total} entries")
+    lines = [entry.line for entry in listing.entries]
+    lines.append(f"{format_size(listing.bytes):>9} in {listing.total} entries")
     return noted("\n".join(lines), _rest_of(listing))
 
 
@@ -143,7 +152,7 @@ def details_text(details: Details) -> str:
     return "\n".join(f"{name}: {'unknown' if value is UNSET else value}" for name, value in values)
 
 
-def _rest_of(listing: DirectoryListing) -> list[str]:
+def _rest_of(listing: DirectoryListing | SizedListing) -> list[str]:
     if listing.next_offset is UNSET:
         return []
     shown = f"entries {listing.offset} to {listing.next_offset} of {listing.total}"

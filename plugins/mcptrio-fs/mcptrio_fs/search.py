@@ -1,6 +1,6 @@
 """A search: the entries below a directory whose relative path matches a pattern.
 
-The search tool calls it in a worker thread, one slice at a time. Between slices it keeps names and no descriptors, so
+The search tools call it in a worker thread, one slice at a time. Between slices it keeps names and no descriptors, so
 an abandoned thread has nothing to release. The results are in the order of the relative paths, component by component,
 so a relative path is a position to continue from, even if files were added or removed.
 
@@ -36,7 +36,9 @@ class Search:
     start: str
     """The directory, absolute, as typed."""
 
-    pattern: GlobPattern
+    patterns: Sequence[GlobPattern]
+    """One of them must match; without any, everything does."""
+
     excluded: Sequence[GlobPattern]
     limit: int
     max_visited: int
@@ -44,6 +46,9 @@ class Search:
     """Maximum bytes of the results as JSON."""
     after: tuple[str, ...] = ()
     """Continue after this relative path."""
+
+    files_only: bool = False
+    """Leave out directories and symbolic links."""
 
     found: list[str] = field(init=False, factory=list)
     """Absolute paths, as typed up to the directory."""
@@ -102,7 +107,7 @@ class Search:
         if any(pattern.matches(parts) for pattern in self.excluded):
             return None
         if parts > self.after:
-            if self.pattern.matches(parts) and self._is_allowed(parts, entry):
+            if self._matches(parts, entry) and self._is_allowed(parts, entry):
                 self.found.append(os.path.join(self.start, *parts))
                 self._bytes += wire_size(printable(self.found[-1])) + 2
                 # The one too many shows that there is more; one is there, however long it is.
@@ -117,6 +122,11 @@ class Search:
         if not entry.is_directory or len(parts) > MAX_DEPTH:
             return None
         return self._from_cursor(self._list(parts, checkpoint), parts)
+
+    def _matches(self, parts: tuple[str, ...], entry: DirectoryEntry) -> bool:
+        if self.files_only and (entry.is_directory or entry.is_link):
+            return False
+        return not self.patterns or any(pattern.matches(parts) for pattern in self.patterns)
 
     def _from_cursor(self, entries: list[DirectoryEntry], above: tuple[str, ...]) -> Iterator[DirectoryEntry]:
         """Leave out what lies before the cursor, without going into it."""

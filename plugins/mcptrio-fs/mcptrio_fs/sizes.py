@@ -9,7 +9,7 @@ Source: RFC 8259 section 7.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 
 from .reading import Text
 
@@ -53,8 +53,11 @@ async def fitting(read: Callable[[int], Awaitable[Text]], bound: int, most: int)
     return await read(max(4, most // 6))
 
 
-def how_many_fit(lines: Iterable[str], most: int) -> int:
+def how_many_fit(lines: Sequence[str], most: int) -> int:
     """How many of these lines, from the first on, are in an answer; one is, however long it is."""
+    # Almost always all: one pass over the whole text is ten times as fast as one for each line.
+    if wire_size("\n".join(lines)) <= most:
+        return len(lines)
     count, size = 0, 0
     for line in lines:
         size += wire_size(line) + 2  # the line end, which is two characters in JSON

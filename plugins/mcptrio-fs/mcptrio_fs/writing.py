@@ -23,18 +23,21 @@ from .errors import explain, printable
 from .reading import Checkpoint
 from .sandbox import Sandbox, Spot
 
-__all__ = ["move", "replace", "write"]
+__all__ = ["append", "move", "replace", "write"]
 
 _SLICE = 1024 * 1024
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 """Errors of link(2) on file systems without hard links."""
 
 
-def write(sandbox: Sandbox, path: str, data: bytes, *, create_only: bool, checkpoint: Checkpoint) -> None:
+def write(
+    sandbox: Sandbox, path: str, data: bytes, *, create_only: bool, durable: bool = False, checkpoint: Checkpoint
+) -> None:
     """Create a file, or replace all of it; the mode bits of a replaced file are kept.
 
     Args:
         create_only: fail if something exists already.
+        durable: return when the data is on the disk.
 
     Raises:
         ToolError: the directory does not exist, or something else than a writable regular file has this path.
@@ -43,14 +46,62 @@ def write(sandbox: Sandbox, path: str, data: bytes, *, create_only: bool, checkp
         before = _existing(spot, path)
         if create_only and before is not None:
             raise ToolError(f"already exists: {printable(path)}")
-        _put(spot, data, before, only_new=create_only, path=path, checkpoint=checkpoint)
+        _put(spot, data, before, only_new=create_only, path=path, durable=durable, checkpoint=checkpoint)
 
 
-def replace(sandbox: Sandbox, path: str, data: bytes, read: os.stat_result, *, checkpoint: Checkpoint) -> None:
+def append(
+    sandbox: Sandbox, path: str, data: bytes, *, limit: int, durable: bool = False, checkpoint: Checkpoint
+) -> None:
+    """Add to the end of a file, which is created if it does not exist.
+
+    Args:
+        limit: maximum bytes of the file afterwards.
+        durable: as for ``write``.
+
+    Raises:
+        ToolError: as ``write``; or the file would be too large, or has another hard link, which may be outside.
+    """
+    with _translated(path), sandbox.open_parent(path) as spot:
+        before = _existing(spot, path)
+        if before is None:
+            _put(spot, data, None, only_new=True, path=path, durable=durable, checkpoint=checkpoint)
+            return
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(spot.name, flags, dir_fd=spot.directory)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+                raise ToolError(
+                    f"expected a file without other hard links to append to, got {status.st_nlink} links: "
+                    f"{printable(path)}"
+                )
+            if status.st_size + len(data) > limit:
+                raise ToolError(
+                    f"expected a file of at most {limit} bytes after appending, got {status.st_size + len(data)}: "
+                    f"{printable(path)}"
+                )
+            checkpoint()
+            try:
+                # Without a checkpoint in between, so that a cancelled call has appended all or nothing.
+                _write_all(descriptor, data, _go_on)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, status.st_size)
+                raise
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def replace(
+    sandbox: Sandbox, path: str, data: bytes, read: os.stat_result, *, durable: bool = False, checkpoint: Checkpoint
+) -> None:
     """Replace a file that was read before.
 
     Args:
         read: the fstat when it was read.
+        durable: as for ``write``.
 
     Raises:
         ToolError: it has changed; nothing is written.
@@ -59,7 +110,7 @@ def replace(sandbox: Sandbox, path: str, data: bytes, read: os.stat_result, *, c
         before = _existing(spot, path)
         if before is None or _identity(before) != _identity(read):
             raise ToolError(f"{printable(path)} changed on disk during the edit; read it again")
-        _put(spot, data, before, only_new=False, path=path, checkpoint=checkpoint)
+        _put(spot, data, before, only_new=False, path=path, durable=durable, checkpoint=checkpoint)
 
 
 def move(sandbox: Sandbox, source: str, destination: str, *, checkpoint: Checkpoint) -> None:
@@ -152,7 +203,14 @@ def _copy(old: Spot, new: Spot, status: os.stat_result, checkpoint: Checkpoint) 
 
 
 def _put(
-    spot: Spot, data: bytes, before: os.stat_result | None, *, only_new: bool, path: str, checkpoint: Checkpoint
+    spot: Spot,
+    data: bytes,
+    before: os.stat_result | None,
+    *,
+    only_new: bool,
+    path: str,
+    durable: bool,
+    checkpoint: Checkpoint,
 ) -> None:
     with _temporary(spot) as (name, descriptor):
         _write_all(descriptor, data, checkpoint)
@@ -163,7 +221,8 @@ def _put(
                 os.fchown(descriptor, before.st_uid, before.st_gid)
             with suppress(OSError):
                 os.fchmod(descriptor, before.st_mode & 0o777)
-        os.fsync(descriptor)  # or a crash may leave the new name with nothing in it
+        if durable:
+            os.fsync(descriptor)  # or a power failure may leave the new name with nothing in it
         checkpoint()
         if only_new:
             try:
@@ -172,6 +231,17 @@ def _put(
                 raise ToolError(f"already exists: {printable(path)}") from error
         else:
             os.rename(name, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
+        if durable:
+            _sync_directory(spot.directory)
+
+
+def _sync_directory(directory: int) -> None:
+    """Write the names of a directory to the disk. The sandbox's descriptor only passes through it."""
+    opened = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _publish_new(spot: Spot, temporary: str) -> None:
@@ -198,6 +268,10 @@ def _temporary(spot: Spot) -> Iterator[tuple[str, int]]:
         os.close(descriptor)
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=spot.directory)
+
+
+def _go_on() -> None:
+    """The checkpoint of a write that must not stop in the middle."""
 
 
 def _write_all(descriptor: int, data: bytes, checkpoint: Checkpoint) -> None:

@@ -25,7 +25,35 @@ def test_first_exact_match_is_replaced_and_others_reported() -> None:
     edited = edit("one two one\n", ("one", "three"))
 
     assert edited.text == "three two one\n"
-    assert edited.notes == ("edit 1: the old text is there 2 times; only the first was replaced",)
+    assert edited.notes == (
+        "edit 1: the old text is there 2 times; only the first was replaced; expected_replacements=2 replaces all",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "count", "expected"),
+    [
+        ("a b a\na\n", "a", "xyz", 3, "xyz b xyz\nxyz\n"),
+        ("a b a\n", "a", "x\ny", 2, "x\ny b x\ny\n"),
+        ("1\n2\n1\n2\n", "1\n2\n", "3\n", 2, "3\n3\n"),
+        ("1\r\n2\r\n", "\r\n", ";", 2, "1;2;"),
+        ("aaa", "aa", "b", 1, "ba"),
+        ("<a\nb><a\nb>", "<a\nb>", "x", 2, "xx"),
+    ],
+)
+def test_expected_occurrences_are_all_replaced(text: str, old: str, new: str, count: int, expected: str) -> None:
+    edited = apply_edits(text, [Edit(old, new, count)], path="f", checkpoint=go_on)
+
+    assert edited.text == expected
+    assert edited.notes == ()
+
+
+def test_unexpected_number_of_occurrences_is_refused() -> None:
+    for text, old, expected, got in (("a a", "a", 1, 2), ("a", "a", 2, 1), (" a\n  a\n", "a ", 1, 2)):
+        with pytest.raises(ToolError, match=f"edit 1: expected the old text {expected} times, got {got}"):
+            apply_edits(text, [Edit(old, "x", expected)], path="f", checkpoint=go_on)
+    with pytest.raises(ToolError, match="expected 2 exact occurrences of the old text, got 2 that differ"):
+        apply_edits(" a\n  a\n", [Edit("a ", "x", 2)], path="f", checkpoint=go_on)
 
 
 def test_edits_are_applied_in_order() -> None:
@@ -76,6 +104,26 @@ def test_missing_text_error_names_the_edit() -> None:
         edit("a\n", ("a", "b"), ("nowhere", "c"))
     with pytest.raises(ToolError, match="edit 1 of 1"):
         edit("a\n\n\n\nb\n", ("  \n \n", "c"))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "shown"),
+    [
+        (
+            "import os\n\ndef run(a):\n    return a\n\nx = 1\n",
+            "def run(b):\n    return a\n",
+            "3: def run(a):\n4:     return a",
+        ),
+        ("one\ntotal = price * count\nthree\n", "total = price + count", "2: total = price * count"),
+        ("}\n}\nfoo(1)\n}\n", "foo(2)\n}", "3: foo(1)\n4: }"),
+        ("x\n", "completely different", "Expected to find:\ncompletely different"),
+    ],
+)
+def test_missing_text_error_shows_the_most_similar_lines(text: str, old: str, shown: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        edit(text, (old, "new"))
+
+    assert str(refused.value).endswith(shown)
 
 
 def test_empty_old_text_is_allowed_for_an_empty_file_only() -> None:

@@ -48,7 +48,7 @@ def search(
     walk = Search(
         sandbox=sandbox,
         start=sandbox.folders[0].path,
-        pattern=GlobPattern.parse(pattern),
+        patterns=[GlobPattern.parse(pattern)],
         excluded=patterns(*excluded),
         limit=limit,
         max_visited=max_visited,
@@ -129,7 +129,7 @@ class TestListing:
             ("c", False, 3),
             ("l", False, 0),
         ]
-        assert (listing.total, listing.files, listing.directories, listing.size) == (4, 3, 1, 8)
+        assert (listing.total, listing.size) == (4, 8)
 
     def test_entries_are_sorted_by_size_if_requested(self, sandbox: Sandbox, inside: Path) -> None:
         for name, size in (("a", 1), ("b", 3), ("c", 3), ("d", 2)):
@@ -252,20 +252,20 @@ class TestSearch:
         assert search(crowded, "**/*9.txt", limit=5000, after=walk.cut or "").found[0].endswith("00109.txt")
 
     def test_cancelled_search_stops_early(self, crowded: Sandbox, crowd: Path) -> None:
-        walk = Search(crowded, str(crowd), GlobPattern.parse("**"), (), 10, 100_000)
+        walk = Search(crowded, str(crowd), [GlobPattern.parse("**")], (), 10, 100_000)
 
         with pytest.raises(CheckpointCancelled):
             walk.advance(10, stop)
 
     def test_no_descriptor_is_open_between_slices(self, sandbox: Sandbox, project: Path) -> None:
         before = len(os.listdir("/proc/self/fd"))
-        walk = Search(sandbox, str(project), GlobPattern.parse("**"), (), 1000, 100_000)
+        walk = Search(sandbox, str(project), [GlobPattern.parse("**")], (), 1000, 100_000)
 
         assert walk.advance(0, go_on)
         assert len(os.listdir("/proc/self/fd")) == before
 
     def test_directory_swapped_for_a_link_is_skipped(self, sandbox: Sandbox, project: Path, outside: Path) -> None:
-        walk = Search(sandbox, str(project), GlobPattern.parse("**/*.txt"), (), 1000, 100_000)
+        walk = Search(sandbox, str(project), [GlobPattern.parse("**/*.txt")], (), 1000, 100_000)
         walk.advance(0, go_on)
         os.rename(project / "src", project.parent / "away")
         (project / "src").symlink_to(outside)

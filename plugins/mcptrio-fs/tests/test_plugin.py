@@ -29,6 +29,7 @@ READING = {
     "list_directory_with_sizes": "List Directory with Sizes",
     "directory_tree": "Directory Tree",
     "search_files": "Search Files",
+    "grep": "Grep",
     "get_file_info": "Get File Info",
     "list_allowed_directories": "List Allowed Directories",
 }
@@ -88,7 +89,7 @@ async def test_tools_are_those_of_the_reference(inside: Path) -> None:
 
 async def test_definitions_take_few_tokens(inside: Path, check_tokens: Any) -> None:
     async with connected(folders=[str(inside)]) as client:
-        await check_tokens(client, 1438)
+        await check_tokens(client, 1736)
 
 
 async def test_tools_work_together(inside: Path) -> None:
@@ -159,6 +160,13 @@ def test_start_without_folders_logs_a_warning(inside: Path, caplog: pytest.LogCa
     Server("test", plugins=[mcptrio_fs])
 
     assert message in caplog.messages
+
+
+async def test_missing_folder_is_logged_at_the_start(inside: Path, heard: trio.MemoryReceiveChannel[str]) -> None:
+    async with connected(folders=[str(inside), str(inside / "gone")]):
+        assert (await heard.receive()).startswith(
+            f"folders of [plugins.fs]: expected a directory, got nothing or something else at {inside}/gone; create it"
+        )
 
 
 async def test_resources_are_listed_read_and_completed(inside: Path, outside: Path) -> None:

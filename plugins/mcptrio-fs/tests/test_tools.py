@@ -15,7 +15,16 @@ from mcptrio_fs.config import Config
 from mcptrio_fs.files import Files
 from mcptrio_fs.listing import ENTRIES_PER_CHECK
 from mcptrio_fs.resources import FileResources
-from mcptrio_fs.results import Details, DirectoryListing, Found, details_text, found_text, listing_text, sizes_text
+from mcptrio_fs.results import (
+    Details,
+    DirectoryListing,
+    Found,
+    SizedListing,
+    details_text,
+    found_text,
+    listing_text,
+    sizes_text,
+)
 from mcptrio_fs.search import Search
 from mcptrio_fs.sizes import MAX_TEXT
 
@@ -70,11 +79,13 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def text(result: str | DirectoryListing | Found | Details) -> str:
+def text(result: str | DirectoryListing | SizedListing | Found | Details) -> str:
     """Return what the model reads."""
     match result:
         case DirectoryListing():
-            return sizes_text(result) if isinstance(result.bytes, int) else listing_text(result)
+            return listing_text(result)
+        case SizedListing():
+            return sizes_text(result)
         case Found():
             return found_text(result)
         case Details():
@@ -364,8 +375,47 @@ class TestChanging:
         (inside / "a").write_text("old")
 
         with pytest.raises(ToolError, match="already exists"):
-            await changes.write_file(call, "a", "new", create_only=True)
+            await changes.write_file(call, "a", "new", mode="create")
         assert (inside / "a").read_text() == "old"
+
+    async def test_appended_text_follows_the_old_text(self, changes: FileChanges, call: Call, inside: Path) -> None:
+        assert await changes.write_file(call, "a", "one\n", mode="append") == "appended 4 bytes to a"
+        await changes.write_file(call, "a", "two\n", mode="append")
+
+        assert (inside / "a").read_text() == "one\ntwo\n"
+
+    async def test_durable_writes_have_the_same_result(self, call: Call, inside: Path) -> None:
+        _, changes, _ = objects(inside, durable=True)
+        await changes.write_file(call, "a", "one\n")
+        await changes.write_file(call, "a", "two\n", mode="append")
+        await changes.edit_file(call, "a", [{"old_text": "two", "new_text": "2"}])
+
+        assert (inside / "a").read_text() == "one\n2\n"
+
+    async def test_missing_path_suggests_close_names(
+        self, files: Files, changes: FileChanges, call: Call, inside: Path
+    ) -> None:
+        (inside / "src").mkdir()
+        (inside / "src/main.py").touch()
+        (inside / "Readme.md").touch()
+
+        with pytest.raises(ToolError, match=r"not found: src/mian\.py; did you mean src/main\.py\?$"):
+            await files.read_text_file(call, "src/mian.py")
+        with pytest.raises(ToolError, match=r"README\.md; did you mean Readme\.md\?$"):
+            await files.get_file_info(call, "README.md")
+        with pytest.raises(ToolError, match=r"; the directory scr does not exist; did you mean src\?$"):
+            await changes.write_file(call, "scr/new.py", "")
+        with pytest.raises(ToolError, match=r"not found: nothing/at/all; the directory nothing does not exist$"):
+            await files.list_directory(call, "nothing/at/all")
+        with pytest.raises(ToolError, match=r"not found: src/sub/b; the directory src/sub does not exist$"):
+            await changes.move_file(call, "src/main.py", "src/sub/b")
+
+    async def test_denied_names_are_not_suggested(self, call: Call, inside: Path) -> None:
+        (inside / "secret").touch()
+        files, _, _ = objects(inside, deny=["secret"])
+
+        with pytest.raises(ToolError, match=r"not found: secrets$"):
+            await files.read_text_file(call, "secrets")
 
     async def test_files_outside_are_not_changed(
         self, files: Files, changes: FileChanges, call: Call, inside: Path, outside: Path

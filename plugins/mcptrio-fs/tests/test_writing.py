@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mcptrio_fs.errors import AccessDenied, NotThere
 from mcptrio_fs.sandbox import Folder, Sandbox
-from mcptrio_fs.writing import move, replace, write
+from mcptrio_fs.writing import append, move, replace, write
 
 from mcptrio.errors import ToolError
 
@@ -141,6 +141,37 @@ def test_file_changed_meanwhile_is_not_replaced(sandbox: Sandbox, inside: Path) 
 
     replace(sandbox, "a.txt", b"new", (inside / "a.txt").stat(), checkpoint=go_on)
     assert (inside / "a.txt").read_bytes() == b"new"
+
+
+class TestAppending:
+    def test_missing_file_is_created_and_an_existing_one_grows(self, sandbox: Sandbox, inside: Path) -> None:
+        append(sandbox, "a", b"one", limit=10, checkpoint=go_on)
+        append(sandbox, "a", b"two", limit=10, durable=True, checkpoint=go_on)
+
+        assert (inside / "a").read_bytes() == b"onetwo"
+
+    def test_file_does_not_grow_over_the_limit(self, sandbox: Sandbox, inside: Path) -> None:
+        (inside / "a").write_bytes(b"12345")
+
+        with pytest.raises(ToolError, match="at most 6 bytes after appending, got 7"):
+            append(sandbox, "a", b"67", limit=6, checkpoint=go_on)
+        assert (inside / "a").read_bytes() == b"12345"
+
+    def test_hard_link_to_the_outside_is_refused(self, sandbox: Sandbox, inside: Path, outside: Path) -> None:
+        os.link(outside / "secret.txt", inside / "a")
+
+        with pytest.raises(ToolError, match="without other hard links to append to, got 2 links"):
+            append(sandbox, "a", b"x", limit=1000, checkpoint=go_on)
+        assert (outside / "secret.txt").read_text() == "the secret outside"
+
+    def test_link_to_the_outside_and_pipes_are_refused(self, sandbox: Sandbox, inside: Path, outside: Path) -> None:
+        (inside / "link").symlink_to(outside / "secret.txt")
+        os.mkfifo(inside / "pipe")
+
+        with pytest.raises(AccessDenied):
+            append(sandbox, "link", b"x", limit=1000, checkpoint=go_on)
+        with pytest.raises(ToolError, match="got a device, pipe or socket"):
+            append(sandbox, "pipe", b"x", limit=1000, checkpoint=go_on)
 
 
 class TestMakingDirectories:

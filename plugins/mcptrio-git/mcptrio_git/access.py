@@ -6,6 +6,7 @@ clean environment, and bounds on output and time.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import time
@@ -27,6 +28,8 @@ from .repositories import Repositories, Repository
 from .text import printable, redacted, text_of
 
 __all__ = ["LISTING", "GitAccess", "Object", "RepositoryWork", "reason_of", "said_by"]
+
+logger = logging.getLogger(__name__)
 
 LISTING = 8 * 1024 * 1024
 """Bytes of a list that are read for one result; a longer list is truncated, and the result says so."""
@@ -73,6 +76,17 @@ class GitAccess:
     def __attrs_post_init__(self) -> None:
         self.repositories = Repositories(self.config)
         self._processes = trio.CapacityLimiter(self.config.max_processes)
+
+    async def report_missing(self) -> None:
+        """Log each configured path that cannot be used. Runs once, when the server starts."""
+        if not self.config.repositories and self.config.clone_folder is None:
+            logger.warning("no repository is allowed; set repositories in [plugins.git] or MCPTRIO_GIT_REPOSITORIES")
+        for path in await trio.to_thread.run_sync(self.repositories.missing, abandon_on_cancel=True):
+            logger.warning(
+                "repositories of [plugins.git]: expected a directory, got nothing or something else at %s; "
+                "create it or correct the setting",
+                printable(path),
+            )
 
     @asynccontextmanager
     async def open(self, ctx: Context, repo_path: str, kind: Kind = Kind.READ) -> AsyncIterator[RepositoryWork]:

@@ -24,6 +24,7 @@ __all__ = [
     "Offset",
     "Paths",
     "RepoPath",
+    "check_line_range",
     "check_message",
     "check_name",
     "check_paths",
@@ -32,12 +33,12 @@ __all__ = [
     "offset_of",
 ]
 
-# A description or bound here takes a model's tokens in up to 24 tools. The checks below bound lengths, and the last
-# line of a page says which cursor or offset comes next.
-RepoPath = Annotated[str, "Name or path."]
+# A description or bound here takes a model's tokens in up to 27 tools. git_list_repositories describes repo_path, the
+# checks below bound lengths, and the last line of a page says which cursor or offset comes next.
+RepoPath = str
 Offset = Annotated[int, Meta(ge=0)]
 Limit = Annotated[int, Meta(ge=1)]
-Paths = Annotated[tuple[str, ...], "Files, folders or globs."]
+Paths = Annotated[tuple[str, ...], "Or globs."]
 
 _CONTROL = r"[\x00-\x1f\x7f]"
 _MAX_REVISION_CHARS = 4096
@@ -120,6 +121,19 @@ def check_paths(paths: Sequence[str], root: str, where: str) -> list[str]:
         # The slash at the end of a glob says "folders only", and "./" keeps a leading colon from being magic.
         checked.append(("./" if relative.startswith(":") else "") + relative + ("/" if path.endswith("/") else ""))
     return checked
+
+
+def check_line_range(value: str, paths: Sequence[str]) -> str:
+    """The option with which ``git log`` follows lines of the one checked path.
+
+    Raises:
+        ToolError: it is no range, or there is not one path.
+    """
+    if not re.fullmatch(r"[0-9]{1,9},[0-9]{1,9}", value):
+        raise ToolError(f"expected lines such as '10,20' at `line_range`, got {_shown(value)}")
+    if len(paths) != 1:
+        raise ToolError(f"expected one path at `paths` with `line_range`, got {len(paths)}")
+    return f"-L{value}:{paths[0]}"
 
 
 def offset_of(cursor: str) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import trio
 from attrs import frozen
 from msgspec import Meta, Struct
 
@@ -20,14 +19,13 @@ from mcptrio import Context, ToolError, tool
 from .access import GitAccess, RepositoryWork, reason_of, said_by
 from .arguments import RepoPath, check_message, check_revision
 from .environment import Kind
+from .moving import MovedHead, aborted, conflicts_text, moved_head, moved_text
 from .rendering import short
-from .text import named, printable
+from .text import printable
 
-__all__ = ["Branching", "CheckedOut", "CreatedReference", "StashDone"]
+__all__ = ["Branching", "CreatedReference", "StashDone"]
 
-_UNDOING = 30.0
-"""Seconds for giving a merge up, whatever happens to the call."""
-_Index = Annotated[int, Meta(ge=0, description="Its number; 0 is the newest.")]
+_Index = Annotated[int, Meta(ge=0, description="0 is the newest.")]
 
 
 class CreatedReference(Struct, frozen=True, kw_only=True):
@@ -40,24 +38,6 @@ class CreatedReference(Struct, frozen=True, kw_only=True):
 
     name: str
     commit: str
-
-
-class CheckedOut(Struct, frozen=True, kw_only=True):
-    """The result of a checkout.
-
-    Attributes:
-        branch: the present branch; null for a detached HEAD.
-        commit: null before the first commit.
-        previous_branch: the branch before; null for a detached HEAD.
-        previous_commit: the commit before.
-        output: messages of git and the hooks.
-    """
-
-    branch: str | None
-    commit: str | None
-    previous_branch: str | None
-    previous_commit: str | None
-    output: str
 
 
 class StashDone(Struct, frozen=True, kw_only=True):
@@ -74,11 +54,6 @@ class StashDone(Struct, frozen=True, kw_only=True):
 
 def _reference_text(made: CreatedReference) -> str:
     return f"created {printable(made.name)} at {short(made.commit)}"
-
-
-def _checkout_text(done: CheckedOut) -> str:
-    where = f"on {printable(done.branch)}" if done.branch else "detached HEAD"
-    return f"{where} at {short(done.commit)}\n{done.output}".rstrip()
 
 
 def _stash_text(done: StashDone) -> str:
@@ -104,7 +79,7 @@ class Branching:
         ctx: Context,
         branch_name: str,
         repo_path: RepoPath = "",
-        base_branch: Annotated[str, "Branch, tag or commit to start from."] = "HEAD",
+        base_branch: Annotated[str, "Or any revision."] = "HEAD",
     ) -> CreatedReference:
         """Create a branch without checking it out."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
@@ -114,7 +89,7 @@ class Branching:
         return CreatedReference(name=branch_name, commit=commit)
 
     @tool(
-        text=_checkout_text,
+        text=moved_text,
         title="Git Checkout",
         read_only=False,
         destructive=False,
@@ -126,7 +101,7 @@ class Branching:
         ctx: Context,
         branch_name: Annotated[str, "A tag or commit gives a detached HEAD."],
         repo_path: RepoPath = "",
-    ) -> CheckedOut:
+    ) -> MovedHead:
         """Switch to a branch. Uncommitted changes are kept; fails if they conflict."""
         check_revision(branch_name, "branch_name")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
@@ -135,9 +110,9 @@ class Branching:
             output = await work.git(
                 "checkout", "--no-recurse-submodules", "--no-overwrite-ignore", "--no-progress", branch_name, "--"
             )
-            return await _moved(work, before, said_by(output))
+            return await moved_head(work, before, said_by(output))
 
-    @tool(text=_checkout_text, title="Git Merge", read_only=False, destructive=False, idempotent=True, open_world=False)
+    @tool(text=moved_text, title="Git Merge", read_only=False, destructive=False, idempotent=True, open_world=False)
     async def git_merge(
         self,
         ctx: Context,
@@ -145,9 +120,9 @@ class Branching:
         repo_path: RepoPath = "",
         fast_forward: Annotated[
             Literal["allow", "only", "never"],
-            "only: fail unless fast-forward; never: always make a merge commit.",
+            "never: always make a merge commit.",
         ] = "allow",
-    ) -> CheckedOut:
+    ) -> MovedHead:
         """Merge into the checked-out branch. On conflicts nothing changes, and the error names the files."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             await work.resolve(branch_name, "branch_name")
@@ -155,20 +130,11 @@ class Branching:
             how = {"allow": "--ff", "only": "--ff-only", "never": "--no-ff"}[fast_forward]
             output = await work.git("merge", "--no-edit", "--no-autostash", how, "--", branch_name, codes=(0, 1))
             if output.code:
-                conflicts: list[str] = []
-                # A cancellation must not leave half a merge.
-                with trio.move_on_after(_UNDOING, shield=True):
-                    conflicts = await _conflicts(work)
-                    if conflicts:
-                        await work.git("merge", "--abort")
+                conflicts = await aborted(work, "merge", "--abort")
                 if not conflicts:
                     raise ToolError(f"git merge failed: {reason_of(output)}")
-                more = f" and {len(conflicts) - 50} more" if len(conflicts) > 50 else ""
-                raise ToolError(
-                    f"{printable(branch_name, 200)} conflicts in {', '.join(conflicts[:50])}{more}; "
-                    "the merge was aborted and nothing has changed"
-                )
-            return await _moved(work, before, said_by(output))
+                raise ToolError(conflicts_text("merge", branch_name, conflicts))
+            return await moved_head(work, before, said_by(output))
 
     @tool(
         text=_reference_text,
@@ -240,16 +206,6 @@ class Branching:
             commit = await _wanted_stash(work, stash)
             output = await work.git("stash", "drop", f"stash@{{{stash}}}")
         return StashDone(commit=commit, output=said_by(output))
-
-
-async def _conflicts(work: RepositoryWork) -> list[str]:
-    listed = await work.git("diff", "--name-only", "--diff-filter=U", "-z", kind=Kind.READ)
-    return [printable(named(path), 300) for path in listed.stdout.split(b"\0")[:-1]]
-
-
-async def _moved(work: RepositoryWork, before: tuple[str | None, str | None], said: str) -> CheckedOut:
-    branch, commit = await work.head()
-    return CheckedOut(branch=branch, commit=commit, previous_branch=before[0], previous_commit=before[1], output=said)
 
 
 async def _stash(work: RepositoryWork, index: int) -> str:

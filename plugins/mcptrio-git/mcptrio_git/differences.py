@@ -87,7 +87,7 @@ async def read_diff(
     Args:
         command: such as ``("diff", "--cached")``, with ids in the place of revisions.
         start: the byte at which it begins.
-        limit: bytes.
+        limit: The maximum size of the text in bytes.
     """
     name, *options = command
     if start == 0:

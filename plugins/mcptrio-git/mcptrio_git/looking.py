@@ -103,7 +103,7 @@ class Looking:
         open_world=False,
     )
     async def git_list_repositories(self, ctx: Context, limit: Limit = 100, cursor: str = "") -> RepositoryList:
-        """List the repositories for repo_path, which is optional if there is only one."""
+        """List the repositories by name and path, for repo_path, which is optional if there is only one."""
         names = await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads)
         found = [RepositoryEntry(name=name, path=path) for name, path in names.items()]
         items, truncated, following = self._page(found, limit, cursor, repository_line)
@@ -117,8 +117,8 @@ class Looking:
         ctx: Context,
         repo_path: RepoPath = "",
         branch_type: Literal["local", "remote", "all"] = "local",
-        contains: Annotated[str, "Commit."] = "",
-        not_contains: Annotated[str, "Commit."] = "",
+        contains: str = "",
+        not_contains: str = "",
         limit: Limit = 100,
         cursor: str = "",
     ) -> Branches:

@@ -11,6 +11,7 @@ from .config import Config
 from .looking import Looking
 from .prompts import GitPrompts
 from .reading import GitReading
+from .replaying import Replaying
 from .resources import RepositoryResources
 from .staging import Staging
 
@@ -22,7 +23,7 @@ def objects_of(config: Config) -> tuple[object, ...]:
     access = GitAccess(config)
     objects: list[object] = [GitReading(access), Looking(access), RepositoryResources(access), GitPrompts(access)]
     if config.allow_write:
-        objects += [Staging(access), Branching(access)]
+        objects += [Staging(access), Branching(access), Replaying(access)]
     if config.allow_network:
         objects += _talking(access)
     return tuple(objects)

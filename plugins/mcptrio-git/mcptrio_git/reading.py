@@ -8,7 +8,6 @@ optional: paging, paths, and filters of the log.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Annotated, Literal
 
@@ -16,7 +15,7 @@ import trio
 from attrs import frozen
 from msgspec import Meta
 
-from mcptrio import Context, ToolError, tool
+from mcptrio import Context, PluginSetup, ToolError, hookimpl, tool
 
 from .access import GitAccess, RepositoryWork, reason_of
 from .arguments import (
@@ -24,6 +23,7 @@ from .arguments import (
     Offset,
     Paths,
     RepoPath,
+    check_line_range,
     check_paths,
     check_plain,
     check_revision,
@@ -33,22 +33,15 @@ from .commits import LOG, Log, parse_log
 from .differences import read_diff
 from .rendering import MAX_TEXT, commit_text, diff_text, fitting, log_text, status_line, status_text
 from .showing import show
-from .status import STATUS, Operation, Status, parse_status
+from .status import STATUS, Status, operation_of, parse_status
 from .text import printable
 
 __all__ = ["GitReading", "read_status"]
 
-_Context = Annotated[int, Meta(ge=0, le=10_000)]
+_MAX_CONTEXT = 10_000
+_Context = Annotated[int, Meta(ge=0)]
 
 _CURSOR = r"([0-9a-f]{40}|[0-9a-f]{64})(?:(\.{2,3})([0-9a-f]{40}|[0-9a-f]{64}))?:([0-9]{1,9})"
-_OPERATIONS: tuple[tuple[str, Operation], ...] = (
-    ("rebase-merge", "rebase"),
-    ("rebase-apply", "rebase"),
-    ("MERGE_HEAD", "merge"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-    ("BISECT_LOG", "bisect"),
-)
 
 
 @frozen(eq=False, repr=False)
@@ -56,6 +49,11 @@ class GitReading:
     """The tools that show what a repository holds."""
 
     access: GitAccess
+
+    @hookimpl
+    def setup(self, server: PluginSetup) -> None:
+        """Check the configured paths once the server has started."""
+        server.add_background(self.access.report_missing)
 
     @tool(text=status_text, title="Git Status", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def git_status(
@@ -102,8 +100,7 @@ class GitReading:
         ctx: Context,
         target: Annotated[
             str,
-            "Revision to diff against the working tree; or a range: 'a..b' (b versus a), 'a...b' (b versus its merge "
-            "base with a).",
+            "Revision, against the working tree; or 'a..b'; or 'a...b', b against its merge base with a.",
         ],
         repo_path: RepoPath = "",
         context_lines: _Context = 3,
@@ -127,7 +124,8 @@ class GitReading:
         revision: Annotated[str, "Or a range 'a..b'."] = "HEAD",
         paths: Paths = (),
         author: Annotated[str, "Regular expression."] = "",
-        message: Annotated[str, "Regular expression."] = "",
+        message: str = "",
+        line_range: Annotated[str, "Only changes of these lines of the one path: '10,20'."] = "",
         cursor: Annotated[str, "Repeat the other arguments with it."] = "",
     ) -> Log:
         """List commits with their messages, newest first."""
@@ -144,6 +142,10 @@ class GitReading:
                 if value
             ]
             behind = check_paths(paths, work.root, "paths")
+            if line_range:
+                # Without the patch, which git_show shows. Following lines takes the place of filtering by path.
+                options += [check_line_range(line_range, behind), "--no-patch", "--no-textconv", "--no-ext-diff"]
+                behind = []
             wanted, skip = revision or "HEAD", 0
             is_plain = not options and not behind and ".." not in wanted
             if cursor:
@@ -199,7 +201,7 @@ class GitReading:
         paths: tuple[str, ...],
         start: int,
     ) -> str:
-        command = ("diff", "--ignore-submodules=dirty", f"--unified={context_lines}", *options)
+        command = ("diff", "--ignore-submodules=dirty", f"--unified={min(context_lines, _MAX_CONTEXT)}", *options)
         checked = check_paths(paths, work.root, "paths")
         return diff_text(await read_diff(work, command, checked, start=start, limit=self._part))
 
@@ -224,19 +226,12 @@ async def read_status(work: RepositoryWork, untracked: str, limit: int, cursor: 
         ahead=int(ahead) if ahead else None,
         behind=-int(behind) if behind else None,
         stashes=int(headers.get("stash", "0")),
-        operation=await trio.to_thread.run_sync(_operation, git_dir),
+        operation=await trio.to_thread.run_sync(operation_of, git_dir),
         clean=not parsed.entries,
         items=tuple(shown),
         truncated=truncated,
         next_cursor=str(end) if len(parsed.entries) > end else None,
     )
-
-
-def _operation(git_dir: str) -> Operation:
-    for file, name in _OPERATIONS:
-        if os.path.exists(os.path.join(git_dir, file)):
-            return name
-    return "none"
 
 
 def _position(cursor: str) -> tuple[str, int]:

@@ -127,6 +127,10 @@ class Repositories:
                     return found
         return found
 
+    def missing(self) -> list[str]:
+        """The configured paths that are no directories."""
+        return [path for path in self._paths if not os.path.isdir(path)]
+
     def _entries(self) -> list[_Entry]:
         real = (os.path.realpath(path) for path in self._paths)
         return [_Entry(path=path, root=path if _is_bare(path) else _root_of(path)) for path in real]

@@ -1,4 +1,4 @@
-"""The tools that make a commit: add, reset, commit.
+"""The tools that make a commit: add, reset, restore, commit.
 
 The plugin registers them if ``allow_write`` is on. The commit is the one that the user's own git would make, with git's
 hooks, signing, filters and line ends.
@@ -25,6 +25,9 @@ from .rendering import fitting, short
 from .text import printable
 
 __all__ = ["Committed", "Staged", "Staging"]
+
+_MAX_NAMED = 50
+"""Restored paths that the answer names."""
 
 
 class Staged(Struct, frozen=True, kw_only=True):
@@ -94,6 +97,26 @@ class Staging:
             await work.git("reset", "--quiet", "--", ".")
             return await self._staged(work)
 
+    @tool(title="Git Restore", read_only=False, destructive=True, idempotent=True, open_world=False)
+    async def git_restore(
+        self,
+        ctx: Context,
+        paths: Annotated[list[str], Meta(min_length=1)],
+        repo_path: RepoPath = "",
+        source: Annotated[str, "Revision; default: the index."] = "",
+        staged: Annotated[bool, "The index instead of the files."] = False,
+    ) -> str:
+        """Restore files or folders and discard their changes, which cannot be recovered."""
+        async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
+            checked = check_paths(paths, work.root, "paths")
+            options = ["--staged" if staged else "--worktree"]
+            if source:
+                options.append(f"--source={await work.resolve(source, 'source')}")
+            await work.git("restore", "--no-progress", "--no-recurse-submodules", *options, "--", *checked)
+        return f"restored {', '.join(printable(path) for path in checked[:_MAX_NAMED])}" + (
+            f" and {len(checked) - _MAX_NAMED} more" if len(checked) > _MAX_NAMED else ""
+        )
+
     @tool(
         text=_committed_text, title="Git Commit", read_only=False, destructive=False, idempotent=False, open_world=False
     )
@@ -103,7 +126,7 @@ class Staging:
         message: str,
         repo_path: RepoPath = "",
     ) -> Committed:
-        """Commit the staged changes, or complete a merge in progress. Hooks of the repository run and can refuse."""
+        """Commit the staged changes, or complete a merge in progress. Hooks can refuse it."""
         check_message(message, "message")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             staged = await list_staged(work)

@@ -8,6 +8,7 @@ Source: git-status(1), "Porcelain Format Version 2".
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from attrs import frozen
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from .text import named
 
-__all__ = ["STATUS", "Operation", "Parsed", "Status", "StatusEntry", "parse_status"]
+__all__ = ["STATUS", "Operation", "Parsed", "Status", "StatusEntry", "operation_of", "parse_status"]
 
 STATUS = ("status", "--porcelain=v2", "-z", "--branch", "--show-stash", "--ignore-submodules=dirty", "--no-column")
 """The beginning of the command; the option for untracked files follows."""
@@ -23,6 +24,15 @@ STATUS = ("status", "--porcelain=v2", "-z", "--branch", "--show-stash", "--ignor
 State = Literal["unmodified", "modified", "type_changed", "added", "deleted", "renamed", "copied", "unmerged"]
 Kind = Literal["tracked", "unmerged", "untracked", "ignored"]
 Operation = Literal["none", "merge", "rebase", "cherry-pick", "revert", "bisect"]
+
+_OPERATIONS: tuple[tuple[str, Operation], ...] = (
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+    ("MERGE_HEAD", "merge"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+    ("BISECT_LOG", "bisect"),
+)
 
 _STATES: dict[str, State] = {
     ".": "unmodified",
@@ -134,3 +144,11 @@ def _tracked(path: str, states: str, original: str | None = None, kind: Kind = "
         unstaged=_STATES.get(states[1:2], "modified"),
         original_path=original,
     )
+
+
+def operation_of(git_dir: str) -> Operation:
+    """The operation in progress. Blocks: it looks for files."""
+    for file, name in _OPERATIONS:
+        if os.path.exists(os.path.join(git_dir, file)):
+            return name
+    return "none"

@@ -51,6 +51,10 @@ async def test_option_instead_of_a_revision_is_refused_by_every_tool(call: Calle
         ("git_branch", "contains", {}),
         ("git_branch", "not_contains", {}),
         ("git_merge", "branch_name", {}),
+        ("git_cherry_pick", "commit", {}),
+        ("git_revert", "commit", {}),
+        ("git_restore", "source", {"paths": ["a.txt"]}),
+        ("git_log", "line_range", {"paths": ["a.txt"]}),
     ):
         await call.refused(tool, **{argument: value}, **others)
 
@@ -74,6 +78,8 @@ async def test_path_outside_the_repository_is_refused(repo: Repo, outside: Repo,
     for path in ("../../outside/secret.txt", str(secret), "link/secret.txt", ":(top)../x", "src/../../repo2"):
         for tool, arguments in (
             ("git_add", {"files": [path]}),
+            ("git_restore", {"paths": [path]}),
+            ("git_log", {"paths": [path], "line_range": "1,1"}),
             ("git_blame", {"path": path}),
             ("git_diff_unstaged", {"paths": [path]}),
             ("git_grep", {"pattern": ".", "paths": [path]}),

@@ -11,6 +11,7 @@ from typing import Any
 
 import mcptrio_git
 import pytest
+import trio
 from mcptrio_git.text import page_of, redacted
 
 from mcptrio import MCPError, Server
@@ -40,6 +41,9 @@ HINTS = {
     "git_commit": (False, False, False, False),
     "git_add": (False, False, True, False),
     "git_reset": (False, True, True, False),
+    "git_restore": (False, True, True, False),
+    "git_cherry_pick": (False, False, False, False),
+    "git_revert": (False, False, False, False),
     "git_create_branch": (False, False, False, False),
     "git_checkout": (False, False, False, False),
     "git_merge": (False, False, True, False),
@@ -72,6 +76,17 @@ async def test_tools_declare_descriptions_and_hints(repo: Repo, serve: Any, tmp_
     assert tools["git_log"].input_schema["properties"]["max_count"]["default"] == 10
     assert tools["git_diff"].input_schema["properties"]["context_lines"]["default"] == 3
     assert "ahead" in tools["git_status"].output_schema["properties"]
+
+
+async def test_missing_repository_is_logged_at_the_start(
+    repo: Repo, serve: Any, tmp_path: Path, heard: trio.MemoryReceiveChannel[str]
+) -> None:
+    async with serve(repo.path, tmp_path / "gone"):
+        assert (await heard.receive()).startswith(
+            f"repositories of [plugins.git]: expected a directory, got nothing or something else at {tmp_path}/gone; "
+        )
+    async with serve():
+        assert (await heard.receive()).startswith("no repository is allowed; set repositories")
 
 
 async def test_definitions_take_few_tokens(call: Caller, check_tokens: Any) -> None:

@@ -33,16 +33,12 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ALL_FIELDS: tuple[Field, ...] = ("name", "entityType", "observations", "relations")
+ALL_FIELDS: tuple[Field, ...] = ("name", "entity_type", "observations", "relations")
 
 
 @define(eq=False)
 class Memory:
-    """The graphs of one file.
-
-    Args:
-        config: the settings.
-    """
+    """The graphs of one file."""
 
     config: Config
     bounds: MemoryLimits = field(init=False)

@@ -35,7 +35,7 @@ class Names:
     Args:
         most: characters of a name.
         dots: whether a dot is valid.
-        taken: reserved names.
+        taken: The names that are reserved.
     """
 
     def __init__(self, most: int = MAX_NAME_CHARS, *, dots: bool = False, taken: frozenset[str] = frozenset()) -> None:

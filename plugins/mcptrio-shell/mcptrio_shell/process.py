@@ -113,7 +113,7 @@ class Process:
 
         Args:
             seconds: Timeout of the command.
-            stdin: Its standard input; ``None`` for none.
+            stdin: The standard input of the command; ``None`` for none.
             keep_input: Keep its standard input open for further input.
 
         Raises:

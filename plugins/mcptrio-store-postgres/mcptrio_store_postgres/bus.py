@@ -219,7 +219,6 @@ class ForeignWakes:
     """Announces the changes of streams on the bus of another engine.
 
     Args:
-        bus: The bus.
         keys: The ids of sessions. A session that this process has not used is not announced.
     """
 

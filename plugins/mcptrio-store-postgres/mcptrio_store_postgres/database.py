@@ -52,7 +52,7 @@ class WakeTarget(Protocol):
 class PostgresDatabase:
     """
     Args:
-        address: The engine.
+        address: The address of the engine.
         timeout: Seconds that a work may take.
     """
 
@@ -75,7 +75,7 @@ class PostgresDatabase:
         """
         Args:
             wakes: Publishes the messages of transactions.
-            renew: Called by the writer's thread before works that need the lease.
+            renew: A function called by the writer's thread before works that need the lease.
         """
         self._wakes, self._renew = wakes, renew
 

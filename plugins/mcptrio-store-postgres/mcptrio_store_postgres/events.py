@@ -12,7 +12,7 @@ import trio
 
 from mcptrio.abc import StoredEvent
 from mcptrio.errors import StoreFailed
-from mcptrio.stores import INBOX, event_id, read_event_id, stored_events
+from mcptrio.stores import INBOX, event_id, read_event_id
 from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.event_reads import Page, completed_after, page
 from mcptrio_store_postgres.event_writes import Append, EventWrites
@@ -34,7 +34,6 @@ _MAX_SESSIONS: Final = 100_000
 class PostgresEventStore:
     """
     Args:
-        database: The engine.
         writes: The works that change streams.
         keys: The keys of sessions.
     """
@@ -51,7 +50,7 @@ class PostgresEventStore:
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> list[StoredEvent]:
+    ) -> StoredEvent:
         key = self._keys.key(session)
         # One at a time for each stream: an append that is repeated is recognized if it is the stream's last.
         async with self._alone(key, stream):
@@ -62,7 +61,7 @@ class PostgresEventStore:
                 self._end(key, stream)
             else:
                 self._begin(key, stream)
-        return stored_events(stream, position + 1, data)
+        return StoredEvent(event_id(stream, position), data[-1])
 
     async def settle(self, session: str, stream: str) -> None:
         key = self._keys.key(session)

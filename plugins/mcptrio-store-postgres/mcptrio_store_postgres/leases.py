@@ -48,13 +48,12 @@ _log = logging.getLogger("mcptrio.stores")
 class Leases:
     """
     Args:
-        database: The engine.
         writes: The works that change streams.
         replica: The id of this process.
         seconds: The time of a lease.
         repair: Repeats failed settlements and releases; called after each renewal.
         release: Queues the tasks of replicas that have ended; called after each renewal.
-        on_ended: Called when another replica has ended without closing.
+        on_ended: A function called when another replica has ended without closing.
     """
 
     def __init__(

@@ -41,9 +41,9 @@ class PostgresLink:
     """A connection to the engine, made when it is first used and after it was lost. Blocks; used in threads.
 
     Args:
-        address: The engine.
+        address: The address of the engine.
         timeout: Seconds that a use may take.
-        on_connect: Called with each new connection.
+        on_connect: A function called with each new connection.
     """
 
     def __init__(

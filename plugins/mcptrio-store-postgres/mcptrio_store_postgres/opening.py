@@ -217,8 +217,8 @@ async def wait_for_engine(
     """Check the engine and its tables; wait for an engine that is not there yet.
 
     Args:
-        address: The engine.
-        settings: The timeouts.
+        address: The address of the engine.
+        settings: The settings, for their timeouts.
         give_up: Trio clock time after which it is not tried again.
         tables: The tables that it must have.
 

@@ -67,10 +67,8 @@ class _Save:
 class PostgresSessionStore:
     """
     Args:
-        database: The engine.
         keys: The keys of sessions.
-        bounds: The limits.
-        forget: Called with the key of a session that has expired with its events.
+        forget: A function called with the key of a session that has expired with its events.
     """
 
     def __init__(

@@ -74,7 +74,6 @@ _log = logging.getLogger("mcptrio.stores")
 class Sweeper:
     """
     Args:
-        database: The engine.
         writes: Completes the streams of replicas that have no lease.
         replica: The id of this process.
     """

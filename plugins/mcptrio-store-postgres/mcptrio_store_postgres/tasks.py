@@ -140,8 +140,6 @@ class _Save:
 class PostgresTasks:
     """
     Args:
-        database: The engine.
-        bounds: The limits.
         replica: The id of this process.
     """
 

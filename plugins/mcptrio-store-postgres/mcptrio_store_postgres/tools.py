@@ -70,7 +70,7 @@ async def run_in_thread(address: Address, work: Callable[[Connection], T], *othe
     """Run ``work`` in a thread with a connection of its own, and return its result.
 
     Args:
-        address: The database.
+        address: The address of the database.
         work: Uses the connection.
         others: Further connections that it uses, which are closed too.
         seconds: Seconds that it may take.

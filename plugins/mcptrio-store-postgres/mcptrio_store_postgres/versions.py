@@ -53,7 +53,7 @@ class Tables:
     """The tables of one distribution: the SQL files in the folder ``migrations`` of its package.
 
     Args:
-        package: The package.
+        package: The name of the package that has the scripts.
         distribution: Installs the package.
         command: Migrates the tables; followed by the URL of the database.
     """

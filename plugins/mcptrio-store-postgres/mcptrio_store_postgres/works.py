@@ -36,7 +36,7 @@ class DatabaseWork:
     """
     Args:
         run: The kind of work.
-        item: Its arguments.
+        item: The arguments of the work.
         key: The row that it changes. Works with the same key go into different statements.
         needs_lease: Whether the replica must have a lease when the work is committed.
     """

@@ -43,7 +43,7 @@ class RedisAddress:
         database: The number of the database.
         is_tls: Whether to connect with TLS.
         user: The name for AUTH; empty for the default user.
-        password: Never shown.
+        password: The password, which is never shown.
         password_file: Has the password now. It is read again for each connection, so the password may be changed.
         has_sentinel_auth: Whether the sentinels want the same name and password.
     """

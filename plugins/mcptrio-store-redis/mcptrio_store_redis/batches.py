@@ -70,7 +70,7 @@ class RedisBatches:
     Args:
         link: The connections; used by the thread of the batch writer only.
         settings: Timeouts, and how many replicas of the engine have to confirm a write.
-        on_lost_message: Called in the thread when a message could not be published.
+        on_lost_message: A function called in the thread when a message could not be published.
     """
 
     def __init__(

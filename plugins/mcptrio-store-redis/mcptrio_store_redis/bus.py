@@ -29,11 +29,7 @@ _SIGNALS: Final = (INBOX_MESSAGE, TASK_CHANGED, TASK_QUEUED)
 
 
 class RedisBus:
-    """Made in a Trio task.
-
-    Args:
-        engine: The engine.
-    """
+    """Made in a Trio task."""
 
     def __init__(self, engine: RedisEngine) -> None:
         self._engine = engine

@@ -65,7 +65,6 @@ class RedisWork:
     """Commands of one caller. In a cluster the second is sent once the first has its answer.
 
     Args:
-        commands: The commands.
         is_write: Whether replicas of the engine have to confirm it.
         is_message: Whether it is a message whose loss other replicas should know of.
     """

@@ -25,11 +25,6 @@ _MAX_KEEP: Final = 1e9
 
 
 class RedisEffectStore:
-    """
-    Args:
-        engine: The engine.
-    """
-
     def __init__(self, engine: RedisEngine) -> None:
         self._engine = engine
         # The keys of claims of this replica, and when they were last kept.

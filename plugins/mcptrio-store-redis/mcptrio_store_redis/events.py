@@ -15,7 +15,7 @@ from attrs import define, field
 
 from mcptrio.abc import INBOX_MESSAGE, StoredEvent, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed, StoreFailed
-from mcptrio.stores import INBOX, event_id, read_event_id, stored_events
+from mcptrio.stores import INBOX, event_id, read_event_id
 from mcptrio_store_redis.commands import Argument, OpenStream, RedisCommand, RedisRefused, command, run
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.keys import tag_of
@@ -58,7 +58,6 @@ class _Open:
 class RedisEventStore:
     """
     Args:
-        engine: The engine.
         publish: Tells the readers of this process; the scripts tell those of other replicas.
         is_announced: Whether the scripts publish; False if another bus does it.
     """
@@ -77,7 +76,7 @@ class RedisEventStore:
 
     async def append(
         self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
-    ) -> list[StoredEvent]:
+    ) -> StoredEvent:
         _check(stream, data)
         name = session, stream
         line = self._open.get(name)
@@ -93,7 +92,7 @@ class RedisEventStore:
             reason = "its events were dropped" if following == -2 else "another replica writes it"
             raise ConnectionClosed(f"the stream takes no more events: {reason}")
         self._publish(session_topic(session), wake_message(stream))
-        return stored_events(stream, following, data)
+        return StoredEvent(event_id(stream, following - 1), data[-1])
 
     async def settle(self, session: str, stream: str) -> None:
         name = session, stream

@@ -37,7 +37,6 @@ _log = logging.getLogger("mcptrio.stores")
 class RedisLeases:
     """
     Args:
-        engine: The engine.
         events: Has streams that could not be completed.
         effects: Has claims that could not be given back.
         release: Queues the tasks of replicas that have ended, and takes back unacknowledged changes of tasks.

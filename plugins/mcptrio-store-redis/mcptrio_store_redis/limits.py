@@ -10,11 +10,6 @@ __all__ = ["RedisQuotaStore", "RedisReplayStore"]
 
 
 class RedisReplayStore:
-    """
-    Args:
-        engine: The engine.
-    """
-
     def __init__(self, engine: RedisEngine) -> None:
         self._engine = engine
 
@@ -25,11 +20,6 @@ class RedisReplayStore:
 
 
 class RedisQuotaStore:
-    """
-    Args:
-        engine: The engine.
-    """
-
     def __init__(self, engine: RedisEngine) -> None:
         self._engine = engine
 

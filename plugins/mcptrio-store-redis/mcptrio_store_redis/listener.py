@@ -42,7 +42,8 @@ class ChannelListener:
     Args:
         wake_channel: The channel that wakes this thread.
         everyone: The channel of all replicas.
-        arrived: Called in the thread when there are messages to take; a call may be missing while one is pending.
+        arrived: A function called in the thread when there are messages to take; a call may be missing while one is
+            pending.
         is_signal: Whether one of two equal messages that wait can be left out.
     """
 

@@ -33,11 +33,6 @@ _MAX_USED: Final = 200_000
 
 
 class RedisSessionStore:
-    """
-    Args:
-        engine: The engine.
-    """
-
     def __init__(self, engine: RedisEngine) -> None:
         self._engine = engine
         self._keys = engine.keys

@@ -43,7 +43,6 @@ _MAX_HOLDERS: Final = 10_000
 class RedisTasks:
     """
     Args:
-        engine: The engine.
         renewals: Returns the commands that must precede one that makes this replica hold a task: the renewal of its
             lease, if that is due.
     """
@@ -143,7 +142,7 @@ class RedisTasks:
         released: list[str] = []
         for holder in sorted(names - {engine.replica}):
             while held := await engine.ask(run(HELD_TASKS, self._key, holder, MAX_RELEASED)):
-                # In this order: a replica that comes back and claims others has other fences.
+                # In this order: a replica that returns and claims other tasks has other fences.
                 if await engine.ask(command(replicas, "ZSCORE", replicas, holder)) is not None:
                     break
                 ids = await engine.change(run(RELEASE_TASKS, self._key, holder, *held))

@@ -134,7 +134,7 @@ async def test_the_documented_rights_are_enough(guarded: RedisServer, prefix: st
         assert stores.replays is not None
         saved = await stores.sessions.save(SessionRecord(id="s", revision="a revision"))
         assert saved is not None
-        [event] = await stores.events.append("s", "x", b"1", last=True)
+        event = await stores.events.append("s", "x", b"1", last=True)
         assert await stores.events.after("s", event.id) == ("x", [], True)
         assert await stores.events.completed_after("s", "x") == []
         await stores.events.put("s", b"1")

@@ -332,11 +332,11 @@ async def test_an_exception_of_the_body_is_raised_as_it_is(redis: RedisServer, p
 
 async def an_open_stream_without_events_keeps_its_position(redis: RedisServer, prefix: str) -> None:
     async with opened(redis, prefix, event_timeout=1, lease=1) as stores:
-        [first] = await stores.events.append("s", "x", b"1")
+        first = await stores.events.append("s", "x", b"1")
         # Longer than any key of the stream lives without being kept.
         await trio.sleep(3)
         assert await stores.events.after("s", first.id) == ("x", [], False)
-        assert (await stores.events.append("s", "x", b"2"))[0].id == "x/1"
+        assert (await stores.events.append("s", "x", b"2")).id == "x/1"
         await stores.events.append("s", "x", b"3", last=True)
         key_of_events = f"{prefix}:*:e:x"
         assert (await stores.events.read("s", "x", 0))[1]

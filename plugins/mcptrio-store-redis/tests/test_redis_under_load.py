@@ -183,7 +183,7 @@ async def test_an_engine_without_a_file_loses_sessions_and_streams_and_serves_ne
     with RedisServer(tmp_path / "redis") as server:
         async with opened(server, prefix, lease=1.0) as stores:
             await stores.sessions.save(RECORD)
-            [event] = await stores.events.append("s", "x", b"1", will=b"gone")
+            event = await stores.events.append("s", "x", b"1", will=b"gone")
             await trio.to_thread.run_sync(server.kill)
             await trio.to_thread.run_sync(server.start)
 

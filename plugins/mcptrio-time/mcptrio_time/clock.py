@@ -23,7 +23,6 @@ __all__ = ["Clock"]
 class Clock:
     """
     Args:
-        config: the settings.
         seconds: since 1970; the machine's clock unless given.
 
     Raises:

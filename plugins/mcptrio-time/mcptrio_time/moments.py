@@ -38,7 +38,7 @@ class Moment:
     """A moment on the clock of a zone.
 
     Args:
-        time: aware.
+        time: the moment with a time zone.
         read_as: how the text was understood.
         ambiguous: whether the clock shows this time twice.
         note: further information about it.
@@ -57,9 +57,10 @@ def read_moment(
     """Parse a time.
 
     Args:
-        zone: of the result, and of a text without an offset; by default the text's own offset, or the local zone.
+        zone: the zone of the result, and of a text without an offset; by default, the text's own offset or the local
+            zone.
         local: the zone if neither names one.
-        now: aware.
+        now: the present time, with a time zone.
         occurrence: which one of a repeated wall-clock time.
         where: the argument, for messages.
 
@@ -94,7 +95,7 @@ def at_wall(wall: datetime, zone: Zone, occurrence: Occurrence, where: str) -> M
     """The moment at which a clock shows a time.
 
     Args:
-        wall: naive.
+        wall: the time that the clock shows, without a time zone.
 
     Raises:
         ToolError: the clock never shows it; the message has the time that it shows instead.

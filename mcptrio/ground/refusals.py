@@ -1,0 +1,54 @@
+"""Counts the HTTP requests that servers in this process refuse, by reason, for metrics.
+
+The HTTP engine counts what it refuses itself, such as malformed requests, and the endpoint the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["REFUSALS", "HTTPRefusalReason", "count_refusal"]
+
+HTTPRefusalReason: TypeAlias = Literal[
+    "authentication",
+    "authorization",
+    "host",
+    "origin",
+    "rate",
+    "size",
+    "session",
+    "path",
+    "timeout",
+    "overloaded",
+    "malformed",
+    "failure",
+]
+"""``session``: unknown or ended; ``overloaded``: a limit of connections, exchanges, sessions or requests, or the server
+is stopping; ``malformed``: anything else that a client must change; ``failure``: an error of the server."""
+
+_BY_STATUS: Final[dict[int, HTTPRefusalReason]] = {
+    401: "authentication",
+    403: "authorization",
+    404: "session",
+    408: "timeout",
+    413: "size",
+    421: "host",
+    429: "rate",
+    431: "size",
+    500: "failure",
+    503: "overloaded",
+}
+
+REFUSALS: Counter[HTTPRefusalReason] = Counter()
+
+
+def count_refusal(status: int, reason: HTTPRefusalReason | None = None) -> None:
+    """Count a refused request.
+
+    Args:
+        reason: ``None`` if the status tells it.
+    """
+    # 204 answers OPTIONS.
+    if status >= 400:
+        REFUSALS[reason or _BY_STATUS.get(status, "malformed")] += 1

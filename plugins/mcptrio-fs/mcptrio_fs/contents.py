@@ -1,0 +1,291 @@
+"""A search for lines: the text files below a directory, or one file, with the lines that match a pattern.
+
+The search tool calls it in a worker thread, one slice at a time. Between slices it keeps names and no descriptors. The
+files are in the order of their paths, so a path and a line number are a position to continue from.
+
+ripgrep would be faster but opens files by their names, so a link that is put in place of a directory would lead it out
+of the allowed folders.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from urllib.parse import quote, unquote_to_bytes
+
+from attrs import define, field
+
+from mcptrio.errors import ToolError
+
+from .errors import printable
+from .matching import LinePattern
+from .media import binary_type
+from .opening import descend, open_regular_in
+from .patterns import GlobPattern
+from .reading import Checkpoint, read_at
+from .sandbox import Sandbox
+from .search import Search
+from .sizes import wire_size
+
+__all__ = ["ContentSearch"]
+
+_BATCH = 500
+"""Files whose names are collected before they are read."""
+_EXAMINED = 8 * 1024
+"""Bytes at the beginning of a file that show whether it is a text."""
+_MAX_LINE_CHARS = 300
+"""Characters of a line that are shown, around the match."""
+_BEFORE = 100
+"""How many of them may be before the match."""
+
+
+@define
+class ContentSearch:
+    """Matching lines, grouped by file."""
+
+    sandbox: Sandbox
+    start: str
+    """The directory or file, absolute, as typed."""
+
+    shown: str
+    """The same as the answer shows it."""
+
+    pattern: LinePattern
+    included: Sequence[GlobPattern]
+    excluded: Sequence[GlobPattern]
+    context: int
+    limit: int
+    """Matching lines."""
+
+    max_visited: int
+    max_file_bytes: int
+    max_bytes: int
+    """Maximum bytes of the result as JSON."""
+
+    cursor: str = ""
+    max_seconds: float = 20.0
+    """Seconds of one call, not only of one slice; the cursor continues."""
+
+    lines: list[str] = field(init=False, factory=list)
+    """The result: the path of a file, then its lines."""
+
+    found: int = field(init=False, default=0)
+    """Matching lines in the result."""
+
+    searched: int = field(init=False, default=0)
+    """Files that were read."""
+
+    large: int = field(init=False, default=0)
+    """Files that are too large to be searched."""
+
+    unreadable: int = field(init=False, default=0)
+    """Files and directories that could not be read."""
+
+    next_cursor: str | None = field(init=False, default=None)
+    visited: int = field(init=False, default=0)
+    _until: float = field(init=False, default=0.0)
+    _real: str = field(init=False, default="")
+    _walk: Search | None = field(init=False, default=None)
+    _files: deque[tuple[tuple[str, ...], int]] = field(init=False, factory=deque)
+    """Files to read, each with the index of the line to begin at."""
+
+    _at: tuple[str, int] | None = field(init=False, default=None)
+    """The directory of the last file, and its descriptor."""
+
+    _bytes: int = field(init=False, default=0)
+
+    def advance(self, seconds: float, checkpoint: Checkpoint) -> bool:
+        """Search on for a while; returns whether there is more.
+
+        Raises:
+            ToolError: nothing that may be read is at the start, the cursor is not one of ours, or the expression takes
+                too long.
+        """
+        until = time.monotonic() + seconds
+        if not self._real:
+            self._begin()
+        try:
+            return self._go_on(until, checkpoint)
+        finally:
+            self._leave()
+
+    def _go_on(self, until: float, checkpoint: Checkpoint) -> bool:
+        while self.next_cursor is None:
+            if self._files:
+                parts, first = self._files.popleft()
+                if time.monotonic() > self._until:
+                    self.next_cursor = _cursor(parts, first)
+                else:
+                    self._search(parts, first, checkpoint)
+            elif self._walk is None:
+                return False
+            else:
+                self._take(self._walk, checkpoint, until)
+            if time.monotonic() > until:
+                return self.next_cursor is None
+        return False
+
+    @property
+    def notes(self) -> list[str]:
+        """What the reader should know: how to go on, and what was left out."""
+        notes = []
+        if self.next_cursor is not None:
+            notes.append(f"{self.searched} files searched; go on with cursor={self.next_cursor}")
+        elif not self.found:
+            notes.append(f"no {'more ' if self.cursor else ''}matches in {self.searched} files")
+        if self.large:
+            notes.append(f"files larger than {self.max_file_bytes} bytes, which were not searched: {self.large}")
+        if self.unreadable:
+            notes.append(f"files and directories that could not be read: {self.unreadable}")
+        return notes
+
+    def _begin(self) -> None:
+        self._until = time.monotonic() + self.max_seconds
+        status, place = self.sandbox.status(self.start)
+        self._real = place.real
+        after, first = _position(self.cursor)
+        # A cursor comes from the client, and the file that it names is opened without another check.
+        if self.sandbox.is_denied(list(after)) or (after and not stat.S_ISDIR(status.st_mode)):
+            raise _bad_cursor(self.cursor)
+        if not stat.S_ISDIR(status.st_mode):
+            if not stat.S_ISREG(status.st_mode):
+                raise ToolError(f"expected a file or directory, got something else: {printable(self.shown)}")
+            self._files.append(((), first))
+            return
+        if first >= 0 and after:
+            self._files.append((after, first))
+        self._walk = self._search_after(after)
+
+    def _search_after(self, after: tuple[str, ...]) -> Search:
+        return Search(
+            sandbox=self.sandbox,
+            start=self.start,
+            patterns=self.included,
+            excluded=self.excluded,
+            limit=_BATCH,
+            max_visited=self.max_visited - self.visited,
+            after=after,
+            files_only=True,
+        )
+
+    def _take(self, walk: Search, checkpoint: Checkpoint, until: float) -> None:
+        """Collect names, and when the walk has ended, what it found."""
+        if walk.advance(max(0.0, until - time.monotonic()), checkpoint):
+            return
+        self.visited += walk.visited
+        self.unreadable += walk.skipped
+        skip = len(self.start.rstrip("/")) + 1
+        self._files.extend((tuple(path[skip:].split("/")), 0) for path in walk.found)
+        self._walk = None
+        if walk.cut is None:
+            return
+        after = tuple(walk.cut.split("/"))
+        if self.visited < self.max_visited:
+            self._walk = self._search_after(after)
+        elif self._files:
+            self._files.append((after, -1))
+        else:
+            self.next_cursor = _cursor(after, -1)
+
+    def _search(self, parts: tuple[str, ...], first: int, checkpoint: Checkpoint) -> None:
+        if first < 0:
+            self.next_cursor = _cursor(parts, first)
+            return
+        data = self._read("/".join((self._real, *parts)), checkpoint)
+        if self.pattern.needed not in data:
+            return
+        text = data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
+        name = printable(os.path.normpath(os.path.join(self.shown, *parts)))
+        found = self.pattern.matches(text, first, name, checkpoint)
+        # One more than there is room for shows that there are more.
+        hits = list(islice(found, self.limit - self.found + 1))
+        if hits:
+            self._show(parts, name, text.split("\n"), hits)
+
+    def _read(self, path: str, checkpoint: Checkpoint) -> bytes:
+        """A text file; empty if it is none, too large, or has gone."""
+        above, _, name = path.rpartition("/")
+        try:
+            descriptor = open_regular_in(self._enter(above), name, path)
+        except (OSError, ToolError):
+            self.unreadable += 1
+            return b""
+        try:
+            head = os.pread(descriptor, _EXAMINED, 0)
+            if binary_type(name, head) is not None:
+                return b""
+            if os.fstat(descriptor).st_size > self.max_file_bytes:
+                self.large += 1
+                return b""
+            self.searched += 1
+            return head if len(head) < _EXAMINED else read_at(descriptor, 0, self.max_file_bytes, checkpoint)
+        except OSError:
+            self.unreadable += 1
+            return b""
+        finally:
+            os.close(descriptor)
+
+    def _enter(self, path: str) -> int:
+        """The descriptor of a directory, which stays open for the next file until the end of the slice."""
+        if self._at is None or self._at[0] != path:
+            self._leave()
+            self._at = path, descend(path)
+        return self._at[1]
+
+    def _leave(self) -> None:
+        if self._at is not None:
+            os.close(self._at[1])
+            self._at = None
+
+    def _show(self, parts: tuple[str, ...], name: str, lines: list[str], hits: list[tuple[int, int]]) -> None:
+        end = 0
+        for index, (number, at) in enumerate(hits):
+            begin = max(end, number - self.context)
+            following = hits[index + 1][0] if index + 1 < len(hits) else len(lines)
+            stop = min(number + self.context + 1, following, len(lines))
+            block = [] if index else [name]
+            if self.context and index and begin > end:
+                block.append("--")
+            block += [f"{each + 1}-{_cut(lines[each], 0)}" for each in range(begin, number)]
+            block.append(f"{number + 1}:{_cut(lines[number], at)}")
+            block += [f"{each + 1}-{_cut(lines[each], 0)}" for each in range(number + 1, stop)]
+            size = wire_size("\n".join(block)) + 2
+            if self.found and (self.found >= self.limit or self._bytes + size > self.max_bytes):
+                self.next_cursor = _cursor(parts, number)
+                return
+            self.lines += block
+            self._bytes += size
+            self.found += 1
+            end = stop
+
+
+def _cut(line: str, at: int) -> str:
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    begin = max(0, at - _BEFORE)
+    end = begin + _MAX_LINE_CHARS
+    return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
+
+
+def _cursor(parts: tuple[str, ...], first: int) -> str:
+    """The position of a line in a file; -1 is the end of the file."""
+    return f"{first}:{quote(os.fsencode('/'.join(parts)))}"
+
+
+def _position(cursor: str) -> tuple[tuple[str, ...], int]:
+    if not cursor:
+        return (), 0
+    number, colon, path = cursor.partition(":")
+    names = os.fsdecode(unquote_to_bytes(path)).split("/") if path else []
+    is_number = number.removeprefix("-").isdecimal() and len(number) < 10
+    if not colon or not is_number or any(name in ("", ".", "..") or "\0" in name for name in names):
+        raise _bad_cursor(cursor)
+    return tuple(names), int(number)
+
+
+def _bad_cursor(cursor: str) -> ToolError:
+    return ToolError(f"expected the cursor of a previous answer, got {printable(cursor, 100)!r}")

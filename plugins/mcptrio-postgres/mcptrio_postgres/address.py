@@ -1,0 +1,79 @@
+"""The URL of a database, checked: the parameters of its connections, and its safe form for errors.
+
+Config reads each URL once to refuse an invalid one; the pool reads it to connect.
+
+Source: PostgreSQL 15 documentation, 34.1.2 "Parameter Key Words".
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+from attrs import frozen
+from psycopg.conninfo import conninfo_to_dict
+
+__all__ = ["PostgresAddress", "read_address"]
+
+# Files with the authorities of the system. The OpenSSL of the wheel of psycopg does not know where they are.
+_AUTHORITIES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+@frozen
+class PostgresAddress:
+    """Where a database is. :attr:`label` contains no password."""
+
+    label: str
+    """The host and the database: ``db.example/shop``."""
+    parameters: Mapping[str, Any]
+
+    def without_password(self, text: str) -> str:
+        """Return a message of libpq without the password."""
+        password = self.parameters.get("password")
+        return text.replace(str(password), "…") if password else text
+
+
+def read_address(url: str) -> PostgresAddress:
+    """Return the address in a URL.
+
+    Raises:
+        ValueError: libpq cannot read the URL. The message does not contain it.
+    """
+    expected = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE with percent-encoded parts"
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise ValueError(f"expected {expected}, got another text")
+    try:
+        found = conninfo_to_dict(url)
+    except (psycopg.Error, UnicodeError):
+        # The error of libpq may quote the URL with its password.
+        raise ValueError(f"expected {expected}, got a URL that libpq cannot read") from None
+    parameters: dict[str, Any] = {name: value for name, value in found.items() if value is not None}
+    hosts = str(parameters.get("hostaddr") or parameters.get("host") or "").split(",")
+    # A service file may name any host, and it may name a mode as well.
+    if "sslmode" not in parameters and "service" not in parameters and not all(map(_is_local, hosts)):
+        parameters["sslmode"] = "verify-full"
+    if str(parameters.get("sslmode", "")).startswith("verify-") and "sslrootcert" not in parameters:
+        own = ssl.get_default_verify_paths().cafile
+        files = (path for path in (own, *_AUTHORITIES) if path and Path(path).exists())
+        parameters["sslrootcert"] = next(files, "system")
+    parameters.setdefault("application_name", "mcptrio-postgres")
+    parameters["client_encoding"] = "UTF8"
+    return PostgresAddress(f"{','.join(hosts) or 'localhost'}/{parameters.get('dbname', '')}", parameters)
+
+
+def _is_local(host: str) -> bool:
+    if not host or host.startswith(("/", "@")) or host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,211 @@
+"""One connection to a server, used by one task at a time.
+
+The pool creates it in a thread, because libpq resolves names and negotiates TLS with blocking calls. Statements run in
+the task itself: the socket does not block, and the task waits for it with Trio, so a cancelled call leaves at once.
+
+Source: PostgreSQL 15 documentation, 34.4 "Asynchronous Command Processing"; psycopg 3.2, "pq – libpq wrapper module".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+import trio
+from attrs import frozen
+from psycopg import pq
+
+from .address import PostgresAddress
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
+
+__all__ = ["ConnectionLost", "ParsedStatement", "PostgresConnection", "ServerRefused"]
+
+_CANCEL_TIMEOUT: Final = 3.0
+"""Seconds to deliver a cancel request."""
+_MIN_SERVER: Final = 140_000
+_ENDS: Final = (
+    pq.ExecStatus.COMMAND_OK,
+    pq.ExecStatus.TUPLES_OK,
+    pq.ExecStatus.EMPTY_QUERY,
+    pq.ExecStatus.FATAL_ERROR,
+)
+"""The states of a result that ends a statement."""
+
+Parameters = Sequence[str | None]
+"""In PostgreSQL's text form; the server infers their types."""
+
+
+class ConnectionLost(Exception):
+    """The connection is of no further use. The message contains no password."""
+
+
+class ServerRefused(Exception):
+    """An error of the server for one statement."""
+
+    def __init__(self, result: PGresult) -> None:
+        super().__init__(_field(result, pq.DiagnosticField.MESSAGE_PRIMARY))
+        self.code = _field(result, pq.DiagnosticField.SQLSTATE)
+        self.detail = _field(result, pq.DiagnosticField.MESSAGE_DETAIL)
+        self.hint = _field(result, pq.DiagnosticField.MESSAGE_HINT)
+        self.position = int(_field(result, pq.DiagnosticField.STATEMENT_POSITION) or 0)
+        """The character of the statement at which it failed, from 1; 0 if unknown."""
+
+
+@frozen
+class ParsedStatement:
+    """A statement that the server has parsed and not run."""
+
+    columns: tuple[str, ...]
+    types: tuple[int, ...]
+    """The oid of the type of each column."""
+    sizes: tuple[int, ...]
+    """The length of the type of each column; negative if it varies."""
+    parameter_types: tuple[int, ...]
+
+
+class PostgresConnection:
+    """
+    Args:
+        address: Hides the password in errors.
+        connection: In autocommit mode.
+    """
+
+    def __init__(self, address: PostgresAddress, connection: psycopg.Connection) -> None:
+        self._address = address
+        self._connection = connection
+        self._pgconn = connection.pgconn
+        self._pgconn.nonblocking = 1
+        self._is_settled = True
+
+    @classmethod
+    def open(cls, address: PostgresAddress, timeout: float) -> PostgresConnection:
+        """Connect. Blocks; called in a thread.
+
+        Raises:
+            ConnectionLost: The server is unreachable, refuses the user, or is too old.
+        """
+        try:
+            connection = psycopg.connect(
+                **{**address.parameters, "connect_timeout": int(timeout)}, autocommit=True, prepare_threshold=None
+            )
+        except psycopg.Error as error:
+            words = address.without_password(" ".join(str(error).split()))
+        else:
+            if connection.info.server_version >= _MIN_SERVER:
+                return cls(address, connection)
+            words = f"expected PostgreSQL 14 or newer, got {connection.info.server_version // 10_000}"
+            connection.close()
+        # Raised here: the traceback of psycopg's error would hold the socket of the failed attempt.
+        raise ConnectionLost(words)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every statement has ended, so that the connection can be used again."""
+        return self._is_settled and self._pgconn.status == pq.ConnStatus.OK
+
+    @property
+    def is_superuser(self) -> bool:
+        return self._pgconn.parameter_status(b"is_superuser") == b"on"
+
+    async def run(self, sql: str) -> None:
+        """Run statements of the plugin without parameters."""
+        await self._collect(lambda: self._pgconn.send_query(sql.encode()))
+
+    async def ask(
+        self,
+        sql: str,
+        parameters: Parameters = (),
+        types: Sequence[int] = (),
+        *,
+        on_row: Callable[[PGresult], None] | None = None,
+    ) -> PGresult:
+        """Run one statement and return its result. The server refuses a text with several statements.
+
+        Args:
+            on_row: Receives each row as a result of its own; the returned result has no rows then.
+        """
+        values = [None if each is None else each.encode() for each in parameters]
+
+        def send() -> None:
+            self._pgconn.send_query_params(sql.encode(), values, param_types=types or None)
+            if on_row is not None:
+                self._pgconn.set_single_row_mode()
+
+        return await self._collect(send, on_row)
+
+    async def prepare(self, sql: str, *, name: str = "") -> ParsedStatement:
+        """Let the server parse one statement without running it."""
+        await self._collect(lambda: self._pgconn.send_prepare(name.encode(), sql.encode()))
+        found = await self._collect(lambda: self._pgconn.send_describe_prepared(name.encode()))
+        columns = range(found.nfields)
+        return ParsedStatement(
+            columns=tuple(_text(found.fname(at)) for at in columns),
+            types=tuple(found.ftype(at) for at in columns),
+            sizes=tuple(found.fsize(at) for at in columns),
+            parameter_types=tuple(found.param_type(at) for at in range(found.nparams)),
+        )
+
+    def abandon(self) -> None:
+        """End the running statement on the server, and close. Blocks for a few seconds at most; called in a thread."""
+        with suppress(psycopg.Error, OSError):
+            if not self._is_settled:
+                self._connection.cancel_safe(timeout=_CANCEL_TIMEOUT)
+        self.close()
+
+    def close(self) -> None:
+        self._is_settled = False
+        with suppress(psycopg.Error):
+            self._connection.close()
+
+    async def _collect(self, send: Callable[[], None], on_row: Callable[[PGresult], None] | None = None) -> PGresult:
+        # True again only at the end of the statement: a cancelled or failed call leaves the connection unsettled.
+        self._is_settled = False
+        try:
+            last = await self._exchange(send, on_row)
+        except psycopg.Error as error:
+            words = self._address.without_password(" ".join(str(error).split()))
+        else:
+            if self._pgconn.status == pq.ConnStatus.OK:
+                self._is_settled = True
+                if last.status == pq.ExecStatus.FATAL_ERROR:
+                    raise ServerRefused(last)
+                return last
+            words = str(ServerRefused(last)) or "the server closed the connection"
+        raise ConnectionLost(words)
+
+    async def _exchange(self, send: Callable[[], None], on_row: Callable[[PGresult], None] | None) -> PGresult:
+        """Send a command, wait for its results, and return the first error or else the last result."""
+        pgconn = self._pgconn
+        send()
+        while pgconn.flush():
+            await trio.lowlevel.wait_writable(pgconn.socket)
+        last: PGresult | None = None
+        while True:
+            while pgconn.is_busy():
+                await trio.lowlevel.wait_readable(pgconn.socket)
+                pgconn.consume_input()
+            result = pgconn.get_result()
+            if result is None:
+                break
+            if result.status == pq.ExecStatus.SINGLE_TUPLE and on_row is not None:
+                on_row(result)
+            elif result.status not in _ENDS:
+                # COPY puts the connection into a mode of its own.
+                raise ConnectionLost("the statement transfers data with COPY")
+            elif last is None or last.status != pq.ExecStatus.FATAL_ERROR:
+                last = result
+        if last is None:
+            raise ConnectionLost("the server sent no result")
+        return last
+
+
+def _field(result: PGresult, field: pq.DiagnosticField) -> str:
+    return _text(result.error_field(field))
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode(errors="backslashreplace")

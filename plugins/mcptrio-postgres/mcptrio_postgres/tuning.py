@@ -1,0 +1,60 @@
+"""The tools that show what is slow, and which indexes help or are of no use."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from attrs import frozen
+from msgspec import Meta
+
+from mcptrio import tool
+
+from .index_advice import IndexAdvices, advise_indexes
+from .queries import PostgresAccess, PostgresQueries
+from .reading import DatabaseName
+from .slow_statements import SlowOrder, SlowStatements, slow_statements
+from .texts import advice_text, slow_text
+
+__all__ = ["Tuning"]
+
+Few = Annotated[int, Meta(ge=1, le=100)]
+
+
+@frozen(eq=False)
+class Tuning:
+    """The tools for performance."""
+
+    queries: PostgresQueries
+
+    @tool(title="Slow Queries", read_only=True, destructive=False, idempotent=True, open_world=False, text=slow_text)
+    async def slow_queries(
+        self,
+        order: Annotated[SlowOrder, "Time of all calls, time per call, calls, or blocks read."] = "total",
+        database: DatabaseName = "",
+        limit: Few = 10,
+    ) -> SlowStatements:
+        """List the statements that took the most time since the statistics began, with $1 for each constant."""
+        found = self.queries.find(database)
+        return await self.queries.run(
+            found,
+            PostgresAccess.OWN,
+            lambda connection: slow_statements(connection, found.name, order=order, limit=limit),
+        )
+
+    @tool(
+        title="Advise Indexes", read_only=True, destructive=False, idempotent=True, open_world=False, text=advice_text
+    )
+    async def advise_indexes(
+        self,
+        database: DatabaseName = "",
+        schema: Annotated[str, "All if left out."] = "",
+        limit: Annotated[int, Meta(ge=1, le=100, description="Of each kind.")] = 20,
+    ) -> IndexAdvices:
+        """List foreign keys without an index, large tables that are scanned, and unused, redundant and invalid
+        indexes."""
+        found = self.queries.find(database)
+        return await self.queries.run(
+            found,
+            PostgresAccess.OWN,
+            lambda connection: advise_indexes(connection, found.name, schema=schema, limit=limit),
+        )
