@@ -330,3 +330,29 @@ def test_url_selects_a_server(folder: Path, runtime: Path) -> None:
 
     assert url in shown
     assert f"pid {other.process.pid}" not in shown
+
+
+def test_isolated_plugin_is_part_of_its_server(folder: Path, runtime: Path) -> None:
+    env = {"XDG_RUNTIME_DIR": str(runtime)}
+    (folder / "mcptrio.toml").write_text("[plugins.garden]\nisolate = true\n")
+    with serving("--stdio", "--plugin=garden.py", cwd=folder, env=env) as served:
+        greeted(served)
+        dig(served)
+        [found] = listed(folder, runtime, until=1)
+        shown = top(folder, runtime).stdout.decode()
+
+    assert found["pid"] == served.process.pid
+    assert "  plugin garden  isolated\n" in shown
+    assert "dig" in shown
+
+
+def test_worker_of_tasks_is_listed(folder: Path, runtime: Path) -> None:
+    env = {"XDG_RUNTIME_DIR": str(runtime)}
+    tool = "from mcptrio import tool\n\n@tool(task='optional')\nasync def bake() -> str:\n    'Bake.'\n    return ''\n"
+    (folder / "oven.py").write_text(tool)
+    command = [sys.executable, "-m", "mcptrio", "worker", "--store=sqlite:tasks.db", "--plugin=oven.py"]
+    with serving(command=command, cwd=folder, env=env) as served:
+        served.until("waiting for tasks")
+        [found] = listed(folder, runtime, until=1)
+
+    assert (found["pid"], found["transport"]) == (served.process.pid, "worker")
