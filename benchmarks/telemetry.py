@@ -36,6 +36,7 @@ SERVE = (
 )
 QUIET = "--log-level=warning"
 TRACED = f"--plugin={ECHO / 'traced_mcptrio.py'}"
+EMPTY = f"--plugin={ECHO / 'empty_span_mcptrio.py'}"
 
 
 def main() -> None:
@@ -46,6 +47,7 @@ def main() -> None:
     arguments = parser.parse_args()
     servers: dict[str, tuple[tuple[str, ...], Path | None]] = {
         "off": ((QUIET,), None),
+        "an empty span of the SDK": ((QUIET, EMPTY), None),
         "spans": ((QUIET, TRACED), None),
         "page of metrics": ((QUIET, f"--metrics={free_port()}"), None),
         "request lines": ((), None),

@@ -58,6 +58,7 @@ Each cell says what this server did. Text after `refused:` or `answered:` is quo
 
 Time and memory were measured in one run, so only their ratios are meaningful; see [performance](performance.md).
 The reference sqlite server is archived, so it is not compared.
+[mcptrio-postgres](../plugins/mcptrio-postgres/README.md#compared-with-the-reference-server) is compared in its README.
 """
 
 _TRANSCRIPT = """## A repository explored and changed

@@ -51,6 +51,12 @@ class Garden:
         logging.getLogger("garden").warning("drawing %s", note)
         return [ImageContent(data=PIXEL, mime_type="image/png"), TextContent(text=f"{size} {note} {colours} {beds}")]
 
+    @tool(task="required")
+    async def grow(self, plant: str) -> str:
+        """Grow a plant."""
+        await self.go.wait()
+        return plant
+
     @tool
     async def break_it(self) -> None:
         """Break."""
@@ -121,7 +127,7 @@ async def opened(
 
 def _module(garden: Garden) -> types.ModuleType:
     module = types.ModuleType("garden")
-    vars(module).update(water=garden.water, break_it=garden.break_it, draw=garden.draw)
+    vars(module).update(water=garden.water, break_it=garden.break_it, draw=garden.draw, grow=garden.grow)
     return module
 
 
