@@ -203,7 +203,7 @@ class Server(CatalogRegistrar):
         return self.supervisor.loop.call(self._status)
 
     def add_observer(self, observer: Observer) -> Callable[[], None]:
-        """Tell an observer of each request and session that ends, and of each request that is refused.
+        """Tell an observer of each request, task and session that ends, and of each request that is refused.
 
         Returns:
             A function that removes the observer.
@@ -220,6 +220,17 @@ class Server(CatalogRegistrar):
             Whether there was such a request.
         """
         return self.supervisor.cancel_request(session, id, reason)
+
+    def cancel_task(self, id: str, reason: str) -> bool:
+        """Cancel a task that this process runs. Its client finds it cancelled, with the reason.
+
+        Args:
+            id: The beginning of its id, which is in :attr:`status`.
+
+        Returns:
+            Whether this process ran such a task.
+        """
+        return self.catalog.tools.tasks.cancel_here(id, reason)
 
     def end_session(self, number: int, reason: str) -> bool:
         """Cancel all requests of a session and end it. Its client must connect again.

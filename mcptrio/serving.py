@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mcptrio.abc.observers import RefusalReason as RefusalReason
     from mcptrio.abc.observers import RequestEnded as RequestEnded
     from mcptrio.abc.observers import SessionEnded as SessionEnded
+    from mcptrio.abc.observers import TaskEnded as TaskEnded
     from mcptrio.abc.status import ParkedStatus as ParkedStatus
     from mcptrio.abc.status import PluginState as PluginState
     from mcptrio.abc.status import PluginStatus as PluginStatus
@@ -110,6 +111,7 @@ _HOMES = {
     "ServerStatus": "mcptrio.abc.status",
     "SessionEnded": "mcptrio.abc.observers",
     "SessionStatus": "mcptrio.abc.status",
+    "TaskEnded": "mcptrio.abc.observers",
     "ThreadStatus": "mcptrio.abc.status",
     # Recordings
     "RecordedMessage": "mcptrio.recording.sequence",

@@ -1,4 +1,4 @@
-"""``mcptrio serve --stdio`` as a process: how it ends, and what is never written to its standard output."""
+"""``mcptrio serve --stdio`` as a process: how it ends, and that nothing but the protocol is on its standard output."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_requests_right_before_the_end_of_input_are_answered(folder: Path) -> No
         assert served.end()[0] == 0
 
 
-def test_server_ends_when_its_parent_dies(folder: Path) -> None:
+def test_server_ends_when_its_parent_process_ends(folder: Path) -> None:
     """All three descriptors of a dead client are broken; the exit code is still that of a proper end."""
     parent = f"""
 import json, os, subprocess, sys

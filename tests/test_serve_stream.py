@@ -386,7 +386,7 @@ async def test_transport_that_fails_or_returns_ends_the_server() -> None:
         await serve_transport(Server("two"), returns)
 
 
-async def test_client_speaks_every_revision(address: str) -> None:
+async def test_client_supports_every_revision(address: str) -> None:
     async with running(address) as it:
         for revision in ("2024-11-05", "2025-11-25", "2026-07-28"):
             async with connect(address, revision=revision) as client:

@@ -203,7 +203,7 @@ def test_invalid_worker_link_is_refused(said: str) -> None:
 # Shutdown
 
 
-async def test_stopping_server_answers_connected_clients_once_more() -> None:
+async def test_stopping_server_answers_one_more_request_of_connected_clients() -> None:
     """It accepts no more connections; new ones wait in the socket's queue for another process."""
     request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
     listening = listen("127.0.0.1:0")

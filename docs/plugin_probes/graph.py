@@ -102,7 +102,7 @@ async def paging(trial: Trial) -> str:
 @GRAPH("A search for two words that occur in different observations")
 async def words(trial: Trial) -> str:
     async with trial.talk(command(trial)) as talk:
-        entity = {"name": "Ann", "entityType": "person", "observations": ["lives in Berlin", "plays chess"]}
+        entity = _entity(talk, "Ann", "lives in Berlin", "plays chess")
         await talk.call("create_entities", entities=[entity])
         found = await talk.call("search_nodes", query="berlin chess")
     return f"{len(found.data['entities'])} of 1 found"
@@ -111,7 +111,7 @@ async def words(trial: Trial) -> str:
 @GRAPH("Only the names, from a graph with long observations")
 async def names(trial: Trial) -> str:
     async with trial.talk(command(trial)) as talk:
-        entity = {"name": "Ann", "entityType": "person", "observations": ["x" * 10_000]}
+        entity = _entity(talk, "Ann", "x" * 10_000)
         await talk.call("create_entities", entities=[entity])
         size = len((await talk.call("read_graph", fields=["name"])).text)
     return "possible" if size < 1_000 else "not possible: the observations are included"
@@ -146,11 +146,22 @@ async def distant(trial: Trial) -> str:
 @GRAPH("An observation for an entity that does not exist")
 async def unknown(trial: Trial) -> str:
     async with trial.talk(command(trial)) as talk:
-        return str(await talk.call("add_observations", observations=[{"entityName": "Nobody", "contents": ["x"]}]))
+        name = "entity_name" if _is_ours(talk) else "entityName"
+        return str(await talk.call("add_observations", observations=[{name: "Nobody", "contents": ["x"]}]))
 
 
 def _line(name: str, observation: str = "is there") -> str:
     return json.dumps({"type": "entity", "name": name, "entityType": "thing", "observations": [observation]})
+
+
+def _is_ours(talk: Talk) -> bool:
+    return f"{talk.prefix}create_entities" in talk.names
+
+
+def _entity(talk: Talk, name: str, *observations: str) -> dict[str, Any]:
+    """An entity as an argument: ours has names in snake case."""
+    kind = "entity_type" if _is_ours(talk) else "entityType"
+    return {"name": name, kind: "thing", "observations": list(observations)}
 
 
 async def _create(talk: Talk, names: Sequence[str]) -> list[Answer]:
@@ -158,7 +169,7 @@ async def _create(talk: Talk, names: Sequence[str]) -> list[Answer]:
     answers: list[Answer] = []
 
     async def create(name: str) -> None:
-        entity = {"name": name, "entityType": "thing", "observations": ["is there"]}
+        entity = _entity(talk, name, "is there")
         answers.append(await talk.call("create_entities", entities=[entity]))
 
     async with trio.open_nursery() as nursery:

@@ -1,7 +1,7 @@
-"""Events of a server, as values: requests and sessions that have ended, and requests that were refused.
+"""Events of a server, as values: requests, tasks and sessions that have ended, and requests that were refused.
 
-``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. What is happening now is in the status of the
-server (:mod:`mcptrio.abc.status`).
+``Server.add_observer`` and ``PluginSetup.add_observer`` take an observer. The status of the server shows
+the requests and sessions that have not ended (:mod:`mcptrio.abc.status`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from attrs import frozen
 
-__all__ = ["Observer", "Outcome", "RefusalReason", "RequestEnded", "SessionEnded"]
+__all__ = ["Observer", "Outcome", "RefusalReason", "RequestEnded", "SessionEnded", "TaskEnded"]
 
 Outcome: TypeAlias = Literal["result", "question", "tool_error", "error", "timeout", "cancelled"]
 """``question``: the client was asked in the response (2026-07-28), and sends the request again with its answer;
@@ -57,6 +57,29 @@ class RequestEnded:
 
 
 @frozen(kw_only=True, slots=True)
+class TaskEnded:
+    """A call that has gone on after its request was answered with a task, and has ended in this process.
+
+    The arguments are those of :class:`RequestEnded`, with these differences.
+
+    Args:
+        id: The beginning of the task's id, as in the log. The whole id would grant access to the task.
+        seconds: For which this process has run it.
+        outcome: ``question`` does not occur.
+    """
+
+    id: str
+    label: str
+    plugin: str | None
+    client: str | None
+    principal: str | None
+    seconds: float
+    outcome: Outcome
+    code: int | None
+    message: str | None
+
+
+@frozen(kw_only=True, slots=True)
 class SessionEnded:
     """A session that has ended. In 2026-07-28, requests over HTTP have no session.
 
@@ -91,3 +114,5 @@ class Observer(Protocol):
         ...
 
     def session_ended(self, session: SessionEnded, /) -> None: ...
+
+    def task_ended(self, task: TaskEnded, /) -> None: ...

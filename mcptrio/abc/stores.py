@@ -205,7 +205,7 @@ class Bus(Protocol):
 
 
 class EffectState(Enum):
-    """What a claim has found."""
+    """The result of a claim."""
 
     CLAIMED = "claimed"
     """The caller runs the effect, then calls ``finish`` or ``release``."""

@@ -1,4 +1,4 @@
-"""Interface of a tracer: what the server and the client tell about the messages that they exchange.
+"""Interface of a tracer, which follows the messages that a server and a client exchange.
 
 The runtime and the client call the tracer in :data:`TRACING`, if there is one. :mod:`mcptrio.telemetry` implements it.
 

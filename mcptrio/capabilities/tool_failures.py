@@ -1,4 +1,4 @@
-"""Results of tool calls that have failed: what a model is told, and what only the log says.
+"""Results of tool calls that have failed: the message for the model, and the details for the log.
 
 The capability of tools uses it.
 """

@@ -43,7 +43,7 @@ def command() -> None:
 def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> None:
     """Check the Redis or PostgreSQL server at URL before replicas use it.
 
-    Reports its version, latency and clock, the rights of the user, and what it does when its memory is full.
+    Reports its version, latency and clock, the rights of the user, and its policy when its memory is full.
     """
     found = trio.run(find_tools(url).check, url, read_config(config).stores)
     problems = sum(not each.is_ok for each in found)
@@ -64,7 +64,7 @@ def check(ctx: click.Context, url: str, config: Path | None, as_json: bool) -> N
 @config_option
 @json_option
 def migrate(url: str, config: Path | None, as_json: bool) -> None:
-    """Create the tables in the database at URL, or bring them up to date. A server never does this by itself."""
+    """Create the tables in the database at URL, or bring them up to date. A server never changes the tables."""
     try:
         done = trio.run(find_tools(url).migrate, url, read_config(config).stores)
     except StoreFailed as error:

@@ -185,7 +185,7 @@ class ClientTask:
 
         Args:
             answer: Answers the questions; by default the handlers of the client do.
-            leaves_it: Returns whether another process goes on to wait for it.
+            leaves_it: Returns whether the task is detached, so that another process can wait for it.
         """
         is_done = False
         self._answer_all = answer

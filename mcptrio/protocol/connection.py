@@ -166,7 +166,7 @@ class Connection:
 
     def _request(self, message: Request) -> Event:
         try:
-            # Two requests with one id could not be told apart by responses and cancellations.
+            # A response or a cancellation would not say which of two requests with one id it belongs to.
             if message.id in self.in_flight:
                 raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
             params = message.params

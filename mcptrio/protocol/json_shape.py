@@ -122,7 +122,7 @@ def measure(data: bytes | bytearray | memoryview, values: int) -> Shape:
     if b"\\" in text:
         # Pairs of backslashes first, so that the rest of the quotation marks after a backslash are escaped ones.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # What is left are brackets, commas and quotation marks.
+    # Only brackets, commas and quotation marks are left.
     text = text.translate(None, _OTHERS)
     quotes = text.count(b'"')
     if quotes > 4 * values:  # a value has at most two strings: its key and itself

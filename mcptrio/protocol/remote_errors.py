@@ -62,7 +62,7 @@ def _error(answer: ErrorResponse, data: Any, revision: Revision, readers: Mappin
         if answer.code in (cls.code, revision.codes.get(cls.code)):
             error = read(answer.message, members)
             if error is not None:
-                # The class builds its own message from the data; what the peer said is what people should read.
+                # The class builds its own message from the data, but people should read the message of the peer.
                 error.message, error.args, error.data = answer.message, (answer.message,), answer.data
                 return error
     return MCPError(answer.message, code=answer.code, data=answer.data)

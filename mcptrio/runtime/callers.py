@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 ANONYMOUS: Final = "anonymous"
-"""The caller of requests that cannot be told apart: anonymous ones over HTTP in 2026-07-28."""
+"""The caller of requests whose clients cannot be distinguished: anonymous ones over HTTP in 2026-07-28."""
 
 CALLER: Final = "mcptrio/caller"
 """``params._meta`` key with the forwarded caller. Removed from requests of other clients before they are forwarded."""

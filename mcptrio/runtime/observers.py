@@ -1,4 +1,4 @@
-"""The observers of a server: makes the values that they get from requests and sessions."""
+"""The observers of a server: makes the values that they get from requests, tasks and sessions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from functools import partial
 
 import trio
 
-from mcptrio.abc.observers import Observer, Outcome, RefusalReason, RequestEnded, SessionEnded
-from mcptrio.ground.guarded import Failure, run_guarded_sync
+from mcptrio.abc.observers import Observer, Outcome, RefusalReason, RequestEnded, SessionEnded, TaskEnded
+from mcptrio.errors import MCPError
+from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import ErrorResponse
+from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.handler_errors import Expired
 from mcptrio.runtime.request import RequestScope
@@ -77,6 +79,37 @@ class Observers:
             reason=reason,
         )
         self._tell(lambda observer: observer.session_ended(ended))
+
+    def task_ended(self, id: str, scope: RequestScope, result: Done[CallToolResult] | Failure | None) -> None:
+        """Tell them how a task has ended.
+
+        Args:
+            result: Of its handler; ``None`` if the handler was cancelled.
+        """
+        if not self.listening:
+            return
+        outcome: Outcome = "cancelled"
+        code, message = None, scope.reason
+        error = result.error if isinstance(result, Failure) else scope.error
+        if isinstance(result, Done):
+            outcome, message = "tool_error" if result.value.is_error else "result", None
+        elif error is not None:
+            outcome = "timeout" if isinstance(error, Expired) else "error"
+            # The client gets no more of an unexpected exception than its id in the log.
+            code, message = (error.code, error.message) if isinstance(error, MCPError) else (None, "it failed")
+        info = scope.request.peer.info
+        ended = TaskEnded(
+            id=id,
+            label=scope.label,
+            plugin=scope.owner,
+            client=info.name if info is not None else None,
+            principal=scope.principal.subject if scope.principal is not None else None,
+            seconds=trio.current_time() - scope.started,
+            outcome=outcome,
+            code=code,
+            message=message,
+        )
+        self._tell(lambda observer: observer.task_ended(ended))
 
     def _tell(self, call: Callable[[Observer], None]) -> None:
         for observer in tuple(self.listening):

@@ -70,7 +70,7 @@ class _Effect:
 
 
 class Runs:
-    """What the runs of one server share: their nursery, the parked handlers, and the key that seals their state.
+    """The state of all runs of a server: their nursery, the parked handlers, and the key that seals their state.
 
     Args:
         start: Starts a task in the nursery of the server.

@@ -26,7 +26,7 @@ __all__ = ["repair_arguments"]
 _INTEGER: Final = re.compile(r"-?(0|[1-9]\d{0,14})")
 _NUMBER: Final = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,17})?([eE][+-]?\d{1,3})?")
 _MAX_DEPTH: Final = 8
-"""Levels of values that are looked at; deeper ones stay as they are."""
+"""Levels of values that are repaired; deeper ones are not changed."""
 _MAX_PARTS: Final = 32
 """Alternatives of one value; each reference may lead to as many."""
 _UNCHANGED: Final[Any] = object()

@@ -29,8 +29,8 @@ _PLACES = {
     **dict.fromkeys(("prefixItems", "items", "additionalItems", "unevaluatedItems", "contains"), "item"),
     **dict.fromkeys(("$defs", "definitions"), "store"),
 }
-"""What the subschemas of a keyword apply to: the same instance, a member of an object, an item of an array, or nothing
-unless they are referred to."""
+"""The instances to which the subschemas of a keyword apply: the same instance, a member of an object, an item of an
+array, or nothing unless they are referred to."""
 _MAPS = frozenset({"dependentSchemas", "dependencies", "properties", "patternProperties", "$defs", "definitions"})
 """Keywords whose values map names to subschemas."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")

@@ -22,7 +22,7 @@ _SAFE = "-._~:/?#[]@!$&'()*+,;="
 
 
 def encode(text: str) -> str:
-    """Encode the characters that cannot stand in a URI."""
+    """Encode the characters that a URI cannot contain."""
     encoded, position = "", 0
     # Existing triplets are not encoded again (RFC 6570, 3.2.3).
     for triplet in TRIPLET.finditer(text):

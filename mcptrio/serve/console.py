@@ -42,7 +42,7 @@ def _any_host(_host: str | None) -> bool:
 
 @frozen(kw_only=True)
 class ConsoleOptions:
-    """How a console is opened, and what it cannot learn from its server.
+    """The access to a console, and the facts that it cannot learn from its server.
 
     Args:
         read_only: True to show everything and change nothing.

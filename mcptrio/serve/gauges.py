@@ -1,4 +1,4 @@
-"""Reads the gauges of a running server when somebody asks for them, and watches the delay of its event loop."""
+"""Reads the gauges of a running server on request, and watches the delay of its event loop."""
 
 from __future__ import annotations
 

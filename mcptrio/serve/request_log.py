@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from mcptrio.abc.observers import RefusalReason, RequestEnded, SessionEnded
+from mcptrio.abc.observers import RefusalReason, RequestEnded, SessionEnded, TaskEnded
 from mcptrio.ground.printable import printable
 
 __all__ = ["RequestLog"]
@@ -52,6 +52,19 @@ class RequestLog:
         if session.reason is not None:
             fields["reason"] = session.reason
         _write("session ended", fields)
+
+    def task_ended(self, task: TaskEnded, /) -> None:
+        fields: Fields = {
+            "task": task.id,
+            "name": task.label,
+            "outcome": task.outcome,
+            "seconds": round(task.seconds, 1),
+        }
+        if task.code is not None:
+            fields["code"] = task.code
+        if task.principal is not None:
+            fields["principal"] = task.principal
+        _write("task ended", fields)
 
 
 def _write(event: str, fields: Fields) -> None:

@@ -1,6 +1,6 @@
 """The metrics of one ``mcptrio serve``: measured by observers, read from the server, sent to OpenTelemetry or shown.
 
-The page ``/metrics`` (:mod:`mcptrio.serve.metrics_page`) has a port of its own, beside any transport, or is on the port
+The page ``/metrics`` (:mod:`mcptrio.serve.metrics_page`) has its own port, whatever the transport is, or is on the port
 of HTTP.
 """
 

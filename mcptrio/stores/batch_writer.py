@@ -93,7 +93,7 @@ class BatchWriter(Generic[W]):
         raise StoreFailed(f"{self._name}: expected an answer within {self._timeout:g} s, got none")
 
     def post(self, work: W, size: int = 0) -> bool:
-        """Add a work whose result nobody needs. Does not block.
+        """Add a work whose result is not needed. Does not block.
 
         Returns:
             False if the queue is full or closed; the work is dropped.

@@ -46,7 +46,7 @@ _LATE_SECONDS: Final = 30.0
 
 @frozen(kw_only=True)
 class TaskChange:
-    """What a step has changed.
+    """The changes that a step has made.
 
     Args:
         record: The task; ``None`` if the step was refused.

@@ -28,7 +28,7 @@ __all__ = ["Newest", "SQLiteBus", "newest_ids"]
 _POLL_INTERVAL: Final = 0.25
 # Seconds until the next poll after one that failed.
 _RETRY_INTERVAL: Final = 2.0
-# Seconds for which messages are kept. A process that polls less often is told that it has lost some.
+# Seconds for which messages are kept. A process that polls less often is notified that it has lost some.
 _MAX_MESSAGE_SECONDS: Final = 60.0
 # Messages, and streams with new events, in the result of one poll; after more, all readers look for themselves.
 _MAX_FOUND: Final = 10_000

@@ -62,7 +62,7 @@ class Database:
         return result
 
     def post(self, work: Work[Any]) -> None:
-        """Add a write whose result nobody needs. Does not block; the write is dropped if too many wait."""
+        """Add a write whose result is not needed. Does not block; the write is dropped if too many wait."""
         self._batches.post(work)
 
     @property

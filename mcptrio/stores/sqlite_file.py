@@ -82,7 +82,7 @@ _TABLES: Final = (
         data BLOB NOT NULL
     )""",
     "CREATE UNIQUE INDEX events_by_position ON events (stream, position)",
-    # What one process tells the others; see sqlite_bus.
+    # Messages from one process to the others; see sqlite_bus.
     """CREATE TABLE messages (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         topic TEXT NOT NULL,

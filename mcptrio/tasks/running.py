@@ -79,7 +79,8 @@ class RunningTask:
         """Trio time at which the status text is stored; ``inf`` if it is stored."""
         self._status_stored = -inf
         self._woken = trio.Event()
-        self._is_lost = False
+        self.is_lost = False
+        """Whether this process no longer holds it, because it has expired or another process runs it."""
         self.is_released = False
         scope.task = self
         scope.progress = self
@@ -99,8 +100,14 @@ class RunningTask:
 
     # Lifecycle
 
-    async def run(self, work: Callable[[], Awaitable[CallToolResult]], deadlines: Deadlines) -> None:
-        """Run the call and store its end."""
+    async def run(
+        self, work: Callable[[], Awaitable[CallToolResult]], deadlines: Deadlines
+    ) -> Done[CallToolResult] | Failure | None:
+        """Run the call and store its end.
+
+        Returns:
+            The result of the handler; ``None`` if it was cancelled.
+        """
         outcome: Done[CallToolResult] | Failure | None = None
         unfollow = self._bus.follow(task_topic(self.id), self._note_change)
         if self._record.generation > 1:
@@ -124,8 +131,9 @@ class RunningTask:
             unfollow()
         self.scope.finish()
         self.scope.close()
-        if not self._is_lost:
+        if not self.is_lost:
             await self._store_end(outcome)
+        return outcome
 
     def adopt(self, run: Run) -> None:
         """Take over a handler that is running."""
@@ -244,7 +252,7 @@ class RunningTask:
 
     def _lose(self) -> None:
         _log.warning("a task is no longer held by this process: task=%s tool=%s", self.id[:6], self._record.tool)
-        self._is_lost = True
+        self.is_lost = True
         self.scope.cancel("the task has expired, or another process runs it")
 
     def _deliver(self) -> None:

@@ -303,6 +303,13 @@ class Tasks:
             if await self.store.save(evolve(record, data=changed.encode(), state=state)) is not None:
                 return True
 
+    def cancel_here(self, prefix: str, reason: str) -> bool:
+        """Cancel a task that this process runs. See :meth:`mcptrio.Server.cancel_task`."""
+        found = [task for task in self._running if task.id[:6] == prefix]
+        for task in found:
+            task.scope.cancel(reason)
+        return bool(found)
+
     # Private
 
     @property
@@ -390,6 +397,8 @@ class Tasks:
             if isinstance(outcome, Failure):
                 # A bug. The store queues the task again when this process has ended.
                 _log.error("task failed unexpectedly: task=%s", task.id[:6], exc_info=outcome.error)
+            elif not task.is_lost and not task.is_released:
+                self._state.observers.task_ended(task.id[:6], task.scope, outcome.value)
         finally:
             self._running.remove(task)
             self._all_ended.set()

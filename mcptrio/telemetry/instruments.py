@@ -31,6 +31,7 @@ __all__ = [
     "STORE_QUEUE",
     "STREAMS",
     "TASKS",
+    "TASK_DURATION",
     "THREADS",
     "TRAFFIC",
     "Instrument",
@@ -73,7 +74,7 @@ class MetricsBackend(Protocol):
         ...
 
     def observe(self, read: Callable[[], Iterable[Reading]], /) -> None:
-        """Take the other instruments from this function when somebody asks for them."""
+        """Take the other instruments from this function, each time a reader requests them."""
         ...
 
 
@@ -93,6 +94,9 @@ CLIENT_SESSION: Final = Instrument(
 )
 REJECTED: Final = Instrument(
     "mcptrio.requests.rejected", "counter", "{request}", "Requests refused at a limit.", (names.REASON,)
+)
+TASK_DURATION: Final = Instrument(
+    "mcptrio.task.duration", "histogram", "s", "Tasks that have ended.", (names.TOOL_NAME, names.ERROR_TYPE)
 )
 RESTARTS: Final = Instrument(
     "mcptrio.background.restarts", "counter", "{restart}", "Restarts of background tasks.", (names.PLUGIN,)
@@ -115,6 +119,7 @@ EVENT_LOOP_LAG: Final = Instrument(
 PLUGINS: Final = Instrument("mcptrio.plugins", "gauge", "{plugin}", "Plugins by state.", (names.PLUGIN_STATE,))
 
 ALL: Final = (
-    *(SERVER_OPERATION, SERVER_SESSION, CLIENT_OPERATION, CLIENT_SESSION, REJECTED, HTTP_REFUSED, RESTARTS),
-    *(TRAFFIC, SESSIONS, STREAMS, IN_FLIGHT, PARKED, TASKS, THREADS, OUTBOX_FILL, STORE_QUEUE, EVENT_LOOP_LAG, PLUGINS),
+    *(SERVER_OPERATION, SERVER_SESSION, TASK_DURATION, CLIENT_OPERATION, CLIENT_SESSION, REJECTED, HTTP_REFUSED),
+    *(RESTARTS, TRAFFIC, SESSIONS, STREAMS, IN_FLIGHT, PARKED, TASKS, THREADS, OUTBOX_FILL),
+    *(STORE_QUEUE, EVENT_LOOP_LAG, PLUGINS),
 )

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from mcptrio.abc.observers import RefusalReason, RequestEnded, SessionEnded
+from mcptrio.abc.observers import RefusalReason, RequestEnded, SessionEnded, TaskEnded
 from mcptrio.telemetry import names
-from mcptrio.telemetry.instruments import REJECTED, SERVER_OPERATION, SERVER_SESSION, MetricsBackend, Reading
+from mcptrio.telemetry.instruments import (
+    REJECTED,
+    SERVER_OPERATION,
+    SERVER_SESSION,
+    TASK_DURATION,
+    MetricsBackend,
+    Reading,
+)
 
 __all__ = ["MAX_VALUES", "LabelBounds", "Measures"]
 
@@ -70,6 +77,15 @@ class Measures:
         labels = {names.TRANSPORT: _transport_of(session.channel)}
         for backend in self._backends:
             backend.record(SERVER_SESSION, session.seconds, labels)
+
+    def task_ended(self, task: TaskEnded, /) -> None:
+        labels = {names.TOOL_NAME: self._bounded(names.TOOL_NAME, task.label)}
+        if task.outcome == "error":
+            labels[names.ERROR_TYPE] = self._bounded(names.ERROR_TYPE, str(task.code))
+        elif task.outcome != "result":
+            labels[names.ERROR_TYPE] = task.outcome
+        for backend in self._backends:
+            backend.record(TASK_DURATION, task.seconds, labels)
 
 
 def _transport_of(channel: str) -> str:

@@ -99,7 +99,7 @@ SERVER_SESSION: Final = "mcp.server.session.duration"
 CLIENT_OPERATION: Final = "mcp.client.operation.duration"
 CLIENT_SESSION: Final = "mcp.client.session.duration"
 BUCKETS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Of the four, in seconds."""
+"""The upper bounds of the buckets of these four histograms, in seconds."""
 
 PARAMETERS: Final = {
     "tools/call": ("name", TOOL_NAME),

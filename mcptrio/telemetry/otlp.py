@@ -28,7 +28,7 @@ __all__ = ["exporting"]
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
 _HTTP: Final = "http/protobuf"
 _ABORT_SECONDS: Final = 1.0
-"""Seconds for an exporter to end after it was told to abort."""
+"""Seconds for an exporter to end after it was aborted."""
 
 
 @contextmanager

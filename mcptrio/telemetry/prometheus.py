@@ -18,7 +18,9 @@ from mcptrio.telemetry.instruments import ALL, Instrument, Labels, Reading
 __all__ = ["PrometheusMetrics"]
 
 _SUFFIXES: Final = {"s": "_seconds", "By": "_bytes"}
-_EVENTS: Final = frozenset({names.SERVER_OPERATION, names.SERVER_SESSION, "mcptrio.requests.rejected"})
+_EVENTS: Final = frozenset(
+    {names.SERVER_OPERATION, names.SERVER_SESSION, "mcptrio.requests.rejected", "mcptrio.task.duration"}
+)
 """Those that observers record; the others are read at each scrape."""
 
 

@@ -137,7 +137,7 @@ async def open_served(
     """
     case = case or Case()
     if case.recording:
-        # The same recording for a program that connects to the target by itself.
+        # The same recording for a program that connects to the target without the fixture.
         args = (sys.executable, "-m", "mcptrio", "replay", case.recording, "--as", "server", "--speed", "max")
         yield Served(case, Command(args=args), None, recording, read_replay(Path(case.recording)))
         return

@@ -195,7 +195,7 @@ def patient_clock() -> MockClock:
     return MockClock(autojump_threshold=0.5)
 
 
-async def test_deadlines_pause_while_the_user_thinks(patient_clock: MockClock) -> None:
+async def test_deadlines_pause_while_the_user_logs_in(patient_clock: MockClock) -> None:
     """The deadlines of connecting, of probing the revision, and of a call."""
     short = ClientTimeouts(connect=1.0, probe=1.0, idle=1.0)
 

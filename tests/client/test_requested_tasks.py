@@ -203,7 +203,7 @@ async def test_error_of_the_result_is_raised(autojump_clock: MockClock) -> None:
     assert caught.value.data == {"part": 1}
 
 
-async def test_cancelled_task_is_told_apart(autojump_clock: MockClock) -> None:
+async def test_cancelled_task_raises_task_cancelled(autojump_clock: MockClock) -> None:
     async with played() as (client, script), trio.open_nursery() as nursery:
 
         async def serve() -> None:

@@ -167,7 +167,9 @@ async def test_leaving_the_client_cancels_the_task_of_its_call(
 
 
 @both
-async def test_task_that_another_program_cancels_is_told_apart(revision: str, autojump_clock: MockClock) -> None:
+async def test_task_that_another_program_cancels_raises_task_cancelled(
+    revision: str, autojump_clock: MockClock
+) -> None:
     async with site(Site(), revision=revision) as client, client.start_tool("dig") as call:
         # The first report is that of the task.
         await anext(call)
@@ -196,7 +198,7 @@ async def test_started_call_shows_its_task_and_its_texts(revision: str, autojump
 
 
 @both
-async def test_detached_call_goes_on_without_its_client(revision: str, autojump_clock: MockClock) -> None:
+async def test_detached_call_continues_without_its_client(revision: str, autojump_clock: MockClock) -> None:
     plugin = Site()
     async with serving(plugin).open() as running, trio.open_nursery() as nursery:
 

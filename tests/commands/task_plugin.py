@@ -1,4 +1,4 @@
-"""A plugin for the tests of tasks at the command line: tools that run until they are told to end."""
+"""A plugin for the tests of tasks at the command line: tools that run until a test ends them."""
 
 from __future__ import annotations
 

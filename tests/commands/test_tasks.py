@@ -182,7 +182,7 @@ def test_unusable_list_does_not_lose_the_id(site: Site) -> None:
     assert site.out("task", done.stdout.decode().strip(), site.url).startswith("working")
 
 
-def test_state_of_an_unreachable_server_is_told(tmp_path: Path) -> None:
+def test_unreachable_server_is_shown_as_the_state(tmp_path: Path) -> None:
     with serving("--http", "--port=0", "--plugin", str(PLUGIN), cwd=tmp_path) as served:
         site = Site(f"http://127.0.0.1:{served.port}/mcp", tmp_path)
         id = site.detach("dig", "until=end")

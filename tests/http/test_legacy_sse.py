@@ -119,7 +119,7 @@ async def test_disconnect_within_a_flood_ends_the_session() -> None:
         assert here.work.notes == ["cancelled"]
 
 
-async def test_drain_lets_calls_finish_and_ends_the_stream() -> None:
+async def test_calls_finish_during_a_drain_and_the_stream_ends() -> None:
     async with site(timeouts=Timeouts(shutdown=60)) as here, here.peer() as peer:
         held = await peer.start_call("hold")
         await here.work.begun.wait()

@@ -321,7 +321,7 @@ async def test_message_waits_for_the_inbox_on_the_server_with_the_stream() -> No
         assert not both.one.work.begun.is_set()
 
 
-async def test_message_whose_storage_failed_is_not_called_refused() -> None:
+async def test_message_whose_storage_failed_is_not_reported_as_refused() -> None:
     """503 would promise that the call has not run."""
     events = FailingEvents(bus=(bus := MemoryBus()))
     stores = evolve(memory_stores(bus=bus), events=events)

@@ -403,7 +403,7 @@ async def test_replica_reads_a_record_once_for_several_requests(start: Starter) 
     assert store.loads - before <= 2 + 10 * (trio.current_time() - began)
 
 
-async def test_ended_session_is_refused_by_a_replica_that_was_not_told(start: Starter) -> None:
+async def test_ended_session_is_refused_by_a_replica_that_was_not_notified(start: Starter) -> None:
     one, _, other = await replicas(start, bus=DeafBus())
     await other.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
     await other.post(call("echo"))
@@ -422,7 +422,7 @@ async def test_announced_end_is_not_undone_by_a_record_that_was_read_before(star
     assert two.engine.sessions == set()
 
 
-async def test_confirmed_log_level_holds_on_a_replica_that_was_not_told(start: Starter) -> None:
+async def test_confirmed_log_level_applies_on_a_replica_that_was_not_notified(start: Starter) -> None:
     one, two, other = await replicas(start, bus=DeafBus())
     await other.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
     await other.post(call("echo"))

@@ -62,7 +62,7 @@ class Tools:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_every_revision_is_spoken_with_our_server(revision: str) -> None:
+async def test_every_revision_works_with_our_server(revision: str) -> None:
     async with serving(Tools()) as url, connect(url, revision=revision) as client:
         assert client.revision == revision
         assert [each.name async for each in client.tools()] == ["shout"]

@@ -136,7 +136,7 @@ async def test_host_starts_a_working_server(installed: Installation, tmp_path: P
                 return result.structured_content
 
             status = await call("git_status")
-            ann = {"name": "Ann", "entityType": "person", "observations": ["likes Trio"]}
+            ann = {"name": "Ann", "entity_type": "person", "observations": ["likes Trio"]}
             await call("memory_create_entities", entities=[ann])
             graph = await call("memory_read_graph")
             time = await call("time_get_current_time", timezone="Europe/Berlin")

@@ -1,4 +1,4 @@
-"""What a model reads of a tool's result, and what is made of its arguments."""
+"""The text of a tool's result that a model reads, and the repair of its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cancelled requests: by notification or by closing the stream, and not by other events."""
+"""Cancelled requests: a notification or a closed stream cancels, and no other event does."""
 
 from __future__ import annotations
 

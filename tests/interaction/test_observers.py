@@ -1,4 +1,4 @@
-"""What observers of a server are told, and what an operator may end."""
+"""Events that observers of a server receive, and requests and sessions that an operator ends."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import pytest
 import trio
 
 from mcptrio import Context, MCPError, PluginSetup, ToolError, hookimpl, tool
-from mcptrio.serving import Observer, RequestEnded, ServerLimits, ServerSettings, SessionEnded
+from mcptrio.serving import Observer, RequestEnded, ServerLimits, ServerSettings, SessionEnded, TaskEnded
 from tests.interaction.applies import HANDSHAKE, only
 from tests.interaction.serving import Serve
 
 
 class Told:
-    """Keeps what it is told."""
+    """Keeps the events that it receives."""
 
     def __init__(self) -> None:
         self.requests: list[RequestEnded] = []
         self.refused: list[tuple[str, str]] = []
         self.sessions: list[SessionEnded] = []
+        self.tasks: list[TaskEnded] = []
 
     def request_ended(self, request: RequestEnded) -> None:
         self.requests.append(request)
@@ -31,6 +32,9 @@ class Told:
 
     def session_ended(self, session: SessionEnded) -> None:
         self.sessions.append(session)
+
+    def task_ended(self, task: TaskEnded) -> None:
+        self.tasks.append(task)
 
     def calls(self) -> list[RequestEnded]:
         return [each for each in self.requests if each.method == "tools/call"]
@@ -74,7 +78,7 @@ async def ask(ctx: Context) -> str:
     return str(len(await ctx.list_roots()))
 
 
-async def test_observer_is_told_how_each_request_ends(serve: Serve) -> None:
+async def test_observer_is_notified_how_each_request_ends(serve: Serve) -> None:
     peer = await serve(add, fail, refuse, late)
     told: Observer = (watching := Told())
     forget = serve.server.add_observer(told)
@@ -101,7 +105,7 @@ async def test_observer_is_told_how_each_request_ends(serve: Serve) -> None:
     assert {each.principal for each in calls} == {None}
 
 
-async def test_observer_is_told_of_a_cancelled_request(serve: Serve) -> None:
+async def test_observer_is_notified_of_a_cancelled_request(serve: Serve) -> None:
     peer = await serve(wait)
     watching = Told()
     serve.server.add_observer(watching)
@@ -114,7 +118,7 @@ async def test_observer_is_told_of_a_cancelled_request(serve: Serve) -> None:
     assert watching.calls()[0].message
 
 
-async def test_observer_is_told_of_a_question(serve: Serve) -> None:
+async def test_observer_is_notified_of_a_question(serve: Serve) -> None:
     peer = await serve(ask, capabilities={"roots": {}})
     watching = Told()
     serve.server.add_observer(watching)
@@ -130,7 +134,7 @@ async def test_observer_is_told_of_a_question(serve: Serve) -> None:
     assert 0 <= ended.waited <= ended.seconds
 
 
-async def test_observer_is_told_of_a_refused_request(serve: Serve) -> None:
+async def test_observer_is_notified_of_a_refused_request(serve: Serve) -> None:
     peer = await serve(wait, settings=ServerSettings(limits=ServerLimits(requests=1)))
     watching = Told()
     serve.server.add_observer(watching)
@@ -144,7 +148,7 @@ async def test_observer_is_told_of_a_refused_request(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, transports=("memory", "stdio"), because="other sessions end with their transport's close")
-async def test_observer_is_told_of_the_end_of_a_session(serve: Serve) -> None:
+async def test_observer_is_notified_of_the_end_of_a_session(serve: Serve) -> None:
     peer = await serve(add)
     watching = Told()
     serve.server.add_observer(watching)

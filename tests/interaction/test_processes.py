@@ -123,7 +123,7 @@ async def test_both_eras_are_served_by_one_process(tmp_path: Path) -> None:
         assert asked == "Ann"
 
 
-async def test_sigterm_lets_running_calls_finish(tmp_path: Path) -> None:
+async def test_running_calls_finish_after_sigterm(tmp_path: Path) -> None:
     async with _process(tmp_path, "2026-07-28") as (peer, process):
         call = await peer.start_call("wait", {"seconds": 0.3}, meta={"progressToken": 1})
         await peer.until("notifications/progress")

@@ -48,7 +48,7 @@ async def carrots(_form: object) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_client_fixture_talks_to_a_recorded_server(pytester: pytest.Pytester, revision: str) -> None:
+async def test_client_fixture_connects_to_a_recorded_server(pytester: pytest.Pytester, revision: str) -> None:
     folder: Path = pytester.mkdir("recordings")
     server = Server("garden", plugins=[garden], record=folder / "x.jsonl")
     async with connect(server, revision=revision, handlers=Handlers(elicit=carrots)) as client:

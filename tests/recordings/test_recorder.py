@@ -1,4 +1,4 @@
-"""What a recording contains, and what it leaves out."""
+"""The contents of a recording, and the secrets that it leaves out."""
 
 from __future__ import annotations
 

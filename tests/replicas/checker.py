@@ -40,7 +40,7 @@ _LISTENER_OF: Final = 5
 
 @define
 class Report:
-    """What a trial has found."""
+    """The result of a trial."""
 
     seed: str
     engine: str

@@ -11,7 +11,7 @@ from tests.replicas.history import Delivery, History, LimitedRequest
 __all__ = ["proofs_once", "quota_holds", "quota_is_used"]
 
 _TOLERANCE: Final = 0.05
-"""Of what is allowed: clocks of engines are not those of the trial."""
+"""The share of the limit by which clients may exceed it: the engine has another clock than the trial."""
 
 _Found = Iterator[tuple[str, str]]
 

@@ -32,7 +32,7 @@ _READERS: Final = 10
 
 @define
 class TaskReport:
-    """What a trial has found."""
+    """The result of a trial."""
 
     seed: str
     engine: str

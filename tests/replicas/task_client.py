@@ -41,11 +41,11 @@ _TWICE: Final = 0.2
 
 @define
 class TaskTrial:
-    """What the clients of one trial share.
+    """The state that the clients of one trial share.
 
     Attributes:
         port: of the proxy in front of the replicas.
-        counts: what has happened to the clients, for people to read.
+        counts: the number of each kind of event, for people to read.
         stopping: set when clients must not create more tasks.
     """
 
@@ -127,7 +127,7 @@ class TaskClient:
                 return
             result = answer.get("result")
             if result is None:
-                # Of a server that stops, or whose store fails.
+                # The server stops, or its store fails.
                 self._trial.counts[f"create: {answer['error']['code']}"] += 1
                 return
             kind = result["resultType"]

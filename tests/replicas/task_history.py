@@ -1,4 +1,4 @@
-"""What the clients of a trial of tasks have sent and received: the input of its judge.
+"""The messages that the clients of a trial of tasks have sent and received: the input of its judge.
 
 Times are seconds of the Trio clock of the trial.
 """

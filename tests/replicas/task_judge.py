@@ -42,7 +42,7 @@ def tasks_end(history: TaskHistory) -> Found:
 
 
 def tasks_are_found(history: TaskHistory) -> Found:
-    """No client is told that its task does not exist, or anything else that no fault explains."""
+    """No client gets an error that no fault explains, such as that its task does not exist."""
     for call in history.calls:
         for what in call.refused:
             yield _name(call), what

@@ -1,4 +1,4 @@
-"""What the clients of one trial share: the address of the service, the history, and when to stop."""
+"""The state that the clients of one trial share: the address of the service, the history, and when to stop."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _PAUSE: Final = 0.1
 class Trial:
     """
     Attributes:
-        ports: of the proxies in front of the replicas, which requests take in turn.
-        counts: what has happened to the clients, for people to read.
+        ports: the ports of the proxies in front of the replicas, which requests use in turn.
+        counts: the number of each kind of event, for people to read.
         stopping: set when clients must not begin anything more.
     """
 

@@ -150,7 +150,7 @@ def accept(text: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"value": text}}
 
 
-async def test_cancellation_is_heard_although_the_store_fails_at_that_moment(autojump_clock: Any) -> None:
+async def test_cancellation_takes_effect_although_the_store_fails_at_that_moment(autojump_clock: Any) -> None:
     async def work() -> str:
         await trio.sleep_forever()
         raise AssertionError
@@ -165,7 +165,7 @@ async def test_cancellation_is_heard_although_the_store_fails_at_that_moment(aut
         await served.until(id, "cancelled")
 
 
-async def test_cancellation_is_heard_between_a_claim_and_the_start_of_the_task(autojump_clock: Any) -> None:
+async def test_cancellation_takes_effect_between_a_claim_and_the_start_of_the_task(autojump_clock: Any) -> None:
     async def work() -> str:
         await trio.sleep_forever()
         raise AssertionError
@@ -358,7 +358,7 @@ async def test_what_is_too_large_for_the_store_fails_the_task_with_a_reason(auto
         assert len((await served.until(id, "completed"))["result"]["content"][0]["text"]) == 18_000
 
 
-async def test_task_of_another_version_is_left_and_the_server_goes_on(autojump_clock: Any) -> None:
+async def test_task_of_another_version_is_left_and_the_server_continues(autojump_clock: Any) -> None:
     """Two versions share a store during an update, so one may claim or follow what it cannot read."""
 
     async def work() -> str:

@@ -1,4 +1,4 @@
-"""Arguments in a slightly wrong form: what is repaired, and what is never changed."""
+"""Arguments in a slightly wrong form: values that are repaired, and values that are never changed."""
 
 from __future__ import annotations
 

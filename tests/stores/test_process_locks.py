@@ -38,7 +38,7 @@ def test_an_opening_lives_until_it_is_left(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_new_process_keeps_its_lock_file_during_a_scan_for_dead_processes(tmp_path: Path) -> None:
+def test_new_process_keeps_its_lock_file_during_a_scan_for_ended_processes(tmp_path: Path) -> None:
     """A new file is visible before it is locked; a look in between must not take it away from its maker."""
     file = tmp_path / "s.db"
     observer = ProcessRegistry(file)
@@ -70,7 +70,7 @@ def test_new_process_keeps_its_lock_file_during_a_scan_for_dead_processes(tmp_pa
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="needs a limit of open files that holds at once")
-def test_process_counts_as_alive_without_free_file_descriptors(tmp_path: Path) -> None:
+def test_process_counts_as_running_without_free_file_descriptors(tmp_path: Path) -> None:
     one, other = ProcessRegistry(tmp_path / "s.db"), ProcessRegistry(tmp_path / "s.db")
     with no_more_files():
         lives = other.is_alive(one.id)

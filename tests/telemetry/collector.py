@@ -15,7 +15,7 @@ __all__ = ["Collector", "collecting"]
 
 
 class Collector:
-    """What has arrived."""
+    """The traces and metrics that have arrived."""
 
     def __init__(self, url: str) -> None:
         self.url = url

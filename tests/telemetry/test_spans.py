@@ -170,7 +170,7 @@ async def test_deadline_of_the_server_is_a_timeout(spans: Spans, autojump_clock:
     assert spans.one("tools/call hang", "SERVER").attributes["error.type"] == "timeout"
 
 
-async def test_question_of_a_handshake_server_is_a_request_of_its_own(spans: Spans) -> None:
+async def test_question_of_a_handshake_server_is_a_separate_request(spans: Spans) -> None:
     async with shop(HANDSHAKE) as client:
         await client.call_tool("order")
 
@@ -224,7 +224,7 @@ async def test_task_belongs_to_the_call_that_made_it(spans: Spans, autojump_cloc
     assert {trace_of(span) for span in polls} == {trace_of(created)}
 
 
-async def test_trace_of_a_message_wins_over_that_of_its_http_request(spans: Spans) -> None:
+async def test_trace_of_a_message_takes_precedence_over_that_of_its_http_request(spans: Spans) -> None:
     """The span of the HTTP request is linked, for a request without a session and in one."""
     server = Server(plugins=[Shop()])
     async with trio.open_nursery() as nursery:

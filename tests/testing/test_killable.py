@@ -1,4 +1,4 @@
-"""``mcp_tasks``: what a killed server leaves, and what the next one does with it."""
+"""``mcp_tasks``: the state that a killed server leaves, and its use by the next one."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ async def test_stderr_flood_does_not_block_the_server_and_is_bounded(tmp_path: P
     assert count == (0 if stderr == "drop" else 50_002)
 
 
-async def test_stderr_flood_of_short_lines_lets_other_tasks_run(tmp_path: Path) -> None:
+async def test_other_tasks_run_during_a_flood_of_short_lines_on_stderr(tmp_path: Path) -> None:
     """30,000 lines arrive together."""
     code = """
     say(begin=True)

@@ -272,7 +272,7 @@ async def test_peer_without_a_first_message_times_out(autojump_clock: trio.abc.C
     assert trio.current_time() == 60
 
 
-async def test_peer_may_be_silent_after_its_first_message(autojump_clock: trio.abc.Clock) -> None:
+async def test_peer_may_send_nothing_after_its_first_message(autojump_clock: trio.abc.Clock) -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     channel = StreamChannel(ours, first_message_timeout=60)
     await theirs.send_all(PING)

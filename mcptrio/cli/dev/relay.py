@@ -93,8 +93,8 @@ class DevRelay:
     async def run(self, shutdown: trio.Event) -> None:
         """Serve the client until it leaves or ``shutdown`` is set."""
         async with trio.open_nursery() as self._nursery:
-            # The client's tasks are cancelled at the end. The workers in the outer nursery are only told to leave, so
-            # that their processes can exit by themselves.
+            # The client's tasks are cancelled at the end. The workers in the outer nursery are asked to exit, so
+            # that their processes can run their own cleanup.
             async with trio.open_nursery() as nursery:
                 written = trio.Event()
                 nursery.start_soon(self._write, written)

@@ -40,7 +40,7 @@ def show_message(console: Console, message: LoggingMessageParams) -> None:
 
 
 class ConsoleHandler(logging.Handler):
-    """Shows mcptrio's own log; of an exception, the frames of the author's code.
+    """Shows mcptrio's own log. The traceback of an exception has the frames of the author's code only.
 
     Args:
         verbose: Whether to show the loggers' names and all frames.

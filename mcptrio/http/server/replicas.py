@@ -19,7 +19,7 @@ __all__ = ["Notice", "Replicas", "is_for_any_replica", "messages_of"]
 
 
 class Notice(Enum):
-    """What has happened to a session elsewhere. The value is the first word of the message."""
+    """An event of a session on another replica. The value is the first word of the message."""
 
     WAKE = wake_message("").strip()
     """A stream has new events."""

@@ -119,7 +119,7 @@ class HTTPSession:
         self._inbox_position = 0
         self._unfollow: Callable[[], None] | None = None
         self._notices = _NO_NOTICES
-        """What the task :meth:`_look` has to look at."""
+        """The events on other replicas that the task :meth:`_look` has not handled yet."""
         self._is_looking = False
         self._views: WeakValueDictionary[str, SessionStream] | None = None
         """Streams of other replicas that are read here."""

@@ -163,7 +163,7 @@ def ledger() -> None:
 @ledger.command("migrate")
 @place_options
 def migrate(place: Place) -> None:
-    """Create the table of the database, or bring it up to date. Serving never does this by itself."""
+    """Create the table of the database, or bring it up to date. A server never changes the table."""
     if place.ledger is None:
         raise click.UsageError("expected --ledger URL; a file needs no migration")
     for change in _run(partial(migrate_store, place.ledger)) or ["everything is up to date"]:

@@ -93,7 +93,7 @@ async def test_client_that_registered_itself_is_listed_and_removed(site: Site, f
     assert await output(folder, "grant", "list") == ""
 
 
-async def test_configured_client_loses_its_grants_and_remains(site: Site, folder: Path) -> None:
+async def test_grants_of_a_configured_client_are_removed_but_not_the_client(site: Site, folder: Path) -> None:
     tokens = await site.tokens()
 
     assert await output(folder, "client", "remove", "app") == "app is not kept here; ended 1 grant\n"

@@ -189,7 +189,7 @@ async def test_replica_is_killed_between_all_steps(pair: Pair) -> None:
         assert await pair.replicas[step % 2].until_ready()
 
 
-async def test_client_goes_on_after_a_replica_was_killed_in_a_request(pair: Pair) -> None:
+async def test_client_continues_after_a_replica_was_killed_in_a_request(pair: Pair) -> None:
     token = (await pair.site.tokens())["refresh_token"]
     victim, other = pair.alone
 

@@ -5,6 +5,7 @@ Only digests of links and cookies are kept. Nothing here outlives the process.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -33,6 +34,8 @@ class Visitor:
     Args:
         name: for the audit log.
         principal: the user of an access token; ``None`` if a link opened the console.
+        request: has presented the access token.
+        recheck_at: Trio time at which the access token must be verified again.
         form_token: every form repeats it, so that no other page can send one.
         notes: results of actions that the next page shows.
     """
@@ -40,6 +43,8 @@ class Visitor:
     name: str
     principal: Principal | None
     ends: float
+    request: RequestHead | None = field(default=None, repr=False)
+    recheck_at: float = math.inf
     form_token: str = field(factory=lambda: secrets.token_urlsafe(24))
     notes: deque[str] = field(factory=lambda: deque(maxlen=_MAX_NOTES))
 
@@ -70,12 +75,12 @@ class ConsoleAccess:
         self._link = _digest(token)
         self._announce(token)
 
-    def visitor_of(self, cookie: str | None) -> Visitor | None:
-        """Return the session of a browser; ``None`` if it is unknown or has expired."""
+    async def visitor_of(self, cookie: str | None) -> Visitor | None:
+        """Return the session of a browser; ``None`` if it is unknown or has expired, or its access token has."""
         key = _digest(cookie or "")
         visitor = self._visitors.get(key)
-        if visitor is not None and visitor.ends <= trio.current_time():
-            del self._visitors[key]
+        if visitor is not None and (visitor.ends <= trio.current_time() or not await self._has_access(visitor)):
+            self._visitors.pop(key, None)
             return None
         return visitor
 
@@ -83,7 +88,7 @@ class ConsoleAccess:
         """Return a new cookie for the token of the link, which is then used up; ``None`` if it is another one."""
         if not compare_digest(_digest(token), self._link):
             return None
-        cookie = self._admit(f"the link, from {address or 'this machine'}", None, _VISIT_SECONDS)
+        cookie = self._admit(Visitor(f"the link, from {address or 'this machine'}", None, _end()))
         self.renew_link()
         return cookie
 
@@ -101,18 +106,34 @@ class ConsoleAccess:
             return None
         if principal is None or self._scope not in principal.scopes:
             return None
-        return self._admit(principal.subject, principal, min(_VISIT_SECONDS, self._guard.recheck_after(principal)))
+        recheck_at = trio.current_time() + self._guard.recheck_after(principal)
+        return self._admit(Visitor(principal.subject, principal, _end(), request, recheck_at))
 
     def leave(self, cookie: str | None) -> None:
         """End the session of a browser."""
         self._visitors.pop(_digest(cookie or ""), None)
 
-    def _admit(self, name: str, principal: Principal | None, seconds: float) -> str:
+    async def _has_access(self, visitor: Visitor) -> bool:
+        if self._guard is None or visitor.request is None or visitor.principal is None:
+            return True
+        if trio.current_time() >= visitor.recheck_at:
+            try:
+                visitor.principal = await self._guard.recheck(visitor.request, visitor.principal)
+            except (AuthorizationError, Overloaded):
+                return False
+            visitor.recheck_at = trio.current_time() + self._guard.recheck_after(visitor.principal)
+        return True
+
+    def _admit(self, visitor: Visitor) -> str:
         cookie = secrets.token_urlsafe(32)
-        self._visitors[_digest(cookie)] = Visitor(name, principal, trio.current_time() + seconds)
+        self._visitors[_digest(cookie)] = visitor
         while len(self._visitors) > _MAX_VISITORS:
             self._visitors.popitem(last=False)
         return cookie
+
+
+def _end() -> float:
+    return trio.current_time() + _VISIT_SECONDS
 
 
 def _digest(token: str) -> bytes:

@@ -31,6 +31,7 @@ class Actions:
         self._wire = wire
         self._actions: dict[str, Callable[[Mapping[str, str]], Awaitable[str]]] = {
             "cancel": self._cancel,
+            "cancel_task": self._cancel_task,
             "end": self._end,
             "restart": self._restart,
             "withhold": self._withhold,
@@ -58,6 +59,12 @@ class Actions:
         if self._server.cancel_request(number, id, "an operator has cancelled it"):
             return f"Request {cut(id, 60)} of session {number} was cancelled."
         return f"Request {cut(id, 60)} of session {number} had already ended."
+
+    async def _cancel_task(self, form: Mapping[str, str]) -> str:
+        id = form.get("task", "")[:_MAX_ID_CHARS]
+        if self._server.cancel_task(id, "an operator has cancelled it"):
+            return f"Task {cut(id, 60)} was cancelled."
+        return f"Task {cut(id, 60)} had already ended, or another process runs it."
 
     async def _end(self, form: Mapping[str, str]) -> str:
         number = _number(form.get("session"))

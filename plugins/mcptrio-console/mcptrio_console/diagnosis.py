@@ -1,4 +1,4 @@
-"""What is wrong with the server, in sentences, the most urgent first."""
+"""The problems of the server in sentences, the most urgent first."""
 
 from __future__ import annotations
 

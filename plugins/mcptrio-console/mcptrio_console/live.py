@@ -5,7 +5,7 @@ Source: HTML Living Standard, "Server-sent events".
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
 from time import perf_counter
 from types import TracebackType
@@ -27,7 +27,7 @@ class LiveBody(ResponseBody):
         may_go_on: whether the viewer may still look.
     """
 
-    def __init__(self, watch: StatusWatch, render: Callable[[], str], may_go_on: Callable[[], bool]) -> None:
+    def __init__(self, watch: StatusWatch, render: Callable[[], str], may_go_on: Callable[[], Awaitable[bool]]) -> None:
         self._watch = watch
         self._render = render
         self._may_go_on = may_go_on
@@ -51,7 +51,7 @@ class LiveBody(ResponseBody):
         while True:
             await trio.sleep(self._pause)
             # The server waits for this response when it stops.
-            if self._watch.status.draining or not self._may_go_on():
+            if self._watch.status.draining or not await self._may_go_on():
                 raise StopAsyncIteration
             started = perf_counter()
             html = self._render()

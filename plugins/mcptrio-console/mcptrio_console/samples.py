@@ -12,7 +12,7 @@ from typing import Final
 import trio
 from attrs import define, field
 
-from mcptrio.serving import RefusalReason, RequestEnded, SessionEnded
+from mcptrio.serving import RefusalReason, RequestEnded, SessionEnded, TaskEnded
 
 from .histogram import Histogram
 
@@ -24,6 +24,7 @@ _MAX_LABELS: Final = 500
 """Tools, prompts and methods that are counted. A client chooses the names of unknown ones, so the rest shares a row."""
 _REST: Final = "(others)"
 _MAX_FAILURES: Final = 100
+_MAX_TASKS: Final = 50
 _FAILED: Final = ("tool_error", "error", "timeout")
 _LISTENING: Final = "subscriptions/listen"
 """It lasts as long as its client listens, so its duration says nothing."""
@@ -75,6 +76,10 @@ class Samples:
         self.failures: deque[tuple[float, RequestEnded]] = deque(maxlen=_MAX_FAILURES)
         """The last requests that have failed, with the time."""
         self.refusals: Counter[RefusalReason] = Counter()
+        self.tasks: deque[tuple[float, TaskEnded]] = deque(maxlen=_MAX_TASKS)
+        """The last tasks that have ended, with the time."""
+        self.task_count = 0
+        self.failed_task_count = 0
 
     # Observer
 
@@ -99,6 +104,11 @@ class Samples:
         self.refusals[reason] += 1
 
     def session_ended(self, session: SessionEnded, /) -> None: ...
+
+    def task_ended(self, task: TaskEnded, /) -> None:
+        self.task_count += 1
+        self.failed_task_count += task.outcome in _FAILED
+        self.tasks.append((self._clock(), task))
 
     # Reading
 

@@ -40,7 +40,7 @@ def fields_of(schema: Mapping[str, Any], given: Mapping[str, str]) -> list[ToolF
     """Return the fields of a schema. One that is too unusual for an input takes JSON.
 
     Args:
-        given: what was sent with the form before; empty for a new form.
+        given: The values that were sent with the form before; empty for a new form.
     """
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping):

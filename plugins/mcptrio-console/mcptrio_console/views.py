@@ -8,6 +8,7 @@ from traceback import format_exception
 from typing import Any, Final
 
 import orjson
+import trio
 from attrs import frozen
 
 from mcptrio import Server
@@ -37,7 +38,7 @@ class Paged:
     """A part of a long list.
 
     Args:
-        number: of the page, from 1.
+        number: The number of the page, from 1.
     """
 
     rows: Sequence[Any]
@@ -165,7 +166,13 @@ class Views:
         return {"paged": Paged.of(rows, query), "q": text, "others": others[:_ROWS]}
 
     def tasks(self, _query: Mapping[str, str]) -> dict[str, Any]:
-        return {"tasks": sorted(self._watch.status.tasks, key=lambda each: -each.age)[:_MAX_TASKS]}
+        now, samples = trio.current_time(), self._samples
+        return {
+            "tasks": sorted(self._watch.status.tasks, key=lambda each: -each.age)[:_MAX_TASKS],
+            "ended": [(now - at, task) for at, task in reversed(samples.tasks)],
+            "count": samples.task_count,
+            "failed": samples.failed_task_count,
+        }
 
     def log(self, query: Mapping[str, str]) -> dict[str, Any]:
         level = query.get("level", "info")

@@ -125,7 +125,7 @@ class ConsoleWeb:
         return await self.page("now")
 
     async def page(self, name: str) -> Response:
-        visitor, page = self._visitor(), self._pages.get(name)
+        visitor, page = await self._visitor(), self._pages.get(name)
         if visitor is None:
             return self._refuse(None)
         if page is None:
@@ -142,12 +142,12 @@ class ConsoleWeb:
 
     async def tool(self) -> Response:
         """Show the form of a tool."""
-        visitor = self._visitor()
+        visitor = await self._visitor()
         return self._refuse(None) if visitor is None else await self._tool(request.args.get("name", ""), visitor, {})
 
     async def download(self) -> Response:
         """Send the recording as JSON Lines."""
-        visitor, recorded = self._visitor(), self._wire.recorded
+        visitor, recorded = await self._visitor(), self._wire.recorded
         if visitor is None:
             return self._refuse(None)
         if recorded is None:
@@ -157,7 +157,7 @@ class ConsoleWeb:
         return Response(b"".join(recorded.recording.lines), content_type="application/jsonl", headers=headers)
 
     async def live(self, name: str) -> Response:
-        visitor, page = self._visitor(), self._pages.get(name)
+        visitor, page = await self._visitor(), self._pages.get(name)
         if visitor is None:
             return self._problem(401, "The session has expired.")
         if page is None or not page.is_live:
@@ -171,7 +171,10 @@ class ConsoleWeb:
         def render() -> str:
             return template.render(**page.values(query), page=page, query=query, visitor=visitor)
 
-        body = LiveBody(self._watch, render, lambda: self._access.visitor_of(cookie) is visitor)
+        async def may_go_on() -> bool:
+            return await self._access.visitor_of(cookie) is visitor
+
+        body = LiveBody(self._watch, render, may_go_on)
         response = Response(b"", content_type="text/event-stream")
         response.response = body
         response.headers.pop("Content-Length", None)
@@ -196,7 +199,7 @@ class ConsoleWeb:
         return self._refuse("This access token is not accepted.") if cookie is None else self._enter(cookie)
 
     async def act(self, name: str) -> Response:
-        visitor = self._visitor()
+        visitor = await self._visitor()
         if visitor is None:
             return self._refuse(None)
         form = await request.form
@@ -275,8 +278,8 @@ class ConsoleWeb:
         html = self._templates.get_template("tool.html").render(**values, page=self._pages["tools"], visitor=visitor)
         return Response(html, content_type="text/html; charset=utf-8")
 
-    def _visitor(self) -> Visitor | None:
-        return self._access.visitor_of(self._cookie())
+    async def _visitor(self) -> Visitor | None:
+        return await self._access.visitor_of(self._cookie())
 
     def _cookie(self) -> str | None:
         return request.cookies.get(self._cookie_name())

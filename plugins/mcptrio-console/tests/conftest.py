@@ -51,6 +51,12 @@ class Garden:
         logging.getLogger("garden").warning("drawing %s", note)
         return [ImageContent(data=PIXEL, mime_type="image/png"), TextContent(text=f"{size} {note} {colours} {beds}")]
 
+    @tool(task="required")
+    async def grow(self, plant: str) -> str:
+        """Grow a plant."""
+        await self.go.wait()
+        return plant
+
     @tool
     async def break_it(self) -> None:
         """Break."""
@@ -106,11 +112,16 @@ class Site:
 
 @asynccontextmanager
 async def opened(
-    garden: Garden | None = None, *, plugins: Sequence[object] = (), name: str = "shop", **options: Any
+    garden: Garden | None = None,
+    *,
+    plugins: Sequence[object] = (),
+    name: str = "shop",
+    config: dict[str, Any] | None = None,
+    **options: Any,
 ) -> AsyncIterator[Site]:
     garden = garden or Garden()
     links: list[str] = []
-    server = Server(name, plugins=[_module(garden), *plugins])
+    server = Server(name, plugins=[_module(garden), *plugins], config=config)
     console = make_console(server, ConsoleOptions(announce=links.append, **options))
     async with server.open(), trio.open_nursery() as nursery:
         [url] = await nursery.start(partial(serve_asgi, console, bind="127.0.0.1:0"))
@@ -121,7 +132,7 @@ async def opened(
 
 def _module(garden: Garden) -> types.ModuleType:
     module = types.ModuleType("garden")
-    vars(module).update(water=garden.water, break_it=garden.break_it, draw=garden.draw)
+    vars(module).update(water=garden.water, break_it=garden.break_it, draw=garden.draw, grow=garden.grow)
     return module
 
 

@@ -134,6 +134,7 @@ class Tokens:
     """A guard that knows two tokens."""
 
     documents: Mapping[str, bytes] = {}
+    is_revoked = False
 
     async def admit(self, request: RequestHead) -> Principal | None:
         await trio.lowlevel.checkpoint()
@@ -145,6 +146,11 @@ class Tokens:
 
     def recheck_after(self, _principal: Principal) -> float:
         return 60.0
+
+    async def recheck(self, request: RequestHead, principal: Principal) -> Principal:
+        if self.is_revoked:
+            raise AuthorizationError("revoked", status=401)
+        return principal
 
 
 @pytest.mark.parametrize(("token", "status"), [("good", 303), ("weak", 401), ("bad", 401), ("", 401), ("a\nb", 401)])
@@ -166,13 +172,18 @@ async def test_access_token_with_the_scope_opens_the_console(
 async def test_session_ends_with_its_token(autojump_clock: trio.testing.MockClock) -> None:
     from mcptrio_console.access import ConsoleAccess
 
-    access = ConsoleAccess(lambda _token: None, Tokens(), "console")  # type: ignore[arg-type]
+    tokens = Tokens()
+    access = ConsoleAccess(lambda _token: None, tokens, "console")  # type: ignore[arg-type]
     head = RequestHead(method="POST", url="", headers={"authorization": ["Bearer good"]})
     cookie = await access.sign_in("good", head)
 
-    assert access.visitor_of(cookie) is not None
+    assert await access.visitor_of(cookie) is not None
     await trio.sleep(60)
-    assert access.visitor_of(cookie) is None
+    assert await access.visitor_of(cookie) is not None, "the token is still accepted"
+    tokens.is_revoked = True
+    assert await access.visitor_of(cookie) is not None, "it is verified once a minute"
+    await trio.sleep(60)
+    assert await access.visitor_of(cookie) is None
 
 
 async def test_oldest_browser_is_signed_out_when_there_are_too_many() -> None:
@@ -183,5 +194,5 @@ async def test_oldest_browser_is_signed_out_when_there_are_too_many() -> None:
     access.renew_link()
     cookies = [access.redeem(tokens[-1], None) for _ in range(17)]
 
-    assert access.visitor_of(cookies[0]) is None
-    assert all(access.visitor_of(cookie) for cookie in cookies[1:])
+    assert await access.visitor_of(cookies[0]) is None
+    assert all([await access.visitor_of(cookie) for cookie in cookies[1:]])

@@ -66,6 +66,7 @@ async def under_load(tmp_path: Path, **options: Any) -> AsyncIterator[tuple[Site
             nursery.start_soon(keep_calling, site, "Ada's desktop", "water", {"bed": "east"}, 0.1)
             nursery.start_soon(keep_calling, site, "Robot", "draw", {"size": "small", "note": "roses"}, 0.02)
             nursery.start_soon(keep_calling, site, "Old client", "break_it", {}, 0.5)
+            nursery.start_soon(keep_calling, site, "Greenhouse", "grow", {"plant": "peas"}, 0.5)
             await site.garden.begun.wait()
             await browser.open(site.link)
             assert await browser.url() == site.console
@@ -154,6 +155,18 @@ async def test_request_is_cancelled_by_keyboard(tmp_path: Path) -> None:
         assert (await browser.url()) == f"{site.console}tree"
 
 
+async def test_task_is_cancelled_by_keyboard(tmp_path: Path) -> None:
+    async with under_load(tmp_path) as (site, browser):
+        await browser.open(f"{site.console}tasks")
+        await until(browser, "document.querySelectorAll('tbody tr').length >= 1")
+        await tab_to(browser, "Cancel grow")
+        await browser.leads_on(partial(browser.press, "Enter"))
+
+        assert "was cancelled" in await browser.evaluate("document.querySelector('.note').textContent")
+        assert (await browser.url()) == f"{site.console}tasks"
+        await until(browser, "document.body.textContent.includes('cancelled: an operator has cancelled it')")
+
+
 async def test_session_is_ended_by_keyboard(tmp_path: Path) -> None:
     async with under_load(tmp_path) as (site, browser):
         await browser.open(f"{site.console}sessions")
@@ -226,8 +239,10 @@ async def test_hostile_texts_are_shown_and_not_run(tmp_path: Path) -> None:
     for text in HOSTILE:
         name = text.replace("\x00", "")
         async with opened(name=name, request_of=lambda text=text: (1, text)) as site, trio.open_nursery() as nursery:
-            for label in ("water", name):
-                nursery.start_soon(keep_calling, site, name, label, {"bed": name}, 0.2)
+            for label in ("water", "grow", name):
+                nursery.start_soon(
+                    keep_calling, site, name, label, {"plant": name} if label == "grow" else {"bed": name}, 0.2
+                )
             nursery.start_soon(keep_calling, site, f"{name}!", "draw", {"size": "small", "note": name}, 0.2)
             await site.garden.begun.wait()
             logging.getLogger(f"garden.{text}").error("%s", text, exc_info=ValueError(text))
@@ -250,6 +265,7 @@ async def test_browser_runs_none_of_the_hostile_texts(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keep_calling, site, everything, "water", {"bed": everything}, 0.2)
             nursery.start_soon(keep_calling, site, everything, everything, {}, 0.2)
+            nursery.start_soon(keep_calling, site, everything, "grow", {"plant": everything}, 0.2)
             drawing = {"size": "small", "note": everything}
             nursery.start_soon(keep_calling, site, f"{everything}!", "draw", drawing, 0.2)
             await site.garden.begun.wait()

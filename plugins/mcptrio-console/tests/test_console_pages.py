@@ -110,6 +110,22 @@ async def test_request_in_flight_is_shown_and_cancelled(caplog: pytest.LogCaptur
     assert failed == ["water was cancelled: an operator has cancelled it"]
 
 
+async def test_request_that_waits_for_a_place_says_so() -> None:
+    async with opened(config={"garden": {"concurrency": 1}}) as site, trio.open_nursery() as nursery:
+        await site.enter()
+        nursery.start_soon(call, site, [])
+        await site.garden.begun.wait()
+        nursery.start_soon(call, site, [], "Bo")
+        with trio.fail_after(20):
+            while site.server.status.in_flight < 2:  # noqa: ASYNC110 - the status has no event
+                await trio.sleep(0.02)
+
+        page = (await site.get("tree")).text
+        assert "runs in garden" in page
+        assert "waits until garden has a free place: other calls have all of them" in page
+        site.garden.go.set()
+
+
 async def test_session_is_ended() -> None:
     async with opened() as site:
         await site.enter()
@@ -125,6 +141,39 @@ async def test_session_is_ended() -> None:
                 await client.ping()
 
 
+async def grow(site: Site, failed: list[str]) -> None:
+    async with connect(site.server, info=Implementation(name="Ada <b>", version="1")) as client:
+        try:
+            await client.call_tool("grow", {"plant": "peas"})
+        except MCPTrioError as error:
+            failed.append(str(error))
+
+
+async def test_task_is_cancelled_and_listed_as_ended(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    failed: list[str] = []
+    async with opened() as site:
+        await site.enter()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(grow, site, failed)
+            with trio.fail_after(20):
+                while not site.server.status.tasks:  # noqa: ASYNC110 - the status has no event
+                    await trio.sleep(0.02)
+            [task] = site.server.status.tasks
+            assert f'name="task" value="{task.id}"' in (await site.get("tasks")).text
+
+            assert await site.note("cancel_task", task=str(task.id), back="tasks") == f"Task {task.id} was cancelled."
+
+        assert "an operator has cancelled it" in failed[0]
+        page = (await site.get("tasks")).text
+        assert "Ada &lt;b&gt;" in page
+        assert "cancelled: an operator has cancelled it" in page
+        assert "1 since the console was opened, 0 of them failed" in page
+        said = await site.note("cancel_task", task=str(task.id))
+        assert said == f"Task {task.id} had already ended, or another process runs it."
+    assert f"cancel_task (by the link, from 127.0.0.1): Task {task.id} was cancelled." in caplog.text
+
+
 @pytest.mark.parametrize(
     ("action", "fields", "said"),
     [
@@ -134,6 +183,7 @@ async def test_session_is_ended() -> None:
         ("cancel", {"session": "1", "request": "not json"}, "There is no such request."),
         ("cancel", {"session": "1", "request": '"<script>"'}, "Request &lt;script&gt; of session 1 had already ended."),
         ("restart", {"plugin": "<x>"}, "It failed: "),
+        ("cancel_task", {"task": "<x>"}, "Task &lt;x&gt; had already ended"),
     ],
 )
 async def test_action_on_what_does_not_exist_says_so(action: str, fields: dict[str, str], said: str) -> None:

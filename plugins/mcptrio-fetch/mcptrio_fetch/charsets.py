@@ -1,7 +1,7 @@
 """Decodes bytes to text, for everything except images, sounds and PDF files.
 
-A page may name only encodings of the web, and not any codec of Python (``zip``, ``unicode_escape``). Undecodable bytes
-become U+FFFD.
+A page may name only encodings of the web. Other codecs of Python (``zip``, ``unicode_escape``) are refused. Undecodable
+bytes become U+FFFD.
 
 Source: WHATWG Encoding Standard, 4.2 (names, labels and the supersets of browsers) and HTML, 13.2.3 (order).
 """

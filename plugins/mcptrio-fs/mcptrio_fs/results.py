@@ -1,4 +1,4 @@
-"""What the tools return: values for programs, and the text that a model reads.
+"""Results of the tools: values for programs, and the text that a model reads.
 
 The tools use it. Contents of files and trees are text only. Lists and metadata are structured, and the text of the
 same tool is made from them.

@@ -38,7 +38,7 @@ class TreeEntry:
 
 
 async def show(work: RepositoryWork, found: Object, *, path: str, start: int, limit: int) -> str:
-    """A part of the text of an object: of a commit with its diff, a folder, or a file.
+    """Return a part of the text of an object, which is a commit with its diff, a folder, or a file.
 
     Args:
         path: the path in the revision, if it has one.

@@ -22,7 +22,7 @@ def created_entities(created: Sequence[Entity], budget: int) -> CreatedEntities:
     is_cut = False
     for entity in created:
         observations = entity.observations if isinstance(entity.observations, list) else []
-        budget -= _size(entity.name, str(entity.entityType))
+        budget -= _size(entity.name, str(entity.entity_type))
         if is_cut or (budget < 0 and shown):
             is_cut = True
             break
@@ -30,7 +30,7 @@ def created_entities(created: Sequence[Entity], budget: int) -> CreatedEntities:
         budget -= sum(map(_size, observations))
         is_cut = len(kept) < len(observations)
         shown.append(
-            entity if not is_cut else Entity(name=entity.name, entityType=entity.entityType, observations=kept)
+            entity if not is_cut else Entity(name=entity.name, entity_type=entity.entity_type, observations=kept)
         )
     return (
         CreatedEntities(entities=shown, truncated=True, total=len(created))
@@ -43,7 +43,7 @@ def created_relations(created: Sequence[Relation], budget: int) -> CreatedRelati
     """Those that fit, from the first on."""
     shown: list[Relation] = []
     for relation in created:
-        budget -= _size(relation.source, relation.target, relation.relationType)
+        budget -= _size(relation.source, relation.target, relation.relation_type)
         if budget < 0 and shown:
             break
         shown.append(relation)
@@ -57,15 +57,15 @@ def added(results: Sequence[AddedObservations], budget: int) -> Added:
     shown: list[AddedObservations] = []
     is_cut = False
     for result in results:
-        budget -= _size(result.entityName)
+        budget -= _size(result.entity_name)
         if is_cut or (budget < 0 and shown):
             is_cut = True
             break
-        kept = _first(result.addedObservations, budget)
-        budget -= sum(map(_size, result.addedObservations))
-        is_cut = len(kept) < len(result.addedObservations)
-        shown.append(AddedObservations(entityName=result.entityName, addedObservations=kept))
-    total = sum(len(result.addedObservations) for result in results)
+        kept = _first(result.added_observations, budget)
+        budget -= sum(map(_size, result.added_observations))
+        is_cut = len(kept) < len(result.added_observations)
+        shown.append(AddedObservations(entity_name=result.entity_name, added_observations=kept))
+    total = sum(len(result.added_observations) for result in results)
     return Added(results=shown, truncated=True, total=total) if is_cut else Added(results=shown)
 
 

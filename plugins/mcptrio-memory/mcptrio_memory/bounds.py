@@ -43,7 +43,7 @@ class MemoryLimits:
             ToolError: a text is too long or has what cannot be kept.
         """
         self.check_name(entity.name, f"{where}.name")
-        self._check(entity.entityType, self.config.max_name, f"{where}.entityType")
+        self._check(entity.entity_type, self.config.max_name, f"{where}.entity_type")
         self._check_observations(entity.observations, f"{where}.observations")
 
     def check_relation(self, relation: Relation, where: str) -> None:
@@ -53,14 +53,14 @@ class MemoryLimits:
         """
         self.check_name(relation.source, f"{where}.from")
         self.check_name(relation.target, f"{where}.to")
-        self.check_name(relation.relationType, f"{where}.relationType")
+        self.check_name(relation.relation_type, f"{where}.relation_type")
 
     def check_addition(self, addition: NewObservations, where: str) -> None:
         """
         Raises:
             ToolError: a text is too long or has what cannot be kept.
         """
-        self.check_name(addition.entityName, f"{where}.entityName")
+        self.check_name(addition.entity_name, f"{where}.entity_name")
         self._check_observations(addition.contents, f"{where}.contents")
 
     def check_name(self, name: str, where: str) -> None:

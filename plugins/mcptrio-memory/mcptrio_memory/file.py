@@ -111,6 +111,8 @@ def open_reader(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=1, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA trusted_schema=OFF")
         connection.execute("PRAGMA temp_store=MEMORY")
+        # A view of the search index: its words, for typing mistakes in queries. Nothing is stored for it.
+        connection.execute("CREATE VIRTUAL TABLE temp.search_words USING fts5vocab(main, search, row)")
         connection.execute("PRAGMA query_only=ON")
     except sqlite3.Error as error:
         raise unavailable(error) from error

@@ -83,13 +83,13 @@ class Editor:
             space = self._space()
             cursor = self.statements.execute(
                 "INSERT INTO entities (namespace, name, type, revision) VALUES (?, ?, ?, 0)",
-                (space, new.name, new.entityType),
+                (space, new.name, new.entity_type),
             )
             assert cursor.lastrowid is not None
             observations = self._add(cursor.lastrowid, new.name, new.observations)
             self._index(cursor.lastrowid)
             self._touched[new.name] = None
-            created.append(Entity(name=new.name, entityType=new.entityType, observations=observations))
+            created.append(Entity(name=new.name, entity_type=new.entity_type, observations=observations))
         return created
 
     def create_relations(self, relations: Sequence[Relation], *, loose: bool = False) -> list[Relation]:
@@ -108,7 +108,7 @@ class Editor:
                 self._known(relation.target)
             cursor = self.statements.execute(
                 "INSERT OR IGNORE INTO relations (namespace, source, target, type) VALUES (?, ?, ?, ?)",
-                (self._space(), relation.source, relation.target, relation.relationType),
+                (self._space(), relation.source, relation.target, relation.relation_type),
             )
             if cursor.rowcount:
                 self._touched[relation.source] = self._touched[relation.target] = None
@@ -123,12 +123,12 @@ class Editor:
         """
         results: list[AddedObservations] = []
         for addition in additions:
-            entity = self._known(addition.entityName)
-            added = self._add(entity, addition.entityName, addition.contents)
+            entity = self._known(addition.entity_name)
+            added = self._add(entity, addition.entity_name, addition.contents)
             if added:
                 self._index(entity)
-                self._touched[addition.entityName] = None
-            results.append(AddedObservations(entityName=addition.entityName, addedObservations=added))
+                self._touched[addition.entity_name] = None
+            results.append(AddedObservations(entity_name=addition.entity_name, added_observations=added))
         return results
 
     def delete_entities(self, names: Sequence[str]) -> list[str]:
@@ -156,9 +156,9 @@ class Editor:
         count = 0
         missing: list[str] = []
         for deletion in deletions:
-            entity = self._entity(deletion.entityName)
+            entity = self._entity(deletion.entity_name)
             if entity is None:
-                missing.append(deletion.entityName)
+                missing.append(deletion.entity_name)
                 continue
             before = count
             for text in deletion.observations:
@@ -167,7 +167,7 @@ class Editor:
                 ).rowcount
             if count > before:
                 self._index(entity)
-                self._touched[deletion.entityName] = None
+                self._touched[deletion.entity_name] = None
         return count, missing
 
     def delete_relations(self, relations: Iterable[Relation]) -> int:
@@ -176,7 +176,7 @@ class Editor:
         for relation in relations:
             deleted = self.statements.execute(
                 "DELETE FROM relations WHERE namespace = ? AND source = ? AND target = ? AND type = ?",
-                (self._space(), relation.source, relation.target, relation.relationType),
+                (self._space(), relation.source, relation.target, relation.relation_type),
             ).rowcount
             if deleted:
                 count += deleted

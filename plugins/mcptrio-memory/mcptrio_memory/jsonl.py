@@ -87,16 +87,16 @@ class _Importer:
     def _take(self, text: bytes, done: Imported) -> Imported:
         found = _decoder.decode(text)
         if isinstance(found, _RelationLine):
-            relation = Relation(source=found.source, target=found.target, relationType=found.relationType)
+            relation = Relation(source=found.source, target=found.target, relation_type=found.relationType)
             self.bounds.check_relation(relation, "relation")
             created = self.editor.create_relations([relation], loose=True)
             return replace(done, relations_created=done.relations_created + len(created))
-        entity = NewEntity(name=found.name, entityType=found.entityType, observations=found.observations)
+        entity = NewEntity(name=found.name, entity_type=found.entityType, observations=found.observations)
         self.bounds.check_entity(entity, "entity")
         if self.editor.create_entities([entity]):
             return replace(done, entities_created=done.entities_created + 1)
-        addition = NewObservations(entityName=entity.name, contents=entity.observations)
-        added = len(self.editor.add_observations([addition])[0].addedObservations)
+        addition = NewObservations(entity_name=entity.name, contents=entity.observations)
+        added = len(self.editor.add_observations([addition])[0].added_observations)
         return replace(done, observations_added=done.observations_added + added)
 
 
@@ -116,13 +116,13 @@ def write_lines(entities: Iterable[Entity], relations: Iterable[Relation]) -> li
         {
             "type": "entity",
             "name": entity.name,
-            "entityType": entity.entityType,
+            "entityType": entity.entity_type,
             "observations": entity.observations,
         }
         for entity in entities
     ]
     lines += [
-        {"type": "relation", "from": each.source, "to": each.target, "relationType": each.relationType}
+        {"type": "relation", "from": each.source, "to": each.target, "relationType": each.relation_type}
         for each in relations
     ]
     return [msgspec.json.encode(line).decode() for line in lines]

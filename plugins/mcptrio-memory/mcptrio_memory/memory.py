@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ALL_FIELDS: tuple[Field, ...] = ("name", "entityType", "observations", "relations")
+ALL_FIELDS: tuple[Field, ...] = ("name", "entity_type", "observations", "relations")
 
 
 @define(eq=False)

@@ -1,8 +1,8 @@
 """The parts of a graph, as arguments and results of the tools.
 
 All other modules use it. They are msgspec structs, because a class of attrs takes half a millisecond of every start and
-cannot have a field called ``from``. Names and order of the fields are the reference server's; additional ones follow
-and are optional.
+cannot have a field called ``from``. The fields are the reference server's, in snake case; additional ones follow and
+are optional. The format of files keeps the reference's names.
 
 Source: schemas of the reference memory server (2026.8.31), src/memory/index.ts.
 """
@@ -34,7 +34,7 @@ __all__ = [
     "Relation",
 ]
 
-Field: TypeAlias = Literal["name", "entityType", "observations", "relations"]
+Field: TypeAlias = Literal["name", "entity_type", "observations", "relations"]
 """Fields that a result can contain in addition to the name."""
 
 _Truncated = Annotated[bool, Meta(description="Incomplete: pass next_cursor as cursor to get the rest.")]
@@ -44,7 +44,7 @@ _NextCursor = Annotated[str | None, Meta(description="The cursor of the next pag
 
 class NewEntity(Struct, kw_only=True):
     name: str
-    entityType: str
+    entity_type: str
     observations: list[str] = []
 
 
@@ -52,23 +52,23 @@ class Entity(Struct, kw_only=True):
     """An entity, or its requested fields."""
 
     name: str
-    entityType: str | UnsetType = UNSET
+    entity_type: str | UnsetType = UNSET
     observations: list[str] | UnsetType = UNSET
 
 
 class Relation(Struct, kw_only=True, frozen=True):
     source: str = wire(name="from")
     target: str = wire(name="to")
-    relationType: Annotated[str, Meta(description="A verb in active voice.")]
+    relation_type: Annotated[str, Meta(description="A verb in active voice.")]
 
 
 class NewObservations(Struct, kw_only=True):
-    entityName: str
+    entity_name: str
     contents: list[str]
 
 
 class ObservationsToDelete(Struct, kw_only=True):
-    entityName: str
+    entity_name: str
     observations: list[str]
 
 
@@ -85,8 +85,8 @@ class CreatedRelations(Struct, kw_only=True, frozen=True):
 
 
 class AddedObservations(Struct, kw_only=True, frozen=True):
-    entityName: str
-    addedObservations: list[str]
+    entity_name: str
+    added_observations: list[str]
 
 
 class Added(Struct, kw_only=True, frozen=True):

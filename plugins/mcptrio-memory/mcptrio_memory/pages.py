@@ -200,7 +200,7 @@ class _Reader:
             return None
         wanted, page = self.wanted, self.page
         texts: list[str] = []
-        size = _OVERHEAD + _size(name) + (_size(kind) if "entityType" in wanted.fields else 0)
+        size = _OVERHEAD + _size(name) + (_size(kind) if "entity_type" in wanted.fields else 0)
         rows = self._observations(identity, place.observation) if "observations" in wanted.fields else []
         whole = wanted.whole and size + sum(_OVERHEAD // 4 + _size(text) for _, text in rows)
         if not page.has_room(whole or size, wanted.budget):
@@ -220,8 +220,8 @@ class _Reader:
         if rest is not None and not texts:
             return place  # a name alone says less than the whole on the next page
         entity = Entity(name=name)
-        if "entityType" in wanted.fields:
-            entity.entityType = kind
+        if "entity_type" in wanted.fields:
+            entity.entity_type = kind
         if "observations" in wanted.fields:
             entity.observations = texts
         page.entities.append(entity)
@@ -252,7 +252,7 @@ class _Reader:
             size = _OVERHEAD + _size(source) + _size(target) + _size(kind)
             if not self.page.has_room(size, self.wanted.budget):
                 return _Cursor(position, _ALL_OUT, last)
-            self.page.relations.append(Relation(source=source, target=target, relationType=kind))
+            self.page.relations.append(Relation(source=source, target=target, relation_type=kind))
             self.page.size += size
             last = identity
         return None

@@ -65,8 +65,8 @@ class MemoryReading:
         fields: Fields = ALL,
         namespace: Namespace = "",
     ) -> Graph:
-        """Full-text search (case-insensitive, prefix match, all words must occur) in names, types and observations.
-        Best matches first, with their relations."""
+        """Full-text search (all words or their beginnings must occur; typos are tolerated if nothing matches) in names,
+        types and observations. Best matches first, then the newest, with their relations."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, fields)

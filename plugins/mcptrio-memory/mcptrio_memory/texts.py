@@ -55,7 +55,7 @@ def related_text(created: CreatedRelations) -> str:
 
 def added_text(added: Added) -> str:
     """How many observations each entity got."""
-    counts = [f"{each.entityName} +{len(each.addedObservations)}" for each in added.results]
+    counts = [f"{each.entity_name} +{len(each.added_observations)}" for each in added.results]
     return _listed("observations added", counts, added.total)
 
 
@@ -94,13 +94,13 @@ def imported_text(imported: Imported) -> str:
 
 def _entities(entities: Iterable[Entity]) -> Iterable[str]:
     for entity in entities:
-        yield entity.name if isinstance(entity.entityType, UnsetType) else f"{entity.name} ({entity.entityType})"
+        yield entity.name if isinstance(entity.entity_type, UnsetType) else f"{entity.name} ({entity.entity_type})"
         if not isinstance(entity.observations, UnsetType):
             yield from (f"- {text}" for text in entity.observations)
 
 
 def _relation(relation: Relation) -> str:
-    return f"{relation.source} -> {relation.relationType} -> {relation.target}"
+    return f"{relation.source} -> {relation.relation_type} -> {relation.target}"
 
 
 def _counts(what: str, counts: list[Count]) -> list[str]:

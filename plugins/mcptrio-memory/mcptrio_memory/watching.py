@@ -1,4 +1,4 @@
-"""Notifies subscribers of changes: of this process at once, of others within a second.
+"""Notifies subscribers of changes: of those of this process at once, and of those of others within a second.
 
 The plugin's background hook runs it; without subscribers to our URIs, nothing runs. Changes of other processes are
 found by polling the revisions of graphs and entities. Two changes within one interval are one notification, as the

@@ -113,19 +113,19 @@ class Writing:
     async def delete_entities(
         self,
         ctx: Context,
-        entityNames: list[str],
+        entity_names: list[str],
         namespace: Namespace = "",
     ) -> Deleted:
         """Delete entities with their relations. Unknown names are ignored."""
         memory = self.memory
-        memory.bounds.check_count(entityNames, "entityNames")
+        memory.bounds.check_count(entity_names, "entity_names")
         missing = await memory.change(
-            memory.namespace(ctx, namespace), lambda editor: editor.delete_entities(entityNames)
+            memory.namespace(ctx, namespace), lambda editor: editor.delete_entities(entity_names)
         )
         message = "Entities deleted successfully"
         if missing:
-            count = len(entityNames) - len(missing)
-            message = f"Deleted {count} of {len(entityNames)} entities. Not found: {_listed(missing)}"
+            count = len(entity_names) - len(missing)
+            message = f"Deleted {count} of {len(entity_names)} entities. Not found: {_listed(missing)}"
         return Deleted(success=True, message=message)
 
     @tool(

@@ -83,8 +83,8 @@ async def test_malformed_line_is_reported_and_skipped(open_memory, call) -> None
         "skipped": 4,
     }
     assert again["entities_created"] == again["observations_added"] == again["relations_created"] == 0
-    assert graph["entities"] == [{"name": "Bob", "entityType": "person", "observations": ["likes tea", "is tall"]}]
-    assert graph["relations"] == [{"from": "Bob", "to": "Gone", "relationType": "knows"}]
+    assert graph["entities"] == [{"name": "Bob", "entity_type": "person", "observations": ["likes tea", "is tall"]}]
+    assert graph["relations"] == [{"from": "Bob", "to": "Gone", "relation_type": "knows"}]
 
 
 async def test_a_long_import_reports_progress_and_its_size_is_bounded(open_memory, refusal) -> None:
@@ -110,7 +110,7 @@ async def test_a_configured_file_is_imported_once(
     with caplog.at_level(logging.INFO, "mcptrio_memory"):
         async with open_memory(import_file=old) as client:
             first = await call(client, "graph_stats")
-            await call(client, "delete_entities", entityNames=["Bob"])
+            await call(client, "delete_entities", entity_names=["Bob"])
     old.unlink()
     async with open_memory(import_file=old) as client:
         second = await call(client, "graph_stats")

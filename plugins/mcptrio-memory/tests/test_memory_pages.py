@@ -21,13 +21,13 @@ async def pages(call, client, tool: str, **arguments: Any) -> list[dict[str, Any
 async def star(open_memory, call):
     """A hub with 60 relations, a node with 100 observations, and a relation without ends."""
     async with open_memory(max_answer_bytes=2000, limit=10) as client:
-        spokes = [{"name": f"n{number}", "entityType": "spoke", "observations": ["text"]} for number in range(60)]
-        hub = {"name": "hub", "entityType": "hub", "observations": [f"text {number}" for number in range(100)]}
+        spokes = [{"name": f"n{number}", "entity_type": "spoke", "observations": ["text"]} for number in range(60)]
+        hub = {"name": "hub", "entity_type": "hub", "observations": [f"text {number}" for number in range(100)]}
         await call(client, "create_entities", entities=[*spokes[:30], hub, *spokes[30:]])
         await call(
             client,
             "create_relations",
-            relations=[{"from": "hub", "to": spoke["name"], "relationType": "holds"} for spoke in spokes],
+            relations=[{"from": "hub", "to": spoke["name"], "relation_type": "holds"} for spoke in spokes],
         )
         await call(client, "import_graph", jsonl='{"type":"relation","from":"x","to":"y","relationType":"loose"}')
         yield client
@@ -64,19 +64,19 @@ async def test_pages_contain_each_entry_once(star, call, tool: str, arguments: d
 
 async def test_fields_of_a_page_can_be_selected(star, call) -> None:
     names = await call(star, "read_graph", fields=["name"], limit=3)
-    some = await call(star, "open_nodes", names=["n1"], fields=["entityType", "relations"])
+    some = await call(star, "open_nodes", names=["n1"], fields=["entity_type", "relations"])
     observations = await call(star, "open_nodes", names=["n1"], fields=["observations"])
 
     assert names["entities"] == [{"name": "n0"}, {"name": "n1"}, {"name": "n2"}]
     assert names["relations"] == []
-    assert some["entities"] == [{"name": "n1", "entityType": "spoke"}]
-    assert some["relations"] == [{"from": "hub", "to": "n1", "relationType": "holds"}]
+    assert some["entities"] == [{"name": "n1", "entity_type": "spoke"}]
+    assert some["relations"] == [{"from": "hub", "to": "n1", "relation_type": "holds"}]
     assert observations["entities"] == [{"name": "n1", "observations": ["text"]}]
 
 
 async def test_deletion_between_two_pages_does_not_shift_the_cursor(star, call) -> None:
     first = await call(star, "read_graph", fields=["name"], limit=5)
-    await call(star, "delete_entities", entityNames=["n0", "n5"])
+    await call(star, "delete_entities", entity_names=["n0", "n5"])
     second = await call(star, "read_graph", fields=["name"], limit=2, cursor=first["next_cursor"])
 
     assert [each["name"] for each in second["entities"]] == ["n6", "n7"]
@@ -87,7 +87,7 @@ async def test_observation_larger_than_a_page_is_returned_completely(open_memory
         await call(
             client,
             "create_entities",
-            entities=[{"name": "a", "entityType": "t", "observations": ["x" * 5000, "y" * 5000, "z"]}],
+            entities=[{"name": "a", "entity_type": "t", "observations": ["x" * 5000, "y" * 5000, "z"]}],
         )
         found = await pages(call, client, "read_graph")
 

@@ -45,7 +45,7 @@ async def clients(
 
 
 def entity(name: str) -> dict[str, Any]:
-    return {"name": name, "entityType": "t", "observations": [f"about {name}"]}
+    return {"name": name, "entity_type": "t", "observations": [f"about {name}"]}
 
 
 async def names(client: Client, call: Any) -> set[str]:
@@ -64,7 +64,7 @@ async def test_each_principal_has_its_own_graph(file: Path, call: Any, refusal: 
         assert "hers" not in (await call(bob, "export_graph"))["jsonl"]
         stats = await call(bob, "graph_stats")
         assert (stats["namespace"], stats["namespaces"], stats["entities"]) == ("mine", ["mine"], 1)
-        await call(bob, "delete_entities", entityNames=["hers"])
+        await call(bob, "delete_entities", entity_names=["hers"])
         assert await names(ann, call) == {"hers"}
 
         caller = "principal:" + "0" * 32

@@ -38,7 +38,7 @@ trio.run(serve_stdio, Server(plugins=[Installed()], settings=ServerSettings(stri
 
 
 async def create(client, name: str) -> None:
-    entity = {"name": name, "entityType": "t", "observations": [f"of {name}"]}
+    entity = {"name": name, "entity_type": "t", "observations": [f"of {name}"]}
     result = await client.call_tool("create_entities", {"entities": [entity]})
     assert result.structured_content == {"entities": [entity]}
 
@@ -182,7 +182,7 @@ async def test_full_file_refuses_writes_and_stays_readable(open_memory, call, re
         message = await refusal(
             client,
             "create_entities",
-            entities=[{"name": "b", "entityType": "t", "observations": ["x" * 900_000]}],
+            entities=[{"name": "b", "entity_type": "t", "observations": ["x" * 900_000]}],
         )
         graph = await call(client, "read_graph")
 

@@ -12,8 +12,8 @@ from mcptrio import MCPError
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 ENTITIES = [
-    {"name": "Bob", "entityType": "person", "observations": ["tea"]},
-    {"name": "a/b c", "entityType": "file", "observations": []},
+    {"name": "Bob", "entity_type": "person", "observations": ["tea"]},
+    {"name": "a/b c", "entity_type": "file", "observations": []},
 ]
 
 
@@ -25,7 +25,7 @@ async def test_graph_and_nodes_are_readable_as_resources(open_memory, call) -> N
     async with open_memory(namespaces=("home",)) as client:
         await call(client, "create_entities", entities=ENTITIES)
         await call(client, "create_entities", entities=ENTITIES[:1], namespace="home")
-        await call(client, "create_relations", relations=[{"from": "Bob", "to": "a/b c", "relationType": "edits"}])
+        await call(client, "create_relations", relations=[{"from": "Bob", "to": "a/b c", "relation_type": "edits"}])
         listed = {str(each.uri) async for each in client.resources()}
         graph = await read(client, "memory://knowledge-graph")
         home = await read(client, "memory://knowledge-graph?namespace=home")
@@ -50,7 +50,7 @@ async def test_resource_is_truncated_with_a_notice(open_memory, call) -> None:
         await call(
             client,
             "create_entities",
-            entities=[{"name": f"e{n}", "entityType": "t", "observations": ["x" * 100]} for n in range(50)],
+            entities=[{"name": f"e{n}", "entity_type": "t", "observations": ["x" * 100]} for n in range(50)],
         )
         graph = await read(client, "memory://knowledge-graph")
         rest = await call(client, "read_graph", cursor=graph["next_cursor"])
@@ -77,15 +77,15 @@ async def test_names_and_namespaces_are_completed(open_memory, call) -> None:
 
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_every_change_is_notified_in_every_revision(open_memory, call, revision: str) -> None:
-    relations = [{"from": "Bob", "to": "a/b c", "relationType": "edits"}]
+    relations = [{"from": "Bob", "to": "a/b c", "relation_type": "edits"}]
     changes = {
         "create_entities": {"entities": ENTITIES},
         "create_relations": {"relations": relations},
-        "add_observations": {"observations": [{"entityName": "Bob", "contents": ["coffee"]}]},
-        "delete_observations": {"deletions": [{"entityName": "Bob", "observations": ["tea"]}]},
+        "add_observations": {"observations": [{"entity_name": "Bob", "contents": ["coffee"]}]},
+        "delete_observations": {"deletions": [{"entity_name": "Bob", "observations": ["tea"]}]},
         "delete_relations": {"relations": relations},
         "import_graph": {"jsonl": '{"type":"entity","name":"Bob","entityType":"t","observations":["milk"]}'},
-        "delete_entities": {"entityNames": ["Bob"]},
+        "delete_entities": {"entity_names": ["Bob"]},
     }
     graph, node = "memory://knowledge-graph", "memory://node?name=Bob&namespace=default"
     with trio.fail_after(60):
@@ -101,7 +101,7 @@ async def test_a_call_without_a_change_notifies_no_client(open_memory, call) -> 
     graph = "memory://knowledge-graph"
     with trio.fail_after(60):
         async with open_memory(watch_interval=3600) as client, client.subscribe([graph]) as told:
-            await call(client, "delete_entities", entityNames=["nobody"])
+            await call(client, "delete_entities", entity_names=["nobody"])
             with trio.move_on_after(0.2) as scope:
                 await anext(aiter(told))
     assert scope.cancelled_caught

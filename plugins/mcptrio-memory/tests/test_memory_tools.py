@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
+from mcptrio_memory.typos import close_words
 
 HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
 
 
 def entity(name: str, kind: str = "thing", *observations: str) -> dict[str, Any]:
-    return {"name": name, "entityType": kind, "observations": list(observations)}
+    return {"name": name, "entity_type": kind, "observations": list(observations)}
 
 
 def relation(source: str, target: str, kind: str = "knows") -> dict[str, Any]:
-    return {"from": source, "to": target, "relationType": kind}
+    return {"from": source, "to": target, "relation_type": kind}
 
 
 async def test_tools_of_the_reference_are_listed_with_titles_hints_and_schemas(open_memory) -> None:
@@ -54,7 +56,7 @@ async def test_text_shows_each_result_in_lines(open_memory) -> None:
         assert await text("create_entities", entities=entities) == "created: Bob, Ann"
         assert await text("create_entities", entities=entities) == "created: nothing, all existed already"
         assert await text("create_relations", relations=[relation("Bob", "Ann")]) == "created: Bob -> knows -> Ann"
-        more = [{"entityName": "Ann", "contents": ["swims"]}]
+        more = [{"entity_name": "Ann", "contents": ["swims"]}]
         assert await text("add_observations", observations=more) == "observations added: Ann +1"
         whole = "Bob (person)\n- likes tea\n- is tall\nAnn (person)\n- swims\nBob -> knows -> Ann"
         assert await text("read_graph") == whole
@@ -72,7 +74,7 @@ async def test_text_shows_each_result_in_lines(open_memory) -> None:
             "1 lines: 0 entities and 0 relations created, 0 observations added, 1 lines skipped\n"
             "line 1: Input data was truncated"
         )
-        assert await text("delete_entities", entityNames=["Bob"]) == "Entities deleted successfully"
+        assert await text("delete_entities", entity_names=["Bob"]) == "Entities deleted successfully"
 
 
 async def test_default_page_fits_the_context_of_a_model(open_memory, call) -> None:
@@ -124,11 +126,11 @@ async def test_relations_need_both_ends_and_are_unique(open_memory, call, refusa
 
 
 async def test_add_observations_fails_as_a_whole_for_an_unknown_entity(open_memory, call, refusal) -> None:
-    additions = [{"entityName": "a", "contents": ["x", "y", "x"]}]
+    additions = [{"entity_name": "a", "contents": ["x", "y", "x"]}]
     async with open_memory() as client:
         await call(client, "create_entities", entities=[entity("a", "t", "y")])
         message = await refusal(
-            client, "add_observations", observations=[*additions, {"entityName": "zed", "contents": ["x"]}]
+            client, "add_observations", observations=[*additions, {"entity_name": "zed", "contents": ["x"]}]
         )
         between = await call(client, "open_nodes", names=["a"])
         added = await call(client, "add_observations", observations=additions)
@@ -136,8 +138,8 @@ async def test_add_observations_fails_as_a_whole_for_an_unknown_entity(open_memo
 
     assert "zed not found" in message
     assert between["entities"] == [entity("a", "t", "y")]
-    assert added == {"results": [{"entityName": "a", "addedObservations": ["x"]}]}
-    assert again == {"results": [{"entityName": "a", "addedObservations": []}]}
+    assert added == {"results": [{"entity_name": "a", "added_observations": ["x"]}]}
+    assert again == {"results": [{"entity_name": "a", "added_observations": []}]}
 
 
 async def test_deletion_is_idempotent_and_reports_missing_items(open_memory, call) -> None:
@@ -150,18 +152,18 @@ async def test_deletion_is_idempotent_and_reports_missing_items(open_memory, cal
             assert answer["success"] is True
             return answer["message"]
 
-        observations = {"deletions": [{"entityName": "a", "observations": ["x"]}]}
+        observations = {"deletions": [{"entity_name": "a", "observations": ["x"]}]}
         assert await message("delete_observations", **observations) == "Observations deleted successfully"
         assert await message("delete_observations", **observations) == "Deleted 0 of 1 observations."
         assert (
-            await message("delete_observations", deletions=[{"entityName": "zed", "observations": ["x"]}])
+            await message("delete_observations", deletions=[{"entity_name": "zed", "observations": ["x"]}])
             == "Deleted 0 of 1 observations. Entities not found: zed"
         )
         relations = {"relations": [relation("a", "b")]}
         assert await message("delete_relations", **relations) == "Relations deleted successfully"
         assert await message("delete_relations", **relations) == "Deleted 0 of 1 relations. The rest matched nothing."
-        assert await message("delete_entities", entityNames=["b"]) == "Entities deleted successfully"
-        assert await message("delete_entities", entityNames=["b", "c"]) == "Deleted 1 of 2 entities. Not found: b"
+        assert await message("delete_entities", entity_names=["b"]) == "Entities deleted successfully"
+        assert await message("delete_entities", entity_names=["b", "c"]) == "Deleted 1 of 2 entities. Not found: b"
         graph = await call(client, "read_graph")
 
     assert graph["entities"] == [entity("a", "t", "y")]
@@ -233,7 +235,7 @@ async def test_text_over_a_limit_is_refused_with_its_path(open_memory, call, ref
         assert "NUL" in await refusal(client, "create_entities", entities=[entity("a\0b")])
         await call(client, "create_entities", entities=[entity("x", "t", "1", "2")])
         assert "at most 2 observations of one entity, got 3 of x" in await refusal(
-            client, "add_observations", observations=[{"entityName": "x", "contents": ["3"]}]
+            client, "add_observations", observations=[{"entity_name": "x", "contents": ["3"]}]
         )
         graph = await call(client, "read_graph")
 
@@ -269,7 +271,7 @@ async def test_any_namespace_is_accepted_if_configured(open_memory, call, refusa
 
 
 async def test_answer_of_a_write_is_truncated_at_the_limit(open_memory, call) -> None:
-    many = [{"name": f"n{n}", "entityType": "t", "observations": ["x" * 100]} for n in range(100)]
+    many = [{"name": f"n{n}", "entity_type": "t", "observations": ["x" * 100]} for n in range(100)]
     async with open_memory(max_answer_bytes=1000) as client:
         created = await call(client, "create_entities", entities=many)
         assert (created["truncated"], created["total"]) == (True, 100)
@@ -281,12 +283,12 @@ async def test_answer_of_a_write_is_truncated_at_the_limit(open_memory, call) ->
         assert (one["truncated"], one["total"]) == (True, 1)
         assert 1 < len(one["entities"][0]["observations"]) < 10
 
-        pairs = [{"from": f"n{n}", "to": "big", "relationType": "is part of"} for n in range(100)]
+        pairs = [{"from": f"n{n}", "to": "big", "relation_type": "is part of"} for n in range(100)]
         related = await call(client, "create_relations", relations=pairs)
         assert (related["truncated"], related["total"]) == (True, 100)
         assert related["relations"] == pairs[: len(related["relations"])]
 
-        more = [{"entityName": f"n{n}", "contents": ["y" * 100]} for n in range(100)]
+        more = [{"entity_name": f"n{n}", "contents": ["y" * 100]} for n in range(100)]
         added = await call(client, "add_observations", observations=more)
         assert (added["truncated"], added["total"]) == (True, 100)
         assert 1 < len(added["results"]) < 10
@@ -294,3 +296,58 @@ async def test_answer_of_a_write_is_truncated_at_the_limit(open_memory, call) ->
 
         few = await call(client, "create_entities", entities=[entity("few")])
         assert few == {"entities": [entity("few")]}
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("persn", ["Ann"]),
+        ("persn tae", ["Ann"]),
+        ("persn chesss", ["Ann"]),
+        ("brelin", ["Bob"]),
+        ("projet", ["Bob"]),
+        ("Mueller", ["Bob"]),
+        ("Mullar", ["Bob"]),
+        ("architekture", ["Bob"]),
+        ("teq", []),
+        ("zzzzz chess", ["Ann"]),
+    ],
+)
+async def test_search_tolerates_typing_mistakes_if_nothing_matches(
+    open_memory, call, query: str, names: list[str]
+) -> None:
+    async with open_memory() as client:
+        entities = [
+            entity("Ann", "person", "likes tea", "plays chess"),
+            entity("Bob", "robot", "the project in Berlin", "Müller", "architecture"),
+        ]
+        await call(client, "create_entities", entities=entities)
+        found = await call(client, "search_nodes", query=query, fields=["name"])
+
+    assert [each["name"] for each in found["entities"]] == names
+
+
+async def test_search_does_not_correct_a_word_that_matches(open_memory, call) -> None:
+    async with open_memory() as client:
+        await call(client, "create_entities", entities=[entity("test"), entity("text")])
+        found = await call(client, "search_nodes", query="test", fields=["name"])
+
+    assert [each["name"] for each in found["entities"]] == ["test"]
+
+
+async def test_last_changed_come_first_among_equal_matches(open_memory, call) -> None:
+    async with open_memory() as client:
+        for name in ("a", "b", "c"):
+            await call(client, "create_entities", entities=[entity(name, "t", "same words here")])
+        await call(client, "add_observations", observations=[{"entity_name": "a", "contents": ["one more word"]}])
+        for query in ("same words", "ame wor", ""):
+            found = await call(client, "search_nodes", query=query, fields=["name"])
+            assert [each["name"] for each in found["entities"]] == ["a", "c", "b"], query
+
+
+def test_typing_mistakes_of_hostile_words_take_little_time() -> None:
+    began = time.monotonic()
+    known = [f"word{number}" for number in range(100_000)]
+    assert close_words("wodr77", known)[0] == "word77"
+    assert close_words("x" * 2000, ["x" * 2000] * 100_000) == []
+    assert time.monotonic() - began < 30

@@ -1,7 +1,7 @@
 """Origins and base URLs: their comparison, and the ones that a document may name.
 
 Used when the configuration and the documents are read, and for every redirect. Credentials belong to one origin, that
-of the base URL, which the operator gives, or within narrow bounds the document.
+of the base URL. The operator gives this URL; otherwise the document does, within narrow bounds.
 
 Source: RFC 6454, section 4; OpenAPI 3.1, 4.8.5 "Server Object".
 """

@@ -1,7 +1,7 @@
 """The security requirements of an operation, and the operator's credentials for them.
 
-Read with the operation. Only credentials that the operator has configured for a scheme, by the scheme's name, are sent;
-of several alternatives, the first completely configured one.
+Read with the operation. Only credentials that the operator has configured for a scheme, by the scheme's name, are sent.
+If there are several alternatives, the first one that is completely configured is used.
 
 Source: OpenAPI 3.1.1, 4.8.27 "Security Scheme Object", 4.8.30 "Security Requirement Object"; RFC 6750, 2.1; RFC 7617;
 RFC 6749, 4.4.

@@ -96,8 +96,11 @@ class DatabasePool:
         return True
 
     async def _end(self, connection: PostgresConnection) -> None:
-        with trio.move_on_after(_RESET_TIMEOUT):
-            await trio.to_thread.run_sync(connection.abandon, limiter=self._threads, abandon_on_cancel=True)
+        try:
+            with trio.move_on_after(_RESET_TIMEOUT):
+                await trio.to_thread.run_sync(connection.abandon, limiter=self._threads, abandon_on_cancel=True)
+        finally:
+            connection.close()
 
     async def _connect(self) -> PostgresConnection:
         # libpq cannot be interrupted while it resolves a name. A call that is cancelled leaves the thread, which then

@@ -26,15 +26,15 @@ _FLOATS: Final = frozenset({700, 701})
 _JSON: Final = frozenset({114, 3802})
 _SAFE: Final = 2**53 - 1
 """The largest integer that all JSON readers preserve."""
-_MAX_DEPTH: Final = 6
-"""Dimensions of an array that PostgreSQL allows."""
 
 Cell: TypeAlias = bool | int | float | str | None
 """A value in a result."""
 
-# An array of JSON is an array of PostgreSQL, or JSON if the server expects that.
-Value: TypeAlias = bool | int | float | str | list[Any] | dict[str, Any] | None
-"""A value of a call."""
+Item: TypeAlias = bool | int | float | str | dict[str, Any] | None
+# Some models' APIs refuse the schema of a list without a type for its items, so lists do not nest. The text form of an
+# array with several dimensions is a value as well.
+Value: TypeAlias = bool | int | float | str | list[Item] | dict[str, Any] | None
+"""A value of a call. A list is an array of PostgreSQL, or JSON if the server expects that."""
 
 
 def cell(data: bytes | None, type: int) -> Cell:
@@ -87,7 +87,7 @@ def _text(value: Value, type: int, at: int) -> str | None:
     if isinstance(value, dict):
         return json.dumps(value)
     if isinstance(value, list):
-        return _array(value, at, 1)
+        return _array(value, at)
     text = _scalar(value)
     # NUL has no form in PostgreSQL, and a lone surrogate none in UTF-8.
     if "\0" in text or not _is_unicode(text):
@@ -95,15 +95,11 @@ def _text(value: Value, type: int, at: int) -> str | None:
     return text
 
 
-def _array(values: list[Any], at: int, depth: int) -> str:
-    if depth > _MAX_DEPTH:
-        raise ToolError(f"expected an array of at most {_MAX_DEPTH} dimensions at `params[{at}]`")
+def _array(values: list[Item], at: int) -> str:
     parts = []
     for value in values:
         if value is None:
             parts.append("NULL")
-        elif isinstance(value, list):
-            parts.append(_array(value, at, depth + 1))
         else:
             text = _text(value, 0, at) or ""
             escaped = text.replace("\\", "\\\\").replace('"', '\\"')

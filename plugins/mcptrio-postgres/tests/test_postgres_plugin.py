@@ -31,7 +31,7 @@ async def test_plugin_is_found_and_configured(shop: Any, transport: str) -> None
 
 async def test_definitions_take_few_tokens(postgres_client: Any, check_tokens: Any) -> None:
     async with postgres_client(writable=("shop",)) as client:
-        await check_tokens(client, 1181)
+        await check_tokens(client, 1277)
 
 
 @pytest.mark.parametrize(

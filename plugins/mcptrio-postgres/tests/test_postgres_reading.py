@@ -129,6 +129,7 @@ async def test_parameters(postgres_client: Any, call: Any, refusal: Any) -> None
         assert await first("SELECT $1::jsonb -> 'a', $2::bool, $3::text", {"a": [1]}, True, None) == ["[1]", True, None]
         assert await first("SELECT $1::text[]", ['a"b\\', None, "NULL", ""]) == ['{"a\\"b\\\\",NULL,"NULL",""}']
         assert await first("SELECT $1::jsonb", [{"a": None}]) == ['[{"a": null}]']
+        assert await first("SELECT ($1::int[])[2][1]", "{{1,2},{3,4}}") == [3]
         assert await first("SELECT $1 || 'b'", "'; DROP TABLE orders; --") == ["'; DROP TABLE orders; --b"]
         assert await refusal(client, "read_query", query="SELECT $1::int, $2::int", params=[1]) == (
             "expected 2 values in params, for $1 to $2, got 1"

@@ -67,7 +67,7 @@ def read_all(real: str, limit: int, checkpoint: Callable[[], None]) -> tuple[byt
     """Return the content of a resolved file, and its status from before the read.
 
     Args:
-        limit: bytes; of a larger file, one byte more is read.
+        limit: the maximum of bytes; if the file is larger, one byte more is read.
     """
     descriptor = open_regular(real)
     try:

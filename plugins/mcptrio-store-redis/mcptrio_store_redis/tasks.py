@@ -142,7 +142,7 @@ class RedisTasks:
         released: list[str] = []
         for holder in sorted(names - {engine.replica}):
             while held := await engine.ask(run(HELD_TASKS, self._key, holder, MAX_RELEASED)):
-                # In this order: a replica that comes back and claims others has other fences.
+                # In this order: a replica that returns and claims other tasks has other fences.
                 if await engine.ask(command(replicas, "ZSCORE", replicas, holder)) is not None:
                     break
                 ids = await engine.change(run(RELEASE_TASKS, self._key, holder, *held))

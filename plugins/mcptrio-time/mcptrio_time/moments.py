@@ -57,7 +57,8 @@ def read_moment(
     """Parse a time.
 
     Args:
-        zone: of the result, and of a text without an offset; by default the text's own offset, or the local zone.
+        zone: the zone of the result, and of a text without an offset; by default, the text's own offset or the local
+            zone.
         local: the zone if neither names one.
         now: the present time, with a time zone.
         occurrence: which one of a repeated wall-clock time.
