@@ -18,10 +18,12 @@ from mcptrio import Secret
 
 from .origins import check_base_url, check_document_url, origin_of
 
-__all__ = ["METHODS", "Api", "Config", "Credential"]
+__all__ = ["METHODS", "SAFE_METHODS", "Api", "Config", "Credential"]
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 """The methods that can become tools. TRACE cannot: it sends credentials back."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Those that change nothing (RFC 9110, 9.2.1)."""
 
 _MIB = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,22}[A-Za-z0-9])?")
@@ -139,8 +141,12 @@ class Api:
     exclude: tuple[str, ...] = ()
     """No operations whose operationId or path template fits one of these globs."""
 
+    mode: Literal["auto", "search"] = "auto"
+    """``search`` offers two tools, one that finds operations and one that calls them, whatever their number; ``auto``
+    does so only above ``max_tools``."""
+
     max_tools: int = field(default=100, validator=[ge(1), le(2000)])
-    """Maximum number of operations that become tools, 1 to 2000; further ones are left out, and the report says so."""
+    """Maximum number of operations that become one tool each, 1 to 2000; above it, two tools find and call them."""
 
     timeout: float = field(default=30.0, validator=[gt(0), le(3600)])
     """Seconds for one call, with everything: waiting for its turn, redirects, retries, the download. Up to 3600."""

@@ -1,0 +1,122 @@
+"""The tools that read: outline, find_symbol, definition and references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any, Final
+
+import trio
+from attrs import frozen
+from msgspec import Meta
+
+from mcptrio import ToolError, tool
+
+from .connection import RequestRefused
+from .folders import path_of_uri
+from .messages import Location, SymbolInformation, locations_of, read_result
+from .outlines import FileOutline, outline_of, outline_text
+from .places import CodeLines, Limit, Line, Offset, Path, Symbol, page_of, places_text
+from .servers import LanguageServers
+from .session import LanguageSession, OpenDocument
+from .symbols import positions_of, symbols_of
+
+__all__ = ["Locating"]
+
+_MAX_ASKED: Final = 8
+"""Occurrences of a name at which a server is asked; the first ones may be in comments."""
+
+
+@frozen(eq=False)
+class Locating:
+    """The reading tools."""
+
+    servers: LanguageServers
+
+    @tool(title="Outline", read_only=True, destructive=False, idempotent=True, open_world=False, text=outline_text)
+    async def outline(self, path: Path, limit: Limit = 300, offset: Offset = 0) -> FileOutline:
+        """List the classes, functions and variables of a file with their lines. Use it before reading a long file."""
+        real = await self.servers.resolve(path)
+
+        async def work(session: LanguageSession) -> FileOutline:
+            document = await _opened(session, real)
+            found = await symbols_of(session, document)
+            return outline_of(self.servers.folders.shown(real), document.lines, found, limit=limit, offset=offset)
+
+        return await self.servers.use_for(real, work)
+
+    @tool(title="Find Symbol", read_only=True, destructive=False, idempotent=True, open_world=False, text=places_text)
+    async def find_symbol(
+        self,
+        query: Annotated[str, Meta(min_length=1, max_length=500, description="A name or a part of it.")],
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> CodeLines:
+        """Find classes, functions and variables by name in all files."""
+        locations: list[Location] = []
+        notes: list[str] = []
+        servers = await self.servers.servers_in_use()
+        for server in servers:
+            try:
+                found = await self.servers.use(server, partial(_workspace_symbols, query=query))
+            except ToolError as error:
+                notes.append(str(error))
+            else:
+                locations += [each.location for each in found if self._is_inside(each.location)]
+        if len(notes) == len(servers):
+            raise ToolError("; ".join(notes) or "no file in the folders has a language server")
+        return await self._page(locations, limit, offset, notes)
+
+    @tool(title="Definition", read_only=True, destructive=False, idempotent=True, open_world=False, text=places_text)
+    async def definition(self, symbol: Symbol, path: Path, line: Line = 0) -> CodeLines:
+        """Show where a symbol that occurs in a file is defined, also in another file or library."""
+        return await self._locations("textDocument/definition", {}, symbol, path, line)
+
+    @tool(title="References", read_only=True, destructive=False, idempotent=True, open_world=False, text=places_text)
+    async def references(
+        self, symbol: Symbol, path: Path, line: Line = 0, limit: Limit = 200, offset: Offset = 0
+    ) -> CodeLines:
+        """List the lines in all files that use a symbol, its definition included. Names in text and comments do not
+        count."""
+        extra = {"context": {"includeDeclaration": True}}
+        return await self._locations("textDocument/references", extra, symbol, path, line, limit, offset)
+
+    async def _locations(
+        self, method: str, extra: dict[str, Any], symbol: str, path: str, line: int, limit: int = 100, offset: int = 0
+    ) -> CodeLines:
+        real = await self.servers.resolve(path)
+        shown = self.servers.folders.shown(real)
+
+        async def work(session: LanguageSession) -> list[Location]:
+            document = await _opened(session, real)
+            for position in (await positions_of(session, document, symbol, line, shown=shown))[:_MAX_ASKED]:
+                at = {"textDocument": {"uri": document.uri}, "position": position, **extra}
+                if found := locations_of(await session.request(method, at)):
+                    return found
+            return []
+
+        return await self._page(await self.servers.use_for(real, work), limit, offset)
+
+    def _is_inside(self, location: Location) -> bool:
+        path = path_of_uri(location.uri)
+        return path is not None and self.servers.folders.folder_of(path) is not None
+
+    async def _page(self, locations: list[Location], limit: int, offset: int, notes: Sequence[str] = ()) -> CodeLines:
+        work = partial(page_of, self.servers.folders, locations, limit=limit, offset=offset, notes=notes)
+        return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+async def _opened(session: LanguageSession, real: str) -> OpenDocument:
+    document = await session.sync(real)
+    assert document is not None  # a path was given
+    return document
+
+
+async def _workspace_symbols(session: LanguageSession, *, query: str) -> list[SymbolInformation]:
+    if not session.capabilities.get("workspaceSymbolProvider"):
+        raise RequestRefused("the language server cannot search for symbols")
+    await session.sync()
+    # A lone surrogate, which JSON can contain, has no form in UTF-8.
+    said = query.encode(errors="replace").decode()
+    result = await session.request("workspace/symbol", {"query": said})
+    return read_result(result or [], list[SymbolInformation])

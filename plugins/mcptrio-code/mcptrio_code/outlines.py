@@ -1,0 +1,84 @@
+"""The outline of a file: the lines that define something, indented."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import frozen
+
+from .places import cut
+from .symbols import SourceSymbol
+
+__all__ = ["FileOutline", "OutlineItem", "outline_of", "outline_text"]
+
+_BODIES: Final = frozenset({"function", "method", "constructor"})
+_IN_BODIES: Final = frozenset({"class", "function", "method"})
+"""Local variables are left out."""
+_MAX_PAGE_CHARS: Final = 36_000
+
+
+@frozen(kw_only=True)
+class OutlineItem:
+    """A symbol of a file."""
+
+    line: int
+    end_line: int
+    depth: int
+    kind: str
+    name: str
+    text: str
+    """The line with its name."""
+
+
+@frozen(kw_only=True)
+class FileOutline:
+    """Symbols in the order of the file."""
+
+    path: str
+    lines: int
+    items: tuple[OutlineItem, ...]
+    total: int
+    next_offset: int | None = None
+
+
+def outline_of(
+    path: str, lines: Sequence[str], symbols: Sequence[SourceSymbol], *, limit: int, offset: int
+) -> FileOutline:
+    """Return a page of the symbols."""
+    kept = [each for each in symbols if each.kind in _IN_BODIES or not _BODIES.intersection(each.outer_kinds)]
+    items: list[OutlineItem] = []
+    size = 0
+    for each in kept[offset : offset + limit]:
+        # The line of the name, since the symbol may begin with decorators.
+        at = each.position.line
+        text = cut(lines[at]) if 0 <= at < len(lines) else each.names[-1]
+        size += len(text) + 20
+        if items and size > _MAX_PAGE_CHARS:
+            break
+        items.append(
+            OutlineItem(
+                line=each.line + 1,
+                end_line=each.end_line + 1,
+                depth=len(each.names) - 1,
+                kind=each.kind,
+                name=each.names[-1],
+                text=text or each.names[-1],
+            )
+        )
+    end = offset + len(items)
+    next_offset = end if items and end < len(kept) else None
+    return FileOutline(path=path, lines=len(lines), items=tuple(items), total=len(kept), next_offset=next_offset)
+
+
+def outline_text(outline: FileOutline) -> str:
+    """A line for the file, then one for each symbol with its first and last line."""
+    lines = [f"{outline.path}: {outline.lines} lines"]
+    for each in outline.items:
+        span = str(each.line) if each.end_line == each.line else f"{each.line}-{each.end_line}"
+        lines.append(f"{'  ' * each.depth}{span}: {each.text}")
+    if not outline.items:
+        lines.append("no symbols")
+    if outline.next_offset is not None:
+        lines.append(f"[{len(outline.items)} of {outline.total}; go on with offset={outline.next_offset}]")
+    return "\n".join(lines)

@@ -1,0 +1,247 @@
+"""One life of a language server: its handshake, its open documents, and its answers to requests.
+
+``LanguageServer`` starts a process and opens a session for it; a call holds the session while it works. Before each
+request the session compares the documents with the files, so an answer never refers to an older text.
+
+Source: LSP 3.17.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+from attrs import define, field, frozen
+
+from mcptrio import ToolError
+
+from .config import Config, ServerConfig
+from .connection import LanguageConnection
+from .folders import CodeFolders, SourceText
+from .positions import ENCODINGS, split_lines
+from .watching import SourceFiles, changes_between, list_sources
+
+__all__ = ["LanguageSession", "OpenDocument"]
+
+_LANGUAGES: Final = {
+    ".ts": "typescript",
+    ".mts": "typescript",
+    ".cts": "typescript",
+    ".tsx": "typescriptreact",
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".cjs": "javascript",
+    ".jsx": "javascriptreact",
+}
+"""Identifiers of LSP where one server is responsible for several languages."""
+
+_MAX_OPENED: Final = 8
+"""New files that are opened in one call."""
+
+_CAPABILITIES: Final[dict[str, Any]] = {
+    "general": {"positionEncodings": list(ENCODINGS)},
+    "window": {"workDoneProgress": True},
+    "workspace": {
+        "configuration": True,
+        "workspaceFolders": True,
+        "symbol": {},
+        "didChangeWatchedFiles": {"dynamicRegistration": True},
+        "workspaceEdit": {"documentChanges": True},
+    },
+    "textDocument": {
+        "synchronization": {},
+        "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
+        "definition": {"linkSupport": True},
+        "references": {},
+        "rename": {},
+        "diagnostic": {},
+        "publishDiagnostics": {"versionSupport": True},
+    },
+}
+
+
+@frozen(eq=False)
+class OpenDocument:
+    """A document as the server knows it."""
+
+    path: str
+    uri: str
+    version: int
+    source: SourceText
+    lines: list[str]
+
+
+@define(eq=False)
+class LanguageSession:
+    """A language server that is ready for requests, and its documents.
+
+    Attributes:
+        folder: The workspace, resolved.
+    """
+
+    name: str
+    spec: ServerConfig
+    config: Config
+    folders: CodeFolders
+    folder: str
+    connection: LanguageConnection
+    encoding: str = "utf-16"
+    capabilities: dict[str, Any] = field(factory=dict)
+
+    _documents: OrderedDict[str, OpenDocument] = field(init=False, factory=OrderedDict)
+    _files: SourceFiles | None = field(init=False, default=None)
+    _versions: int = field(init=False, default=0)
+    _syncing: trio.Lock = field(init=False, factory=trio.Lock)
+
+    async def open(self) -> None:
+        """Agree on capabilities with the server.
+
+        Raises:
+            RequestRefused: It refuses, or takes too long.
+            ServerEnded: It ends.
+        """
+        uri = Path(self.folder).as_uri()
+        params = {
+            "processId": os.getpid(),
+            "clientInfo": {"name": "mcptrio-code"},
+            "rootUri": uri,
+            "rootPath": self.folder,
+            "workspaceFolders": [{"uri": uri, "name": Path(self.folder).name}],
+            "capabilities": _CAPABILITIES,
+        }
+        result = await self.request("initialize", params, seconds=self.config.start_timeout)
+        capabilities = result.get("capabilities") if isinstance(result, dict) else None
+        self.capabilities = capabilities if isinstance(capabilities, dict) else {}
+        encoding = self.capabilities.get("positionEncoding")
+        self.encoding = encoding if encoding in ENCODINGS else "utf-16"
+        await self.connection.notify("initialized", {})
+
+    async def request(self, method: str, params: Any, *, seconds: float | None = None) -> Any:
+        """Send a request and return its result.
+
+        Raises:
+            RequestRefused: The server refuses, or takes too long.
+            ServerEnded: It ends.
+        """
+        return await self.connection.request(method, params, seconds=seconds or self.config.request_timeout)
+
+    async def sync(self, path: str | None = None) -> OpenDocument | None:
+        """Tell the server about all files that have changed, and open a document.
+
+        Args:
+            path: The document to open, resolved; if left out, one that is open, or else any of the folder.
+
+        Returns:
+            The document; ``None`` if the folder has none.
+
+        Raises:
+            ToolError: The file cannot be read.
+            ServerEnded: The server ends.
+        """
+        async with self._syncing:
+            new = await trio.to_thread.run_sync(
+                partial(list_sources, self.folder, self.spec.globs, limit=self.config.max_files), abandon_on_cancel=True
+            )
+            old, self._files = self._files, new
+            if old is not None:
+                await self._report(old, new)
+            for document in list(self._documents.values()):
+                if document.path != path:
+                    await self._refresh(document, new)
+            if path is None:
+                # Some servers load a project only once one of its files is open.
+                path = next(reversed(self._documents), None) or next(iter(new.signatures), None)
+            return None if path is None else await self._open(path)
+
+    def is_responsible_for(self, path: str) -> bool:
+        """Return whether the name of a file matches the globs of the server."""
+        return any(fnmatchcase(os.path.basename(path), glob) for glob in self.spec.globs)
+
+    async def _report(self, old: SourceFiles, new: SourceFiles) -> None:
+        """Tell the server which files have changed between two calls."""
+        if changes := changes_between(old, new):
+            await self.connection.notify("workspace/didChangeWatchedFiles", {"changes": changes})
+        # pyright looks for new files only after a pause; an open document it knows at once.
+        created = [path for path in new.signatures if path not in old.signatures]
+        for path in created[: min(_MAX_OPENED, self.config.max_open_documents // 2)]:
+            with suppress(ToolError):  # it is not UTF-8, or was removed again
+                await self._open(path)
+
+    async def _refresh(self, document: OpenDocument, files: SourceFiles) -> None:
+        signature = files.signatures.get(document.path)
+        if signature == document.source.signature:
+            return
+        try:
+            await self._open(document.path)
+        except ToolError:
+            await self._close(document)
+
+    async def _open(self, path: str) -> OpenDocument:
+        source = await trio.to_thread.run_sync(self.folders.read, path, abandon_on_cancel=True)
+        known = self._documents.get(path)
+        if known is not None and known.source.data == source.data:
+            self._documents.move_to_end(path)
+            return known
+        self._versions += 1
+        document = OpenDocument(path, Path(path).as_uri(), self._versions, source, split_lines(source.text))
+        identity = {"uri": document.uri, "version": document.version}
+        if known is None:
+            while len(self._documents) >= self.config.max_open_documents:
+                await self._close(next(iter(self._documents.values())))
+            language = _LANGUAGES.get(os.path.splitext(path)[1], self.spec.language or self.name)
+            await self.connection.notify(
+                "textDocument/didOpen",
+                {"textDocument": {**identity, "languageId": language, "text": source.text}},
+            )
+        else:
+            await self.connection.notify(
+                "textDocument/didChange",
+                {"textDocument": identity, "contentChanges": [{"text": source.text}]},
+            )
+        self._documents[path] = document
+        self._documents.move_to_end(path)
+        return document
+
+    async def _close(self, document: OpenDocument) -> None:
+        del self._documents[document.path]
+        await self.connection.notify("textDocument/didClose", {"textDocument": {"uri": document.uri}})
+
+    def answer(self, method: str, params: Any) -> Any:
+        """Answer a request of the server.
+
+        Raises:
+            LookupError: The client does not have the method.
+        """
+        if method == "workspace/configuration":
+            items = params.get("items") if isinstance(params, dict) else None
+            return [None] * len(items) if isinstance(items, list) else []
+        if method == "workspace/workspaceFolders":
+            return [{"uri": Path(self.folder).as_uri(), "name": Path(self.folder).name}]
+        if method == "workspace/applyEdit":
+            return {"applied": False, "failureReason": "only the tools change files"}
+        if method in _ACKNOWLEDGED:
+            return None
+        raise LookupError(method)
+
+    def take(self, method: str, params: Any) -> None:
+        """Take a notification of the server."""
+
+
+_ACKNOWLEDGED: Final = frozenset(
+    {
+        "client/registerCapability",
+        "client/unregisterCapability",
+        "window/workDoneProgress/create",
+        "window/showMessageRequest",
+        "workspace/diagnostic/refresh",
+        "workspace/semanticTokens/refresh",
+        "workspace/inlayHint/refresh",
+        "workspace/codeLens/refresh",
+    }
+)
