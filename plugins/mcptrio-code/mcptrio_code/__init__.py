@@ -11,6 +11,7 @@ from mcptrio import PluginSetup, hookimpl
 
 from .config import Config, ServerConfig
 from .locating import Locating
+from .renaming import Renaming
 from .servers import LanguageServers
 
 __all__ = ["Config", "ServerConfig", "setup"]
@@ -26,3 +27,5 @@ def setup(server: PluginSetup, config: Config) -> None:
     servers = LanguageServers(config)
     server.add(servers)
     server.add(Locating(servers))
+    if not config.read_only:
+        server.add(Renaming(servers))

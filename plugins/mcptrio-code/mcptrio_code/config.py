@@ -67,6 +67,9 @@ class Config:
     servers: Mapping[str, ServerConfig] = field(factory=dict)
     """Language servers by name. They add to ``python`` (pyright) and ``typescript``, or replace them."""
 
+    read_only: bool = False
+    """Offer no tool that changes files."""
+
     start_timeout: float = field(default=60.0, validator=and_(ge(1.0), le(600.0)))
     """Seconds for a language server to start; 1 to 600."""
 

@@ -80,6 +80,29 @@ def symbols(uri: str) -> Any:
     ]
 
 
+def rename(uri: str) -> Any:
+    """Answer a request for a rename."""
+
+    def edit(start: int, end: int) -> dict[str, Any]:
+        range = {"start": {"line": 0, "character": start}, "end": {"line": 0, "character": end}}
+        return {"range": range, "newText": "new"}
+
+    if MODE == "outside":
+        outside = Path.cwd().parent.joinpath("outside.py").as_uri()
+        return {"changes": {uri: [edit(0, 1)], outside: [edit(0, 1)]}}
+    if MODE == "deletes":
+        return {"documentChanges": [{"kind": "delete", "uri": uri}]}
+    if MODE == "overlaps":
+        return {"changes": {uri: [edit(0, 3), edit(1, 4)]}}
+    if MODE == "backwards":
+        return {"changes": {uri: [edit(5, 1)]}}
+    if MODE == "not-a-file":
+        return {"changes": {"untitled:x": [edit(0, 1)]}}
+    if MODE == "many":
+        return {"changes": {uri: [edit(0, 0)] * 10_001}}
+    return {"changes": []} if MODE == "odd-edit" else None
+
+
 def main() -> None:
     if MODE == "never-starts":
         time.sleep(600)
@@ -114,6 +137,8 @@ def main() -> None:
         elif method == "textDocument/documentSymbol":
             if (result := symbols(message["params"]["textDocument"]["uri"])) is not None:
                 send({"id": id, "result": result})
+        elif method == "textDocument/rename":
+            send({"id": id, "result": rename(message["params"]["textDocument"]["uri"])})
         elif method is None and MODE == "asks":
             with Path("answers").open("a") as file:
                 file.write(json.dumps([message["id"], message.get("result"), "error" in message]) + "\n")

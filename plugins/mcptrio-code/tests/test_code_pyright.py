@@ -13,7 +13,7 @@ from .conftest import Connect, answer, refusal
 
 async def test_a_project_is_explored(code_client: Connect, check_tokens: Any) -> None:
     async with code_client() as client:
-        await check_tokens(client, 450)
+        await check_tokens(client, 590)
         assert (await answer(client, "outline", path="shapes.py")).startswith("shapes.py: 18 lines\n3: UNIT = 1\n6-9: ")
         found = await answer(client, "find_symbol", query="Square")
         assert found == 'main.py:3: smile = "😀ä"; square = Square(2)\nshapes.py:12: class Square(Shape):'

@@ -287,7 +287,7 @@ async def test_problems_are_named_in_words() -> None:
         texts = [problem.text for problem in find_problems(server.status, samples)]
 
     assert texts == [
-        "1 requests were refused in the last minute, mostly because too many requests were in flight.",
+        "Requests refused in the last minute: 1, mostly because too many requests were in flight.",
         "10 of 10 requests failed in the last minute, mostly “water”: the hose is broken",
     ]
 

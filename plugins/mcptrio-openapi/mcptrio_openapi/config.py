@@ -50,7 +50,7 @@ def _header_fields(_: object, attribute: Attribute[Any], value: Mapping[str, Sec
 
 @frozen(kw_only=True)
 class Credential:
-    """What answers one security scheme of a document."""
+    """The credentials for one security scheme of a document."""
 
     token: Secret | None = None
     """The API key, or the bearer token."""
@@ -68,10 +68,10 @@ class Credential:
     """For OAuth2 client credentials."""
 
     client_authentication: Literal["basic", "post"] = "basic"
-    """Where the token endpoint wants the client's secret: in the Authorization header, or in the form."""
+    """How the client secret is sent to the token endpoint: in the Authorization header, or in the form."""
 
     token_url: str | None = None
-    """The token endpoint. The document's own counts only on the origin of the API; any other has to be written here."""
+    """The token endpoint. The one in the document is used only if it has the origin of the API."""
 
     scopes: tuple[str, ...] = ()
     """The scopes to ask for; those of the operation's security requirement are not added."""
@@ -109,22 +109,22 @@ class Api:
     """The document, JSON or YAML. One of ``file`` and ``url``."""
 
     url: str | None = None
-    """Where the document is fetched from, once, when the server starts: https, or http on this machine."""
+    """The URL of the document, fetched once when the server starts: https, or http on this machine."""
 
     url_headers: Mapping[str, Secret] = field(factory=dict, validator=_header_fields)
-    """Headers for fetching the document; sent to the origin of ``url`` only."""
+    """Headers for fetching the document. They are sent only to the origin of ``url``."""
 
     base_url: str | None = None
-    """Where the API is, in place of the document's ``servers``. It may be a private address, and plain http."""
+    """The URL of the API, instead of the document's ``servers``. It may be a private address, and plain http."""
 
     auth: Mapping[str, Credential] = field(factory=dict)
     """Credentials by the name of the document's security scheme."""
 
     headers: Mapping[str, Secret] = field(factory=dict, validator=_header_fields)
-    """Headers that every request bears, for documents that do not say how to get in."""
+    """Headers of every request, for documents that declare no security schemes."""
 
     anonymous: bool = False
-    """Offer operations too for whose security schemes there are no credentials."""
+    """Also offer operations whose security schemes have no credentials here."""
 
     methods: tuple[str, ...] = field(default=("GET", "HEAD"), validator=_known_methods)
     """The methods whose operations become tools."""

@@ -44,13 +44,13 @@ class Operation:
     """One operation that is a tool."""
 
     tool: str
-    """The tool's name, without the plugin's before it."""
+    """The tool's name without the prefix."""
     api: str
     method: str
     path: str
-    """The template."""
+    """The path template."""
     pointer: str
-    """Where it is in the document."""
+    """Its JSON pointer in the document."""
     base_url: str
     title: str | None
     description: str
@@ -59,7 +59,7 @@ class Operation:
     schemes: tuple[Scheme, ...]
     accept: str
     headers: tuple[str, ...]
-    """Headers of answers that the document speaks of, in lower case."""
+    """The response headers that the document describes, in lower case."""
     input_schema: Mapping[str, Any] = field(eq=False)
     input_validator: Validator = field(eq=False)
     output_schema: Mapping[str, Any] | None = field(eq=False)
@@ -67,7 +67,7 @@ class Operation:
 
     @property
     def label(self) -> str:
-        """For messages: never with the values of a call, which may be long or secret."""
+        """The operation in messages. Contains no values of a call, which may be long or secret."""
         return f"{self.method} {shorten(self.path, 200)} of {self.api}"
 
     @property
