@@ -57,6 +57,7 @@ python benchmarks/run.py --write
 `--rows stdio,http` measures some groups only.
 `--soak 60` runs an hour of load, and then checks memory and file descriptors.
 `python -m benchmarks.tasks` measures what tasks cost, and `python benchmarks/telemetry.py` what telemetry costs.
+`python benchmarks/console.py` measures what a viewer of the console costs.
 """
 
 

@@ -22,7 +22,7 @@ from load_http import make_calls
 from machine import describe_machine
 from processes import free_port, started, wait_for
 
-__all__ = ["main"]
+__all__ = ["ECHO", "QUIET", "SERVE", "cpu_seconds", "main"]
 
 CONNECTIONS = 16
 ECHO = Path(__file__).resolve().parent / "echo"
@@ -68,9 +68,9 @@ def main() -> None:
         for number in range(arguments.rounds + 1):
             for name, (port, pid) in running.items():
                 with connected(port, MODERN, CONNECTIONS) as connections:
-                    before = _cpu_seconds(pid)
+                    before = cpu_seconds(pid)
                     load = make_calls(connections, arguments.seconds)
-                    used = _cpu_seconds(pid) - before
+                    used = cpu_seconds(pid) - before
                 # The first round fills caches.
                 if number:
                     rates[name].append(load.rate)
@@ -84,7 +84,7 @@ def main() -> None:
         print(f"| {name} | {shown} | {relative[0]:.3f} | {cost:.0f} | {relative[1]:.3f} |")
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """Return the processor time of a process, which other work of the machine changes less than the rate."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

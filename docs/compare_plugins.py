@@ -4,7 +4,9 @@ Run ``python docs/compare_plugins.py``. It needs Linux, git and Node (``nodejs-w
 time; its installations are in ``.cache/``. It takes a few minutes. ``--only time`` prints one plugin's table,
 ``--ours`` leaves the reference servers out.
 
-A cell contains only observations of this run. A test compares the page's rows with the probes, and runs some of ours.
+A cell contains only observations of this run. A test compares the page's rows with the probes, and runs some of ours;
+another fails if a definition or a typical answer of ours has grown by more than a tenth since the page was written.
+``--tokens`` prints only the table of tokens.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -31,11 +33,13 @@ from plugin_probes.graph import GRAPH  # noqa: E402
 from plugin_probes.pages import PAGES  # noqa: E402
 from plugin_probes.repositories import REPOSITORIES  # noqa: E402
 from plugin_probes.thoughts import THOUGHTS  # noqa: E402
+from plugin_probes.tokens import SAMPLES  # noqa: E402
 from plugin_probes.trial import Attempt, Probe, Probes, References, Trial, shortened  # noqa: E402
 
+from benchmarks.transcripts.repository import measure  # noqa: E402
 from mcptrio import MCPTrioError  # noqa: E402
 
-__all__ = ["ALL", "PAGE", "install", "rows"]
+__all__ = ["ALL", "PAGE", "install", "rows", "tokens"]
 
 PAGE = ROOT / "docs" / "plugins-compared.md"
 ALL: Sequence[Probes] = (FILES, REPOSITORIES, PAGES, GRAPH, THOUGHTS, CLOCKS)
@@ -43,8 +47,8 @@ ALL: Sequence[Probes] = (FILES, REPOSITORIES, PAGES, GRAPH, THOUGHTS, CLOCKS)
 _MODULES = ("mcp_server_fetch.server", "mcp_server_git.server", "mcp_server_time.server")
 _LONGEST = 30.0
 """Seconds for one probe of one side."""
-_SECONDS = 280.0
-"""For all of them."""
+_SECONDS = 900.0
+"""For all of them, which take two minutes on two idle cores."""
 
 _HEAD = """# Plugins compared
 
@@ -55,6 +59,12 @@ Each cell says what this server did. Text after `refused:` or `answered:` is quo
 Time and memory were measured in one run, so only their ratios are meaningful; see [performance](performance.md).
 The reference sqlite server is archived, so it is not compared.
 [mcptrio-postgres](../plugins/mcptrio-postgres/README.md#compared-with-the-reference-server) is compared in its README.
+"""
+
+_TRANSCRIPT = """## A repository explored and changed
+
+`python -m benchmarks.transcripts.repository` gives both the same twelve tasks, with the calls that a model would write.
+It counts the tokens of calls and answers. An answer of more than 10,000 tokens is discarded, and counts as refused.
 """
 
 
@@ -68,6 +78,11 @@ def rows(probes: Probes, references: References | None, until: float) -> list[tu
     return trio.run(_rows, probes, references, until)
 
 
+def tokens(plugins: Sequence[str], references: References | None) -> dict[str, tuple[int, int]]:
+    """Measure these plugins: title -> tokens of the reference and of ours; 0 without such a tool."""
+    return trio.run(_tokens, plugins, references)
+
+
 def install() -> References:
     """Install the reference servers, like the tests of other servers, and in addition to theirs."""
     from tests.node import find_node
@@ -78,6 +93,31 @@ def install() -> References:
         packages = pool.submit(node.install, ROOT / "benchmarks" / "references")
         python = pool.submit(install_python, ROOT / "tests" / "servers" / "reference-v2.txt", _MODULES)
         return References(node.binary, packages.result(), python.result())
+
+
+async def _tokens(plugins: Sequence[str], references: References | None) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    with tempfile.TemporaryDirectory(prefix="tmp") as folder:
+        for plugin in plugins:
+            ours = Trial(plugin, None, Path(folder) / plugin / "ours")
+            ours.folder.mkdir(parents=True)
+            mine = await SAMPLES[plugin](ours)
+            theirs = dict.fromkeys(mine, 0)
+            if references is not None:
+                reference = Trial(plugin, references, Path(folder) / plugin / "reference")
+                reference.folder.mkdir()
+                theirs.update(await SAMPLES[plugin](reference))
+            found.update({title: (theirs[title], mine[title]) for title in mine})
+    return found
+
+
+def _token_table(found: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    yield "## Tokens\n"
+    yield "The texts that a model reads, in tokens of four bytes: the definitions of all tools, and typical answers.\n"
+    yield "| | reference | ours |\n| --- | ---: | ---: |"
+    for title, (theirs, mine) in found.items():
+        yield f"| {title} | {f'{theirs:,}' if theirs else 'no tool'} | {mine:,} |"
+    yield ""
 
 
 async def _rows(probes: Probes, references: References | None, until: float) -> list[tuple[str, str, str]]:
@@ -148,6 +188,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=[probes.plugin for probes in ALL])
     parser.add_argument("--ours", action="store_true", help="leave the reference servers out")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
+    parser.add_argument("--tokens", action="store_true", help="print only the table of tokens")
     parser.add_argument("--titles", action="store_true", help="print what the tables have in their first column")
     options = parser.parse_args()
     if options.titles:
@@ -156,12 +197,19 @@ def main() -> int:
     logging.getLogger("mcptrio").setLevel(logging.ERROR)
     chosen = [probes for probes in ALL if options.only is None or probes.plugin in options.only]
     references = None if options.ours else install()
+    if options.tokens:
+        measured = tokens([probes.plugin for probes in chosen], references)
+        sys.stdout.write(json.dumps(measured) if options.json else "\n".join(_token_table(measured)))
+        return 0
     until = time.monotonic() + _SECONDS
     found = {probes.plugin: rows(probes, references, until) for probes in chosen}
     if options.json:
         sys.stdout.write(json.dumps(found))
         return 0
-    text = "\n".join(line for probes in chosen for line in _section(probes, found[probes.plugin]))
+    text = "\n".join(_token_table(tokens([probes.plugin for probes in chosen], references)))
+    if not options.ours and not options.only:
+        text += f"\n{_TRANSCRIPT}\n{measure()[0]}\n"
+    text += "\n" + "\n".join(line for probes in chosen for line in _section(probes, found[probes.plugin]))
     if options.ours or options.only:
         sys.stdout.write(text)
     else:

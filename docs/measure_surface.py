@@ -40,8 +40,8 @@ __all__ = ["LIMITS", "main"]
 LIMITS = {
     "names in mcptrio": 38,
     "parameters of Server": 12,
-    "commands": 43,
-    "options in all": 235,
+    "commands": 44,
+    "options in all": 236,
     "options of serve": 17,
     "options of run": 6,
     "configuration keys": 101,

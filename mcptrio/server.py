@@ -101,7 +101,7 @@ class Server(CatalogRegistrar):
         self.is_open = False
         """True while the server accepts sessions: after all lifespans were entered, before the first one is left."""
         self.supervisor = self._make_supervisor(state)
-        """What transports call."""
+        """The entry point for transports."""
         if record is not None:
             recorder = Recorder(record, name=name, side="server", redactions=catalog.logging.redactions)
             catalog.recorder = recorder

@@ -49,6 +49,6 @@ from mcptrio import tool
 
 @tool
 async def {name}() -> str:
-    """Answers."""
+    """Return a fixed answer."""
     return {answer!r}
 '''

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -14,7 +15,7 @@ __all__ = ["COMMON", "common_rows", "differences"]
 
 COMMON = (
     "Tools",
-    "The reference's tools with the same names, arguments, required arguments and types",
+    "The reference's tools with the same names, and arguments of the same names in snake case and types",
     "Tools with an output schema, with a title, with all four hints",
     "Prompts, resources, templates",
     "Newest revision supported",
@@ -70,10 +71,15 @@ def _fit(reference: Sequence[Tool], ours: Sequence[Tool], prefix: str) -> str:
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str = "") -> list[str]:
-    """Return the reasons for which a call that fits their schema may fail with ours."""
+    """Return the reasons for which a call that fits their schema, with names in snake case, may fail with ours."""
     found = []
     properties: Mapping[str, Any] = ours.get("properties", {})
-    for name, schema in theirs.get("properties", {}).items():
+    wanted_properties = {
+        name if name in properties else _snake_case(name): schema
+        for name, schema in theirs.get("properties", {}).items()
+    }
+    required = {name if name in properties else _snake_case(name) for name in theirs.get("required", [])}
+    for name, schema in wanted_properties.items():
         path = f"{where}{name}"
         if name not in properties:
             found.append(f"no `{path}`")
@@ -86,10 +92,12 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str =
         if "items" in wanted and "items" in offered:
             below = (_whole(wanted["items"], theirs), _whole(offered["items"], ours))
             found += differences(*below, where=f"{path}[].")
-    found += [
-        f"`{where}{name}` is required" for name in ours.get("required", []) if name not in theirs.get("required", [])
-    ]
+    found += [f"`{where}{name}` is required" for name in ours.get("required", []) if name not in required]
     return found
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z])[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
 def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -36,7 +36,9 @@ FILES = Probes(
         "The reference runs on Windows; ours needs Linux or macOS.",
         "The reference reads a file of any size at once, up to Node's limit; ours returns parts of at most "
         "36,000 bytes.",
-        "Neither searches file contents, deletes files or copies them.",
+        "The arguments `head` and `tail` are `start_line` and `end_line` in ours, `excludePatterns` is `exclude`, and "
+        "the deprecated `read_file` is missing.",
+        "Neither deletes files or copies them.",
     ),
     [],
 )
@@ -164,6 +166,65 @@ async def ambiguous(trial: Trial) -> str:
     warns = "more than once" in answer.text or "2 " in answer.text
     says = "changes the first and reports two occurrences" if warns else "changes the first without a warning"
     return says if path.read_text().startswith("changed\nother\nsame") else "changes another"
+
+
+@FILES("An edit whose old text differs in a word")
+async def misremembered(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    path = folder / "code.py"
+    path.write_text("def area(width, height):\n    return width * height\n")
+    async with trial.talk(serve(trial, folder)) as talk:
+        edits = [_edit(trial, "def area(width, length):", "def area():")]
+        answer = await talk.call("edit_file", path=str(path), edits=edits)
+    return f"refused, {'with' if 'height' in answer.text else 'without'} the line that is there"
+
+
+@FILES("A search for a line in 200 files, with a context line, in three files of the type asked for")
+async def contents(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    for number in range(200):
+        (folder / f"{number}.{'py' if number < 3 else 'txt'}").write_text("first\nneedle\nlast\n")
+    async with trial.talk(serve(trial, folder)) as talk:
+        answer = await talk.call("grep", path=str(folder), pattern="need.e", include=["*.py"], context=1)
+    return "no tool" if answer.is_error else f"{answer.text.count('2:needle')} of 3 found"
+
+
+@FILES("The path of a file with a typing mistake")
+async def typo(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    (folder / "readme.md").touch()
+    async with trial.talk(serve(trial, folder)) as talk:
+        return str(await talk.call("read_text_file", path=str(folder / "raedme.md")))
+
+
+@FILES(
+    "Shortest of 50 times to list 200 files, to read the last 20 lines of 10 MB, to write, to edit", is_measured=True
+)
+async def times(trial: Trial) -> str:
+    folder, _ = _folder_and_secret(trial)
+    for number in range(200):
+        (folder / f"{number}.txt").touch()
+    log, path = folder / "log", folder / "new.txt"
+    log.write_text("0123456789abcde\n" * (10_000_000 // 16))
+    tail = {"start_line": -20} if trial.is_ours else {"tail": 20}
+    shortest = []
+    async with trial.talk(serve(trial, folder)) as talk:
+        for tool, arguments in (
+            ("list_directory", {"path": str(folder)}),
+            ("read_text_file", {"path": str(log), **tail}),
+            ("write_file", {"path": str(path), "content": "one\ntwo\nthree\n" * 20}),
+            (
+                "edit_file",
+                {"path": str(path), "edits": [_edit(trial, "one\ntwo\nthree\n" * 20, "one\ntwo\nthree\n" * 20)]},
+            ),
+        ):
+            took = []
+            for _ in range(50):
+                began = trio.current_time()
+                await talk.call(tool, **arguments)
+                took.append(trio.current_time() - began)
+            shortest.append(f"{min(took) * 1000:.1f}")
+    return f"{', '.join(shortest)} ms"
 
 
 @FILES("Moving a file onto another")

@@ -15,7 +15,7 @@ from attrs import define, field
 from plugin_probes.process import measured_call
 from plugin_probes.trial import Probes, Trial, counted
 
-__all__ = ["PAGES"]
+__all__ = ["PAGES", "serve_site"]
 
 _LOCAL: Mapping[str, Any] = {"allow_private": True}
 _ARTICLE = (
@@ -79,7 +79,7 @@ PAGES = Probes(
 
 @PAGES("An address of this machine, written in eight ways")
 async def private(trial: Trial) -> str:
-    with _site() as site:
+    with serve_site() as site:
         port = site.port
         hosts = ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "127.1")
         refused = 0
@@ -91,7 +91,7 @@ async def private(trial: Trial) -> str:
 
 @PAGES("A redirect from a public name to this machine (through a proxy)")
 async def redirect(trial: Trial) -> str:
-    with _site() as site:
+    with serve_site() as site:
         proxy = site.url("")
         async with trial.talk(serve(trial, {"proxy": proxy}, "--proxy-url", proxy)) as talk:
             answer = await talk.call("fetch", url="http://public.example/redirect")
@@ -103,7 +103,7 @@ async def rebinding(trial: Trial) -> str:
     """Both processes have a resolver that answers in turn with a public address and with this machine's."""
     folder = trial.make_folder("resolver")
     (folder / "sitecustomize.py").write_text(_RESOLVER)
-    with _site() as site:
+    with serve_site() as site:
         async with trial.talk(serve(trial, {"connect_timeout": 2}), env={"PYTHONPATH": str(folder)}) as talk:
             answer = await talk.call("fetch", url=f"http://rebinding.example:{site.port}/page")
         reached = f", {len(site.asked)} requests arrived"
@@ -112,7 +112,7 @@ async def rebinding(trial: Trial) -> str:
 
 @PAGES("A request for one private host when only another private host is allowed")
 async def one_host(trial: Trial) -> str:
-    with _site() as site:
+    with serve_site() as site:
         settings = {"private_hosts": ["127.0.0.2"]}
         async with trial.talk(serve(trial, settings, "--allow-private-ips")) as talk:
             answer = await talk.call("fetch", url=site.url("/page"))
@@ -131,7 +131,7 @@ async def bomb(trial: Trial) -> str:
 
 @PAGES("A page that is sent one byte at a time and never ends (`request_timeout = 3` of ours)")
 async def endless(trial: Trial) -> str:
-    with _site() as site:
+    with serve_site() as site:
         settings = {**_LOCAL, "request_timeout": 3}
         async with trial.talk(serve(trial, settings, "--allow-private-ips")) as talk:
             return str(await talk.call("fetch", url=site.url("/endless"), timeout=8))
@@ -139,7 +139,7 @@ async def endless(trial: Trial) -> str:
 
 @PAGES("A long page read in four parts: requests that its site receives")
 async def pieces(trial: Trial) -> str:
-    with _site() as site:
+    with serve_site() as site:
         async with trial.talk(command(trial)) as talk:
             for start in range(0, 20_000, 5_000):
                 await talk.call("fetch", url=site.url("/long"), **{"offset" if trial.is_ours else "start_index": start})
@@ -148,7 +148,7 @@ async def pieces(trial: Trial) -> str:
 
 @PAGES("robots.txt answered with status 500")
 async def robots(trial: Trial) -> str:
-    with _site() as site:
+    with serve_site() as site:
         site.robots = 500
         async with trial.talk(command(trial)) as talk:
             return str(await talk.call("fetch", url=site.url("/page")))
@@ -156,7 +156,7 @@ async def robots(trial: Trial) -> str:
 
 @PAGES("An image")
 async def picture(trial: Trial) -> str:
-    with _site() as site:
+    with serve_site() as site:
         async with trial.talk(command(trial)) as talk:
             answer = await talk.call("fetch", url=site.url("/picture.png"))
         if answer.is_error:
@@ -166,7 +166,7 @@ async def picture(trial: Trial) -> str:
 
 @PAGES("A page with a menu, an article, a table and code: contents of the Markdown")
 async def markdown(trial: Trial) -> str:
-    with _site() as site:
+    with serve_site() as site:
         async with trial.talk(command(trial)) as talk:
             text = (await talk.call("fetch", url=site.url("/page"))).text
         parts = {"menu": "The menu", "article": "two fingers", "table": "sowing day", "code": "plant --depth"}
@@ -174,13 +174,13 @@ async def markdown(trial: Trial) -> str:
 
 
 async def _memory(trial: Trial, path: str) -> str:
-    with _site() as site:
+    with serve_site() as site:
         got = await measured_call(command(trial), "fetch", {"url": site.url(path)}, cwd=trial.folder, env={})
     return f"{got.milliseconds / 1000:.1f} s, memory up to {got.memory:,.0f} MiB"
 
 
 @contextmanager
-def _site() -> Iterator[Site]:
+def serve_site() -> Iterator[Site]:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
         server.site = Site(server.server_port)  # type: ignore[attr-defined]
         server.daemon_threads = True

@@ -31,7 +31,7 @@ class Link(Protocol):
 
     @property
     def closed(self) -> bool:
-        """True if no exchange can succeed any more."""
+        """True if no further exchange can succeed."""
         ...
 
     async def exchange(

@@ -42,6 +42,8 @@ class RequestStatus:
         deadline: Seconds until its deadline; ``None`` without one.
         progress, total: The last report.
         waiting_for_input: Whether its handler waits for an answer of the client.
+        queued: Whether its call waits for a place, because the tool or its plugin has as many calls, or threads, as it
+            may have.
         cancelled: The reason, once it is cancelled.
     """
 
@@ -55,6 +57,7 @@ class RequestStatus:
     progress: float | None
     total: float | None
     waiting_for_input: bool
+    queued: bool
     cancelled: str | None
 
 

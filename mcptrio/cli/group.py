@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "store": "Check the store that replicas share, bring its tables up to date, or count its tasks.",
         "token": "Create, list and revoke access tokens, for a team without an identity provider.",
         "new": "Create a plugin package with an example and tests.",
-        "host": "Add mcptrio to the configuration of Claude, Cursor, VS Code and other hosts, or remove it.",
+        "host": "Add mcptrio to the configuration of Claude, Cursor, VS Code and other applications, or remove it.",
         "package": "Describe plugins for the MCP registry, or build an MCPB bundle.",
         "list": "List a server's tools, resources, templates and prompts.",
         "call": "Call a tool.",

@@ -304,7 +304,7 @@ class ManagedServer(ConnectionWatcher):
             await trio.sleep(pause)
 
     async def _live(self) -> None:
-        """Run one client until its connection ends for good.
+        """Run one client until its connection ends and cannot be renewed.
 
         Raises:
             MCPTrioError: It could not connect.

@@ -127,7 +127,7 @@ class ExportedFeatures:
             self._offer_missing(kind)
 
     def withdraw(self) -> None:
-        """Take back everything; nothing is offered any more."""
+        """Withdraw all offers, and make no new ones."""
         # Set first: withdrawing frees names, which wakes `retry`, and that must not offer them again.
         self._is_over = True
         for offered in self._offered.values():

@@ -348,5 +348,5 @@ def describe_reason(reason: str, *, is_isolated: bool) -> str:
         # A process of ours is a detail of isolation; for a client, the plugin has failed.
         return text
     # Python's own message is empty, and an operator has to know that max_memory_mb was reached.
-    hint = " (out of memory)" if "MemoryError" in reason else ""
+    hint = " (out of memory: max_memory_mb)" if "MemoryError" in reason else ""
     return text.replace("the server ", "the plugin's process ", 1) + hint

@@ -18,10 +18,12 @@ from mcptrio.errors import ConfigError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUP", "check_offered", "distribution_of", "import_file", "offered"]
+__all__ = ["GROUP", "check_offered", "distribution_of", "import_file", "offered", "served_only_by_name"]
 
 GROUP = "mcptrio"
 """The entry point group."""
+_ONLY_BY_NAME = "mcptrio.only-by-name"
+"""The entry point group of plugins that a server does not take by default, such as demonstrations."""
 
 
 def offered() -> dict[str, list[EntryPoint]]:
@@ -29,10 +31,17 @@ def offered() -> dict[str, list[EntryPoint]]:
     # Sorted, so that the same plugins are loaded in the same order on every machine.
     from importlib.metadata import entry_points
 
+    there = entry_points()
+    points = [*there.select(group=GROUP), *there.select(group=_ONLY_BY_NAME)]
     found: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, distribution_of(point)[0] or "")):
+    for point in sorted(points, key=lambda point: (point.name, distribution_of(point)[0] or "")):
         found.setdefault(point.name, []).append(point)
     return found
+
+
+def served_only_by_name() -> list[str]:
+    """Return the names of the installed plugins that a server runs only if an option or a table names them."""
+    return [name for name, points in offered().items() if all(point.group == _ONLY_BY_NAME for point in points)]
 
 
 def check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:

@@ -9,19 +9,32 @@ which support neither exclusive bounds nor lists of types, and none of which fet
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from mcptrio.plugins.naming import LONG, is_portable
 from mcptrio.plugins.tokens import estimated_tokens
 from mcptrio.protocol.model.tools import Tool
 
-__all__ = ["MAX_TOKENS", "MAX_TOOL_TOKENS", "portability_warnings"]
+__all__ = ["MAX_TOKENS", "MAX_TOOL_TOKENS", "explained_parameters", "portability_warnings"]
 
 MAX_TOKENS = 25_000
 """Tokens of all tools; above it some hosts warn, and others load tools only after a search."""
 MAX_TOOL_TOKENS = 2_000
 """Tokens of one tool."""
+
+_MAX_DESCRIPTION = 1024
+"""Characters of a description; the API of OpenAI refuses longer ones."""
+_MIN_WORDS = 3
+"""Words of a description; fewer hardly say more than the name."""
+_PLAIN_NAMES = frozenset(
+    {"content", "cursor", "end", "id", "ids", "limit", "message", "name", "names", "offset", "path", "paths", "query"}
+    | {"start", "stdin", "text", "timeout", "timezone", "title", "url", "urls"}
+)
+"""Parameters that need no description, because every model knows them."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _NOT_PORTABLE = ("exclusiveMinimum", "exclusiveMaximum")
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -31,20 +44,28 @@ _VALUES = ("const", "enum", "default", "examples")
 _MAX_DEPTH = 64
 
 
-def portability_warnings(tool: Tool) -> Iterator[str]:
-    """Yield a sentence for each finding."""
+def explained_parameters(tools: Iterable[Tool]) -> frozenset[str]:
+    """Return the names of the parameters that a description of any of the tools explains."""
+    return frozenset(
+        each
+        for tool in tools
+        for each, schema in _properties(tool).items()
+        if _is_described(schema, tool.input_schema) or _singular(each) in map(_singular, _words(tool.description or ""))
+    )
+
+
+def portability_warnings(tool: Tool, explained: AbstractSet[str] = frozenset()) -> Iterator[str]:
+    """Yield a sentence for each finding.
+
+    Args:
+        explained: The parameters that other tools of the plugin explain.
+    """
     name = tool.name
     if not is_portable(name):
         yield f"tool {name}: some hosts accept only names of 1 to 64 characters A-Za-z0-9_-"
     elif len(name) > LONG:
         yield f"tool {name} has {len(name)} characters: some hosts truncate names over {LONG}"
-    if not (tool.description or "").strip():
-        yield f"tool {name} has no description: a model has to guess what it does"
-    properties = tool.input_schema.get("properties")
-    if isinstance(properties, dict):
-        bare = [each for each, schema in properties.items() if not _is_described(schema, tool.input_schema)]
-        if bare:
-            yield f"tool {name}: no description of {', '.join(bare)}"
+    yield from _unclear(tool, explained)
     for which, schema in (("input", tool.input_schema), ("output", tool.output_schema)):
         for problem in dict.fromkeys(_unportable(schema, 0)):
             yield f"tool {name}: its {which} schema has {problem}"
@@ -53,9 +74,50 @@ def portability_warnings(tool: Tool) -> Iterator[str]:
         yield f"tool {name} takes about {tokens} tokens of every conversation, more than {MAX_TOOL_TOKENS}"
 
 
+def _unclear(tool: Tool, explained: AbstractSet[str]) -> Iterator[str]:
+    name, description = tool.name, (tool.description or "").strip()
+    if not description:
+        yield f"tool {name} has no description: a model has to guess what it does"
+    elif len(description.split()) < _MIN_WORDS:
+        yield f"tool {name}: expected a description that says what it does and returns, got {description!r}"
+    elif len(description) > _MAX_DESCRIPTION:
+        yield (
+            f"tool {name}: its description has {len(description)} characters, and some models' APIs refuse more than"
+            f" {_MAX_DESCRIPTION}"
+        )
+    # Words of the description explain a parameter too: "Return the entities with these names".
+    said = {_singular(word) for word in _words(description)}
+    bare = [
+        each
+        for each, schema in _properties(tool).items()
+        if not (each in explained or _is_plain(each, said) or _is_described(schema, tool.input_schema))
+    ]
+    if bare:
+        yield f"tool {name}: no description of {', '.join(bare)}"
+
+
+def _properties(tool: Tool) -> Mapping[str, Any]:
+    properties = tool.input_schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _is_plain(name: str, said: set[str]) -> bool:
+    """Return whether the name of a parameter says enough: several words, a usual name, or a word of the description."""
+    words = _words(name)
+    return name in _PLAIN_NAMES or len(words) > 1 or any(len(word) > 1 and _singular(word) in said for word in words)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s") if not word.endswith("ies") else f"{word[:-3]}y"
+
+
 def _is_described(schema: Any, root: Mapping[str, Any]) -> bool:
-    if not isinstance(schema, dict) or schema.get("description"):
-        # A boolean schema has no place for a description.
+    if not isinstance(schema, dict) or schema.get("description") or "enum" in schema:
+        # A boolean schema has no place for a description, and the values of an enum speak for themselves.
         return True
     ref = schema.get("$ref")
     if isinstance(ref, str) and ref.startswith("#/$defs/"):

@@ -72,6 +72,7 @@ class RequestScope:
     """Makes a task of the request while its handler runs; ``None`` if it must be answered with its result."""
     task: LongWork | None = field(init=False, default=None)
     """The task for which the handler works, once the client's request has been answered."""
+    is_queued: bool = field(init=False, default=False)  # its call waits for a place
     is_resumable: bool = field(init=False, default=False)  # in another process, once the request is a task
     can_stay_open: bool = field(init=False, default=False)
     """Whether it may stay open without a task (:meth:`keep_open`)."""
@@ -320,6 +321,7 @@ class RequestScope:
             progress=self.progress.latest if self.progress else None,
             total=self.progress.total if self.progress else None,
             waiting_for_input=self._waiting > 0,
+            queued=self.is_queued,
             cancelled=self.reason,
         )
 

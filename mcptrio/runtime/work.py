@@ -28,6 +28,9 @@ CANCEL_TIMEOUT = 1.0
 class Ending(Protocol):
     """A request as its calls see it: it can be ended before their code has ended."""
 
+    is_queued: bool
+    """Whether a call waits for a place."""
+
     @property
     def memory(self) -> SharedPlace | None:
         """The memory of its parameters, until the last call has ended."""
@@ -46,6 +49,7 @@ class Cancelling:
     """Ends, with a cancel scope, a call that is not for an MCP request but for a notification or an HTTP exchange."""
 
     memory = None
+    is_queued = False
 
     def __init__(self) -> None:
         self.cancel_scope = trio.CancelScope()
@@ -114,7 +118,11 @@ class Work:
             # Almost always free, and a checkpoint costs more than the call.
             limiter.acquire_on_behalf_of_nowait(self)
         except trio.WouldBlock:
-            await limiter.acquire_on_behalf_of(self)
+            self.scope.is_queued = True
+            try:
+                await limiter.acquire_on_behalf_of(self)
+            finally:
+                self.scope.is_queued = False
         self._limiters.append(limiter)
 
     async def wait_ended(self) -> None:

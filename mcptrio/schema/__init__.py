@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mcptrio.ground.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from mcptrio.schema.forgiving_arguments import repair_arguments as repair_arguments
     from mcptrio.schema.signatures import encode_value as encode_value
     from mcptrio.schema.signatures import schema_of as schema_of
     from mcptrio.schema.validation import Validator as Validator
@@ -16,6 +17,7 @@ _HOMES = {
     # Schemas
     "Validator": "mcptrio.schema.validation",
     "encode_value": "mcptrio.schema.signatures",
+    "repair_arguments": "mcptrio.schema.forgiving_arguments",
     "schema_of": "mcptrio.schema.signatures",
 }
 """Every public name, and the module that has it."""

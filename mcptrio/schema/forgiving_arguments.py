@@ -35,8 +35,9 @@ _TYPES: Final = {bool: "boolean", int: "integer", float: "number", str: "string"
 Schema = Mapping[str, Any]
 
 
-def repair_arguments(arguments: Mapping[str, Any], schema: Schema) -> tuple[dict[str, Any], list[str]]:
-    """
+def repair_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Repair the arguments of a tool that were refused.
+
     Args:
         schema: JSON Schema of the arguments, an object.
 

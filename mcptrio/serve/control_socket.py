@@ -15,15 +15,18 @@ import socket
 import struct
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from mcptrio.serve.process_status import SUFFIX, ProcessStatus, encode_status
 from mcptrio.serve.runtime_folder import make_runtime_folder
-from mcptrio.server import Server
 from mcptrio.transports.accepting import StreamAccepting
 from mcptrio.transports.unix_socket import UnixSocket
+
+if TYPE_CHECKING:
+    # The parent of workers loads neither the server nor JSON.
+    from mcptrio.server import Server
 
 __all__ = ["ControlSocket"]
 

@@ -58,7 +58,7 @@ class StoreOpener(Protocol):
 
 
 class StoreTools(Protocol):
-    """What an operator can have done to an engine. A module with these two functions will do."""
+    """Checks and migrates an engine. A module with these two functions implements it."""
 
     async def check(self, url: str, settings: StoreSettings) -> list[Check]:
         """Check whether a replica can use the engine well. An engine that cannot be reached is a finding.

@@ -54,6 +54,23 @@ def listed(folder: Path, *args: str, **env: str) -> dict[str, Any]:
     return {each["name"]: each for each in json.loads(ended.stdout)["plugins"] if each["state"] != "disabled"}
 
 
+# Plugins that are served only by name
+
+
+def test_plugin_only_by_name_is_not_served_by_default(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    site = tmp_path_factory.mktemp("site")
+    point = {"mcptrio.only-by-name": {"demo": "chosen_demo"}}
+    install(site, "chosen-demo", modules={"chosen_demo": one_tool("shown")}, groups=point)
+    (folder / "named.toml").write_text("[plugins.demo]\n")
+    (folder / "disabled.toml").write_text('[server]\ndisable = ["demo"]\n[plugins.demo]\n')
+    env = {"PYTHONPATH": str(site)}
+
+    assert "demo" not in listed(folder, **env)
+    assert set(listed(folder, "--plugin", "demo", **env)) == {"demo"}
+    assert listed(folder, "--config", "named.toml", **env)["demo"]["state"] == "loaded"
+    assert "demo" not in listed(folder, "--config", "disabled.toml", **env)
+
+
 # Policies
 
 

@@ -71,6 +71,36 @@ def setup(server):
     server.add(Ill())
 """
 
+EXAMPLES = """
+from typing import Annotated
+from msgspec import Meta
+from mcptrio import ToolError, tool
+
+Count = Annotated[int, Meta(description="Lines.", examples=[EXAMPLE])]
+
+@tool(read_only=True)
+async def lines(count: Count) -> str:
+    "Return that many lines of 100 characters."
+    return ("x" * 99 + "\\n") * count
+
+@tool(read_only=True)
+async def items(count: Count) -> list[str]:
+    "Return that many items of 100 characters."
+    if count == 2:
+        raise ToolError("not two")
+    return ["x" * 99] * count
+
+@tool
+async def change(count: Count) -> None:
+    "Never call this in a check."
+    raise SystemExit(count)
+
+@tool(read_only=True)
+async def bare(count: int) -> None:
+    "Never call this tool without a count."
+    raise SystemExit(count)
+"""
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -168,3 +198,25 @@ def test_unknown_plugin_is_invalid_usage(tmp_path: Path) -> None:
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "no plugin 'everythin' is installed; did you mean everything?" in ended.stderr
+
+
+def test_examples_of_read_only_tools_are_called_and_measured(tmp_path: Path, site: str) -> None:
+    (tmp_path / "few.py").write_text(EXAMPLES.replace("EXAMPLE", "2"))
+    (tmp_path / "many.py").write_text(EXAMPLES.replace("EXAMPLE", "1000"))
+    found = examined(tmp_path, site, "few.py", "many.py")
+
+    assert found["few"]["warnings"] == ["tool items: its example fails: not two"]
+    assert found["many"]["warnings"][0] == (
+        "tool lines: the answer to its example has 100000 characters, more than 40000: return it in pages"
+    )
+    assert any(each.startswith("tool items: the structured content") for each in found["many"]["warnings"])
+
+
+def test_shipped_plugins_have_no_findings(tmp_path: Path) -> None:
+    """Except the authorization server, which has no tools and needs an issuer, and the demonstration."""
+    ended = run("plugins", "doctor", "--json", "--no-plugin=authserver", "--timeout=60", cwd=tmp_path)
+    told = json.loads(ended.stdout)
+
+    assert ended.returncode == 0
+    assert {each["name"]: each["warnings"] for each in told["plugins"] if each["warnings"]} == {}
+    assert len(told["plugins"]) >= 10

@@ -14,8 +14,8 @@ from tests.processes import serving
 
 __all__: list[str] = []
 
-MAX_COMMANDS = 43
-MAX_OPTIONS = 237
+MAX_COMMANDS = 44
+MAX_OPTIONS = 238
 MAX_SERVING = 18
 
 GARDEN = """

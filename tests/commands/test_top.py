@@ -64,11 +64,17 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def environment(runtime: Path) -> dict[str, str]:
+    # Servers of other programs of this user are in the folder for temporary files.
+    return {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime)}
+
+
 def ps(folder: Path, runtime: Path) -> list[dict[str, Any]]:
-    done = run("ps", "--json", cwd=folder, env={"XDG_RUNTIME_DIR": str(runtime)})
+    done = run("ps", "--json", cwd=folder, env=environment(runtime))
     assert done.returncode == 0, done.stderr
     servers: list[dict[str, Any]] = json.loads(done.stdout)["servers"]
-    return servers
+    # A developer's own servers may be in the folder of the login session.
+    return [each for each in servers if (runtime / "mcptrio" / f"{each['pid']}.sock").exists()]
 
 
 def listed(folder: Path, runtime: Path, *, until: int) -> list[dict[str, Any]]:
@@ -80,7 +86,7 @@ def listed(folder: Path, runtime: Path, *, until: int) -> list[dict[str, Any]]:
 
 
 def top(folder: Path, runtime: Path, *args: str) -> subprocess.CompletedProcess[bytes]:
-    return run("top", *args, cwd=folder, env={"XDG_RUNTIME_DIR": str(runtime)})
+    return run("top", *args, cwd=folder, env=environment(runtime))
 
 
 def greeted(served: Served) -> None:
@@ -98,14 +104,14 @@ def dig(served: Served) -> None:
 
 @pytest.fixture
 def stdio(folder: Path, runtime: Path) -> Iterator[Served]:
-    env = {"XDG_RUNTIME_DIR": str(runtime)}
+    env = environment(runtime)
     with serving("--stdio", "--plugin=garden.py", cwd=folder, env=env) as served:
         greeted(served)
         yield served
 
 
 def test_servers_of_each_transport_are_listed_and_leave(folder: Path, runtime: Path) -> None:
-    env = {"XDG_RUNTIME_DIR": str(runtime)}
+    env = environment(runtime)
     with (
         serving("--stdio", "--plugin=garden.py", cwd=folder, env=env) as stdio,
         serving("--http", "--port=0", "--plugin=garden.py", cwd=folder, env=env) as http,
@@ -196,7 +202,7 @@ def test_blocked_server_is_listed_without_a_status(stdio: Served, folder: Path, 
 
 
 def test_each_worker_is_listed_and_its_parent_selects_all(folder: Path, runtime: Path) -> None:
-    env = {"XDG_RUNTIME_DIR": str(runtime), "MCPTRIO_HTTP_WORKERS": "2"}
+    env = environment(runtime) | {"MCPTRIO_HTTP_WORKERS": "2"}
     with serving("--http", "--port=0", "--plugin=garden.py", cwd=folder, env=env) as served:
         served.until("serving http")
         found = listed(folder, runtime, until=2)
@@ -244,7 +250,7 @@ def test_page_in_a_pipe_is_the_tree_of_requests(stdio: Served, folder: Path, run
 
 
 def test_text_of_a_client_cannot_steer_the_terminal(folder: Path, runtime: Path) -> None:
-    env = {"XDG_RUNTIME_DIR": str(runtime)}
+    env = environment(runtime)
     with serving("--stdio", "--plugin=garden.py", cwd=folder, env=env) as served:
         client = {"name": "evil\x1b[2J\u202e" + "x" * 500, "version": "1"}
         served.send({**HELLO, "params": {**HELLO["params"], "clientInfo": client}})
@@ -260,7 +266,7 @@ def test_text_of_a_client_cannot_steer_the_terminal(folder: Path, runtime: Path)
 
 def test_page_at_a_terminal_is_renewed_until_q(stdio: Served, folder: Path, runtime: Path) -> None:
     [_] = listed(folder, runtime, until=1)
-    with at_terminal("top", cwd=folder, env={"XDG_RUNTIME_DIR": str(runtime)}) as terminal:
+    with at_terminal("top", cwd=folder, env=environment(runtime)) as terminal:
         terminal.until("0 requests in flight")
         terminal.until("1 idle session")
         dig(stdio)
@@ -280,7 +286,7 @@ def test_page_at_a_terminal_is_renewed_until_q(stdio: Served, folder: Path, runt
 
 def test_interrupt_ends_it_and_restores_the_terminal(stdio: Served, folder: Path, runtime: Path) -> None:
     [_] = listed(folder, runtime, until=1)
-    with at_terminal("top", str(stdio.process.pid), cwd=folder, env={"XDG_RUNTIME_DIR": str(runtime)}) as terminal:
+    with at_terminal("top", str(stdio.process.pid), cwd=folder, env=environment(runtime)) as terminal:
         terminal.until("plugin garden")
         terminal.type("\x03")
         assert terminal.end() == 0
@@ -288,7 +294,7 @@ def test_interrupt_ends_it_and_restores_the_terminal(stdio: Served, folder: Path
 
 def test_end_of_the_selected_server_ends_it(stdio: Served, folder: Path, runtime: Path) -> None:
     [_] = listed(folder, runtime, until=1)
-    with at_terminal("top", str(stdio.process.pid), cwd=folder, env={"XDG_RUNTIME_DIR": str(runtime)}) as terminal:
+    with at_terminal("top", str(stdio.process.pid), cwd=folder, env=environment(runtime)) as terminal:
         terminal.until("plugin garden")
         stdio.close_input()
         terminal.until("has ended")
@@ -302,7 +308,7 @@ def test_more_requests_than_rows_are_counted(stdio: Served, folder: Path, runtim
         params = {"name": "dig", "arguments": {}}
         stdio.process.stdin.write(line({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}))
     stdio.process.stdin.flush()
-    with at_terminal("top", cwd=folder, env={"XDG_RUNTIME_DIR": str(runtime)}) as terminal:
+    with at_terminal("top", cwd=folder, env=environment(runtime)) as terminal:
         # 43 lines on 24 rows.
         terminal.until("… 20 more lines")
         terminal.type("q")
@@ -318,7 +324,7 @@ def test_unknown_server_is_an_error(folder: Path, runtime: Path, wanted: str) ->
 
 
 def test_url_selects_a_server(folder: Path, runtime: Path) -> None:
-    env = {"XDG_RUNTIME_DIR": str(runtime)}
+    env = environment(runtime)
     with (
         serving("--http", "--port=0", "--plugin=garden.py", cwd=folder, env=env) as one,
         serving("--http", "--port=0", "--plugin=garden.py", cwd=folder, env=env) as other,
@@ -330,3 +336,29 @@ def test_url_selects_a_server(folder: Path, runtime: Path) -> None:
 
     assert url in shown
     assert f"pid {other.process.pid}" not in shown
+
+
+def test_isolated_plugin_is_part_of_its_server(folder: Path, runtime: Path) -> None:
+    env = environment(runtime)
+    (folder / "mcptrio.toml").write_text("[plugins.garden]\nisolate = true\n")
+    with serving("--stdio", "--plugin=garden.py", cwd=folder, env=env) as served:
+        greeted(served)
+        dig(served)
+        [found] = listed(folder, runtime, until=1)
+        shown = top(folder, runtime).stdout.decode()
+
+    assert found["pid"] == served.process.pid
+    assert "  plugin garden  isolated\n" in shown
+    assert "dig" in shown
+
+
+def test_worker_of_tasks_is_listed(folder: Path, runtime: Path) -> None:
+    env = environment(runtime)
+    tool = "from mcptrio import tool\n\n@tool(task='optional')\nasync def bake() -> str:\n    'Bake.'\n    return ''\n"
+    (folder / "oven.py").write_text(tool)
+    command = [sys.executable, "-m", "mcptrio", "worker", "--store=sqlite:tasks.db", "--plugin=oven.py"]
+    with serving(command=command, cwd=folder, env=env) as served:
+        served.until("waiting for tasks")
+        [found] = listed(folder, runtime, until=1)
+
+    assert (found["pid"], found["transport"]) == (served.process.pid, "worker")

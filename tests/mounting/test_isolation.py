@@ -157,7 +157,7 @@ async def test_memory_of_an_isolated_plugin_is_limited(tmp_path: Path) -> None:
         assert (await client.call_tool("eat", {"mebibytes": 300})).is_error
         assert await text(client, "eat", mebibytes=50) == str(50 * 1024 * 1024)
         starved = await client.call_tool("starve")
-        assert "the plugin's process ended with exit code 1 (out of memory)" in str(starved.content)
+        assert "the plugin's process ended with exit code 1 (out of memory: max_memory_mb)" in str(starved.content)
 
 
 async def has_tool(client: Client, name: str) -> bool:

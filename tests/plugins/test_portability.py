@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from mcptrio.plugins.portability import portability_warnings
+from mcptrio.plugins.portability import explained_parameters, portability_warnings
 from mcptrio.plugins.tokens import estimated_tokens
 from mcptrio.protocol.model.tools import Tool
 
 __all__: list[str] = []
 
 
-def made(name: str = "look", description: str | None = "Look.", defs: Any = None, **schema: Any) -> Tool:
+def made(name: str = "look", description: str | None = "Look at it.", defs: Any = None, **schema: Any) -> Tool:
     more = {"$defs": defs} if defs else {}
     return Tool(name=name, description=description, input_schema={"type": "object", **schema, **more})
 
@@ -30,6 +30,14 @@ def test_token_estimate_uses_the_listed_bytes() -> None:
         (made(name="a.b"), "tool a.b: some hosts accept only names of 1 to 64 characters A-Za-z0-9_-"),
         (made(name="a" * 41), f"tool {'a' * 41} has 41 characters: some hosts truncate names over 40"),
         (made(description=" "), "tool look has no description: a model has to guess what it does"),
+        (
+            made(description="Look now."),
+            "tool look: expected a description that says what it does and returns, got 'Look now.'",
+        ),
+        (
+            made(description="a b " * 300),
+            "tool look: its description has 1199 characters, and some models' APIs refuse more than 1024",
+        ),
         (made(properties={"a": {}, "b": {"description": "b"}}), "tool look: no description of a"),
         (
             made(defs={"a": {"$ref": "b.json#/x"}}),
@@ -40,8 +48,8 @@ def test_token_estimate_uses_the_listed_bytes() -> None:
             "tool look: its input schema has a list of types, which some models' APIs refuse",
         ),
         (
-            made(description="a" * 9000),
-            "tool look takes about 2266 tokens of every conversation, more than 2000",
+            made(title="a" * 9000),
+            "tool look takes about 2272 tokens of every conversation, more than 2000",
         ),
     ],
 )
@@ -56,6 +64,17 @@ def test_portable_schema_yields_no_warning() -> None:
     }
 
     assert list(portability_warnings(made(properties=properties, defs={"a": {"description": "a", "minimum": 1}}))) == []
+
+
+def test_parameters_that_explain_themselves_need_no_description() -> None:
+    properties: dict[str, Any] = {"path": {}, "old_name": {}, "maxCount": {}, "entities": {}, "shared": {}}
+    properties["kind"] = {"enum": ["a", "b"]}
+    tool = made(description="Return the entity there.", properties=properties)
+    other = made(name="other", properties={"shared": {"description": "Explained here."}})
+
+    explained = explained_parameters([tool, other])
+    assert list(portability_warnings(tool)) == ["tool look: no description of shared"]
+    assert list(portability_warnings(tool, explained)) == []
 
 
 def test_deeply_nested_schema_yields_a_warning() -> None:

@@ -23,6 +23,8 @@ class Reply:
     """The buffered bytes of the events."""
     began: trio.Event = field(factory=trio.Event)
     ended: trio.Event = field(factory=trio.Event)
+    reading: trio.Event | None = None
+    """Set when the client begins to read; ``None`` if it reads from the start."""
     _came: trio.Event = field(factory=trio.Event)
     _leave: trio.Event = field(factory=trio.Event)
     _read: int = 0
@@ -66,6 +68,8 @@ async def exchange(app: Any, method: str, headers: Mapping[str, str], body: byte
         return {"type": "http.disconnect"}
 
     async def send(event: Mapping[str, Any]) -> None:
+        if reply.reading is not None:
+            await reply.reading.wait()
         if event["type"] == "http.response.start":
             reply.status = event["status"]
             reply.headers = {name.decode().lower(): value.decode() for name, value in event["headers"]}

@@ -430,3 +430,23 @@ async def test_readiness_of_client_is_refused_until_it_is_stored(autojump_clock:
         accepted = await post(both.apps[0], ready, mcp_session_id=session)
 
         assert (refused.status, accepted.status) == (503, 202)
+
+
+async def test_stream_that_could_not_be_stored_does_not_replace_a_later_one(autojump_clock: Any) -> None:
+    store = StalledStore()
+    async with replicas(name, sessions=store) as both:
+        session = await both.begin()
+        # Both replicas have a local part of the session.
+        await post(both.apps[1], both.request("tools/list"), mcp_session_id=session)
+        store.is_away = True
+        refused = listen(both, 0, session)
+        await trio.sleep(1)
+        store.is_away = False
+        stream = listen(both, 1, session)
+        # Every few seconds, a replica stores what it could not store before.
+        await trio.sleep(30)
+        await changed(both, "one")
+
+        assert refused.status == 503
+        assert [message["method"] for message in stream.messages][-1:] == ["notifications/tools/list_changed"]
+        stream.disconnect()

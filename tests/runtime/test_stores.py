@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from mcptrio import Server
+from mcptrio import Context, Server
 from mcptrio.abc import StoredEvent
 from mcptrio.errors import StoreFailed
 from mcptrio.http.server.app import HTTPApp
@@ -157,6 +157,62 @@ async def test_stream_that_another_replica_has_completed_ends_without_an_error(
     assert [message["id"] for message in resumed.messages] == [2]
     assert "whether the request was carried out is not known" in resumed.messages[0]["error"]["message"]
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+class SlowStore(MemoryEventStore):
+    """A store whose reads after a cursor can be made to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = False
+        self.go = trio.Event()
+
+    async def after(self, session: str, event_id: str) -> tuple[str, list[StoredEvent], bool] | None:
+        if self.waits:
+            self.waits = False
+            await self.go.wait()
+        return await super().after(session, event_id)
+
+
+async def test_reader_that_was_replaced_during_a_slow_read_takes_no_event_from_its_successor(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def report(ctx: Context) -> str:
+        """Reports, and waits."""
+        await ctx.info("begun")
+        await trio.sleep(10)
+        await ctx.info("continued")
+        await trio.sleep_forever()
+        return ""
+
+    server = Server()
+    server.add_tool(report)
+    events = SlowStore()
+    async with server.open(), trio.open_nursery() as nursery:
+        app = HTTPApp(server.supervisor, sessions=MemorySessionStore(), events=events)
+        await nursery.start(app.run)
+        session = (await post(app, {**HELLO, "id": 1})).headers["mcp-session-id"]
+        headers = {"mcp-session-id": session}
+        await post(app, {"jsonrpc": "2.0", "method": "notifications/initialized"}, mcp_session_id=session)
+        level = {"jsonrpc": "2.0", "id": 2, "method": "logging/setLevel", "params": {"level": "info"}}
+        await post(app, level, mcp_session_id=session)
+        call = {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "report"}}
+        lost = Reply()
+        nursery.start_soon(exchange, app, "POST", headers, json.dumps(call).encode(), lost)
+        await trio.sleep(5)
+        events.waits = True
+        await trio.sleep(10)
+        resumed = Reply(reading=trio.Event())
+        assert resumed.reading is not None
+        nursery.start_soon(exchange, app, "GET", {**headers, "last-event-id": lost.ids[-1]}, b"", resumed)
+        await trio.sleep(1)
+        events.go.set()
+        await trio.sleep(1)
+        resumed.reading.set()
+        await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+
+    assert [message["params"]["data"] for message in resumed.messages] == ["continued"]
 
 
 class ForgetfulStore(MemoryEventStore):

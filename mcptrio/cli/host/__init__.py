@@ -35,10 +35,10 @@ _ALL = "all"
 
 @click.group("host", cls=CLIGroup)
 def command() -> None:
-    """Add mcptrio to the configuration of Claude, Cursor, VS Code and other hosts, or remove it.
+    """Add mcptrio to the configuration of Claude, Cursor, VS Code and other applications, or remove it.
 
     HOST is a name that `mcptrio host status` shows in brackets, the path of a file like mcp.json, or all, for the
-    hosts that are found here.
+    applications that are installed here.
     """
 
 
@@ -85,7 +85,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Only show what would ch
 @click.option("--print", "prints", is_flag=True, help="Only print the entry.")
 @click.pass_context
 def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Scope, **options: Any) -> None:
-    """Add the entry that starts mcptrio, or connects to it, to the configuration of hosts.
+    """Add the entry that starts mcptrio, or connects to it, to the configuration of host applications.
 
     \b
     mcptrio host install cursor --plugin hello.py
@@ -114,7 +114,7 @@ def _install(ctx: click.Context, /, hosts: tuple[str, ...], name: str, scope: Sc
 @_DRY_RUN
 @click.pass_context
 def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Scope, force: bool, dry_run: bool) -> None:
-    """Remove the entry from the configuration of hosts.
+    """Remove the entry from the configuration of host applications.
 
     If nothing else has changed, the file is restored to the byte.
     """
@@ -132,7 +132,7 @@ def _uninstall(ctx: click.Context, hosts: tuple[str, ...], name: str, scope: Sco
 def _status(
     ctx: click.Context, /, hosts: tuple[str, ...], name: str, check: bool, check_project: bool, as_json: bool
 ) -> None:
-    """List the known hosts, their files, and where mcptrio is installed.
+    """List the known host applications, their files, and where mcptrio is installed.
 
     Also checks that the programs and files of the entries exist; exit code 1 if one does not.
     """

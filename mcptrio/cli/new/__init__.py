@@ -36,12 +36,15 @@ __all__ = ["SHIPPED", "NewPlugin", "command", "write_plugin"]
 
 SHIPPED: Final = (
     "authserver",
+    "code",
+    "documents",
     "everything",
     "fetch",
     "fs",
     "git",
     "memory",
     "openapi",
+    "postgres",
     "proxy",
     "shell",
     "skills",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from mcptrio.cli.help_pages import CLIGroup
+from mcptrio.cli.plugins.add import add as add_command
 from mcptrio.cli.plugins.doctor import command as doctor_command
 from mcptrio.cli.plugins.install import install as install_command
 from mcptrio.cli.plugins.install import uninstall as uninstall_command
@@ -33,7 +34,7 @@ class _Group(CLIGroup):
 
 @click.group("plugins", cls=_Group)
 def command() -> None:
-    """List, show, enable, disable, install and check plugins.
+    """List, show, enable, disable, add, install and check plugins.
 
     Without a command, mcptrio plugins lists them, and takes the options of list.
     """
@@ -44,6 +45,7 @@ for _each in (
     show_command,
     enable_command,
     disable_command,
+    add_command,
     install_command,
     uninstall_command,
     doctor_command,

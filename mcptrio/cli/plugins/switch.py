@@ -19,7 +19,7 @@ from mcptrio.cli.plugins.config_lists import Inline, with_name, without_name
 from mcptrio.cli.server.config_options import CONFIG, read_config
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.discovery import check_offered, offered
+from mcptrio.plugins.discovery import check_offered, offered, served_only_by_name
 from mcptrio.serve.config import ServeConfig
 
 __all__ = ["disable", "enable"]
@@ -54,6 +54,8 @@ def enable(name: str, path: Path) -> None:
     # A file is served only if a list names it.
     if name.endswith(".py") and given is None:
         edits.append(("put", key))
+    if given is None and name not in read.plugins and name in served_only_by_name():
+        raise ConfigError(f"{name} is served only by name: add a table [plugins.{name}] to {path}")
     _edit(path, name, edits, done="enabled")
 
 

@@ -19,6 +19,9 @@ from pkgutil import walk_packages
 from time import perf_counter
 from typing import Any
 
+import trio
+
+from mcptrio.cli.server.example_calls import example_warnings
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.own_issuers import mismatches
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server
@@ -27,7 +30,7 @@ from mcptrio.ground.guarded import Failure, run_guarded_sync
 from mcptrio.plugins.discovery import offered
 from mcptrio.plugins.manager import SLOW_IMPORT
 from mcptrio.plugins.plugin import Plugin
-from mcptrio.plugins.portability import portability_warnings
+from mcptrio.plugins.portability import explained_parameters, portability_warnings
 from mcptrio.plugins.tokens import tokens_by_tool
 from mcptrio.server import Server
 
@@ -78,6 +81,12 @@ def examine(text: str, tell: Any) -> None:
         return
     tell({"stage": "importing all its modules"})
     missing = {plugin.name: list(_missing_modules(plugin)) for plugin in server.plugins.plugins.values()}
+    tell({"stage": "calling the examples of its tools"})
+    answers = run_guarded_sync(lambda: trio.run(example_warnings, read, chosen.wanted(read)))
+    if isinstance(answers, Failure):
+        examples = {chosen.plugins[0]: [f"its examples could not be called: {answers.error}"[:_MAX_SENTENCE_CHARS]]}
+    else:
+        examples = answers.value
     tell({"stage": "its own doctor"})
     reports = []
     for plugin in server.plugins.plugins.values():
@@ -85,6 +94,7 @@ def examine(text: str, tell: Any) -> None:
             report = _report(server, plugin)
             report["problems"] += missing[plugin.name]
             report["problems"] += map(str, mismatches(read, server, plugin))
+            report["warnings"] += examples.get(plugin.name, [])
             # A second plugin of the same name is called "NAME #2".
             name = plugin.name.partition(" #")[0]
             # The server imported the plugin after this function, so its own measurement is too short.
@@ -100,7 +110,8 @@ def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
     # The caller adds this warning with its own measurement.
     warnings = [each for each in plugin.warnings if not each.startswith("importing it took ")]
     warnings += [f"tool {name} is withheld: {reason}" for name, reason in plugin.withheld.items()]
-    warnings += [oddity for tool in tools for oddity in portability_warnings(tool)]
+    explained = explained_parameters(tools)
+    warnings += [oddity for tool in tools for oddity in portability_warnings(tool, explained)]
     warnings += _missing_programs(plugin)
     offers = {kind: list(names) for kind, names in plugin.offers.items()}
     tokens = tokens_by_tool(server.catalog, plugin.name)

@@ -132,7 +132,7 @@ class ChosenPlugins:
 
     def wanted(self, read: ServeConfig) -> WantedPlugins:
         # The parent of workers calls this too, and loads no plugins.
-        from mcptrio.plugins.discovery import check_offered, offered
+        from mcptrio.plugins.discovery import check_offered, offered, served_only_by_name
 
         # The plugin is part of mcptrio, so discovery does not find it. The tables of the file enable it.
         own = {MOUNT} if read.mount else set()
@@ -147,6 +147,8 @@ class ChosenPlugins:
         names = None if given is None else [name for name in given if not name.endswith(".py") and name not in own]
         # A plugin named on the command line runs although the file disables it.
         left_out = [*self.no_plugins, *(name for name in server.disable if name not in self.plugins)]
+        if names is None and not self.objects:
+            left_out += [name for name in served_only_by_name() if name not in (*read.plugins, *left_out)]
         # Names from the file are checked here, so that an error shows file and line.
         for list_key, said in (
             (key, names if not self.plugins else None),

@@ -210,7 +210,15 @@ class HTTPSession:
                 self.peer.report_everything_changed()
         # Each message must go to one stream only (2025-11-25, basic/transports, "Multiple Connections").
         self._name_get_stream(stream.id)
-        await self.save()
+        is_stored = False
+        try:
+            await self.save()
+            is_stored = True
+        finally:
+            if not is_stored:
+                # The client tries again, perhaps on another replica. Stored later, this name would end that stream.
+                self._detach()
+                self._name_get_stream(self.saved.get_stream if self.saved is not None else "")
         return stream
 
     async def _listen_again(self) -> None:

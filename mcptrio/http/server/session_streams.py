@@ -348,7 +348,9 @@ class StreamReader:
                     self._move(0)
                 else:
                     await self._exchange.write(self._encode(events, complete))
-                    stream.cursor = events[-1].id
+                    # A newer reader has its own cursor: what was written here may have reached nobody.
+                    if stream.readers[-1] is self:
+                        stream.cursor = events[-1].id
                     self._move(len(events))
                 if complete:
                     return True

@@ -1,7 +1,8 @@
-"""The handshake sessions over HTTP, and the local parts of those that this process works for.
+"""The sessions of handshake revisions over HTTP.
 
-The ASGI entry owns it. No process owns a session: a process serves each request that reaches it, with a local part that
-it makes from the stored record, and drops the part when it is idle. Only the store decides whether a session exists.
+The ASGI entry owns this. No process owns a session: each process serves the requests that reach it. For a session that
+it serves, a process keeps a local part, which it makes from the stored record and drops when it is idle. Only the store
+decides whether a session exists.
 
 Source: MCP 2025-11-25, basic/transports, "Session Management".
 """
@@ -124,7 +125,7 @@ class Sessions:
                 await self._forget(session, "the session has ended elsewhere")
             return None
         if record.principal is not principal and not is_same_person(record.principal, principal):
-            _log.warning("session of another principal asked for: %s", principal)
+            _log.warning("refused a request for the session of another principal: %s", principal)
             return None
         if session is not None and session.peer.ended:
             session.end("its local part has ended")

@@ -1,8 +1,8 @@
-"""Decides when open event streams write: one task for those whose clients read, one for each whose client does not.
+"""Schedules the writes of open event streams, for revisions without sessions.
 
-It serves the streams of revisions without sessions. :mod:`mcptrio.http.server.keepalives` owns it, and streams with new
-messages call it. Messages between two turns of the
-task go out in one write. An idle stream has no task, and no stream waits for the client of another.
+One task writes all streams whose clients keep up, and each slow client gets a task of its own, so no stream waits for
+the client of another. An idle stream has no task. Messages that arrive between two turns of the task share one write.
+:mod:`mcptrio.http.server.keepalives` owns the scheduler; streams call it when they have new messages.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _MAX_BATCH_STREAMS: Final = 32
 
 class WritableStream(Protocol):
     def write_now(self) -> bool:
-        """Write all that is queued, without waiting. Returns whether that was possible; :meth:`write` does the rest."""
+        """Write what is queued, without waiting. Returns False if :meth:`write` must write the rest."""
         ...
 
     async def write(self) -> None:
-        """Write all that is queued, under a deadline."""
+        """Write everything that is queued, with a deadline."""
         ...
 
     def abandon(self) -> None:
-        """Give the stream up, without waiting: nothing will be written any more."""
+        """Drop what is queued, without waiting. Nothing is written afterwards."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What an operator changes through the console. Each action is logged with the operator's name."""
+"""The changes that an operator can make in the console. Each is logged with the operator's name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_NAME_CHARS: Final = 1000
 
 
 class Actions:
-    """The actions by name. Each takes a form, and returns what it has done in a sentence."""
+    """The actions by name. Each takes a form, and returns a sentence that describes the result."""
 
     def __init__(self, server: Server, wire: WireRecorder) -> None:
         self._server = server

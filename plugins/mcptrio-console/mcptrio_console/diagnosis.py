@@ -84,7 +84,7 @@ def _of_traffic(samples: Samples) -> Iterator[Problem]:
     minute = Counted.of(samples, _MINUTE)
     if minute.refusals:
         reason, _ = samples.refusals.most_common(1)[0]
-        text = f"{minute.refusals} requests were refused in the last minute, mostly because {_REFUSED[reason]}."
+        text = f"Requests refused in the last minute: {minute.refusals}, mostly because {_REFUSED[reason]}."
         yield Problem(text, "tree", is_urgent=True)
     if minute.failures > max(1, _MANY_FAILURES * minute.requests):
         since = trio.current_time() - _MINUTE

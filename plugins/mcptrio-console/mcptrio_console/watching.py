@@ -50,7 +50,7 @@ class StatusWatch:
         if self._status is None or now >= self._fresh_until:
             started = perf_counter()
             self._status = self._server.status
-            self._fresh_until = now + self.pause_after(perf_counter() - started) / 2
+            self._fresh_until = now + max(_INTERVAL / 2, (perf_counter() - started) / _SHARE)
         return self._status
 
     def renew(self) -> None:

@@ -68,5 +68,7 @@ def state_of(request: RequestStatus, questions: Sequence[QuestionStatus]) -> str
         methods = sorted({question.method for question in questions})
         asked = f" ({', '.join(methods)})" if methods else ""
         return f"waits for its client to answer{asked}"
+    if request.queued:
+        return f"waits until {cut(request.plugin or 'the server')} has a free place: other calls have all of them"
     where = f"in {cut(request.plugin)}" if request.plugin is not None else "in the server"
     return f"runs {where}"

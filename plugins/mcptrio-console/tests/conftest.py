@@ -112,11 +112,16 @@ class Site:
 
 @asynccontextmanager
 async def opened(
-    garden: Garden | None = None, *, plugins: Sequence[object] = (), name: str = "shop", **options: Any
+    garden: Garden | None = None,
+    *,
+    plugins: Sequence[object] = (),
+    name: str = "shop",
+    config: dict[str, Any] | None = None,
+    **options: Any,
 ) -> AsyncIterator[Site]:
     garden = garden or Garden()
     links: list[str] = []
-    server = Server(name, plugins=[_module(garden), *plugins])
+    server = Server(name, plugins=[_module(garden), *plugins], config=config)
     console = make_console(server, ConsoleOptions(announce=links.append, **options))
     async with server.open(), trio.open_nursery() as nursery:
         [url] = await nursery.start(partial(serve_asgi, console, bind="127.0.0.1:0"))

@@ -110,6 +110,22 @@ async def test_request_in_flight_is_shown_and_cancelled(caplog: pytest.LogCaptur
     assert failed == ["water was cancelled: an operator has cancelled it"]
 
 
+async def test_request_that_waits_for_a_place_says_so() -> None:
+    async with opened(config={"garden": {"concurrency": 1}}) as site, trio.open_nursery() as nursery:
+        await site.enter()
+        nursery.start_soon(call, site, [])
+        await site.garden.begun.wait()
+        nursery.start_soon(call, site, [], "Bo")
+        with trio.fail_after(20):
+            while site.server.status.in_flight < 2:  # noqa: ASYNC110 - the status has no event
+                await trio.sleep(0.02)
+
+        page = (await site.get("tree")).text
+        assert "runs in garden" in page
+        assert "waits until garden has a free place: other calls have all of them" in page
+        site.garden.go.set()
+
+
 async def test_session_is_ended() -> None:
     async with opened() as site:
         await site.enter()
@@ -271,7 +287,7 @@ async def test_problems_are_named_in_words() -> None:
         texts = [problem.text for problem in find_problems(server.status, samples)]
 
     assert texts == [
-        "1 requests were refused in the last minute, mostly because too many requests were in flight.",
+        "Requests refused in the last minute: 1, mostly because too many requests were in flight.",
         "10 of 10 requests failed in the last minute, mostly “water”: the hose is broken",
     ]
 

@@ -46,10 +46,15 @@ _UNRESERVED = "/-._~!$&'()*+,;=:@"
 
 
 class FileAccess:
-    """The file system as the configuration and one client's roots leave it."""
+    """The file system as the configuration and one client's roots leave it.
 
-    def __init__(self, config: Config) -> None:
+    Args:
+        plugin: the name of the plugin that uses it, for messages about its settings.
+    """
+
+    def __init__(self, config: Config, *, plugin: str = "fs") -> None:
         self.config = config
+        self._plugin = plugin
         self._limiters: dict[str, trio.CapacityLimiter] = {}
         self._known_roots: dict[str, tuple[float, tuple[str, ...]]] = {}
         self._editing: dict[str, tuple[trio.Lock, int]] = {}
@@ -77,8 +82,9 @@ class FileAccess:
                 return Sandbox(tuple(Folder(root) for root in dict.fromkeys(roots)), denied=config.patterns)
         if not sandbox.folders:
             raise ToolError(
-                'no folder is allowed: set folders = ["/absolute/path"] in [plugins.fs] of mcptrio.toml, or '
-                f"MCPTRIO_FS_FOLDERS (separated by {os.pathsep!r}); with roots = true the client's roots are used"
+                f'no folder is allowed: set folders = ["/absolute/path"] in [plugins.{self._plugin}] of '
+                f"mcptrio.toml, or MCPTRIO_{self._plugin.upper()}_FOLDERS (separated by {os.pathsep!r}); "
+                "with roots = true the client's roots are used"
             )
         return sandbox
 
@@ -140,11 +146,12 @@ class FileAccess:
             if await self.run(sandbox, path, lambda: os.path.isdir(path)):
                 return
         except ToolError as error:
-            logger.warning("folders of [plugins.fs]: %s", error)
+            logger.warning("folders of [plugins.%s]: %s", self._plugin, error)
         else:
             logger.warning(
-                "folders of [plugins.fs]: expected a directory, got nothing or something else at %s; "
+                "folders of [plugins.%s]: expected a directory, got nothing or something else at %s; "
                 "create it or correct the setting",
+                self._plugin,
                 printable(path),
             )
 

@@ -131,7 +131,7 @@ class ContentSearch:
 
     @property
     def notes(self) -> list[str]:
-        """What the reader should know: how to go on, and what was left out."""
+        """Notes for the reader: the cursor of the next page, and the number of files that were not searched."""
         notes = []
         if self.next_cursor is not None:
             notes.append(f"{self.searched} files searched; go on with cursor={self.next_cursor}")
@@ -173,7 +173,7 @@ class ContentSearch:
         )
 
     def _take(self, walk: Search, checkpoint: Checkpoint, until: float) -> None:
-        """Collect names, and when the walk has ended, what it found."""
+        """Advance the walk; at its end, queue the files that it has found."""
         if walk.advance(max(0.0, until - time.monotonic()), checkpoint):
             return
         self.visited += walk.visited

@@ -42,10 +42,10 @@ class LinePattern(Struct, frozen=True):
     """A compiled pattern."""
 
     text: str
-    """What each matching line contains; empty if unknown."""
+    """A text that each matching line contains; empty if unknown."""
 
     needed: bytes
-    """``text`` as it is in a file."""
+    """``text`` encoded as in a file."""
 
     line: Any = None
     """The regular expression for a line; None if the text is the whole pattern."""
@@ -117,7 +117,7 @@ class LinePattern(Struct, frozen=True):
             return True
 
     def _find(self, line: str, number: int, where: str) -> int:
-        """Where the match begins, or -1."""
+        """Return the position at which the match begins, or -1."""
         column = line.find(self.text)
         if self.line is None or column < 0:
             return column

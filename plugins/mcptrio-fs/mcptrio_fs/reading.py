@@ -206,7 +206,7 @@ def _start_of_line(descriptor: int, number: int, path: str, checkpoint: Checkpoi
 
 
 def _nth_newline(data: bytes, wanted: int) -> int:
-    """Where the ``wanted``-th newline is, or -1."""
+    """Return the position of the ``wanted``-th newline, or -1."""
     if data.count(b"\n") < wanted:
         return -1
     at = -1

@@ -45,14 +45,14 @@ class Folder(Struct, frozen=True):
 
     path: str
     anchor: str | None = None
-    """The configured folder that this one, a client's root, lies in; deny patterns count from there."""
+    """For a root of the client: the configured folder that contains it. Deny patterns are relative to that folder."""
 
     def real(self) -> str:
-        """Where the folder really is; asked each time, because a folder may be mounted or made later."""
+        """Return the resolved path. It is not cached, because a folder may be mounted or created later."""
         return resolve(self.path)
 
     def holds(self, real: str) -> bool:
-        """Say whether a resolved path lies in this folder, and, for a client's root, the folder still in its anchor."""
+        """Return True if a resolved path is in this folder. A root of the client must itself still be in its anchor."""
         own = self.real()
         return _is_within(real, own) and (self.anchor is None or _is_within(own, resolve(self.anchor)))
 

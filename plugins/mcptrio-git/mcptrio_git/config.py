@@ -14,7 +14,7 @@ from attrs.validators import ge, le
 __all__ = ["PROTOCOLS", "Config"]
 
 PROTOCOLS = ("https", "ssh", "http", "git", "file")
-"""What ``protocols`` may name. ``ext::``, which runs any command, is not among them."""
+"""The values that ``protocols`` may contain. ``ext::`` is not allowed, because it runs any command."""
 
 
 def _check_protocols(_: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:

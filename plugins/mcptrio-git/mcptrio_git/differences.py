@@ -104,7 +104,7 @@ async def read_diff(
 
 
 async def list_staged(work: RepositoryWork) -> list[FileChange]:
-    """What would be committed."""
+    """Return the changes that a commit would contain."""
     output = await work.git(
         "diff", "--cached", "--name-status", "-z", "--no-renames", "--ignore-submodules=dirty", *PLAIN
     )

@@ -117,7 +117,7 @@ class Looking:
         ctx: Context,
         repo_path: RepoPath = "",
         branch_type: Literal["local", "remote", "all"] = "local",
-        contains: str = "",
+        contains: Annotated[str, "Only branches with this commit."] = "",
         not_contains: str = "",
         limit: Limit = 100,
         cursor: str = "",
@@ -266,7 +266,7 @@ class Looking:
         second: str,
         repo_path: RepoPath = "",
     ) -> Ancestry:
-        """Find the merge base of two commits, and how many commits each is ahead of the other."""
+        """Find the merge base of the commits first and second, and how many commits each is ahead of the other."""
         async with self.access.open(ctx, repo_path) as work:
             one, other = (found.id for found in await work.look_up((first, "first"), (second, "second")))
             bases = await work.text("merge-base", "--all", one, other, codes=(0, 1))

@@ -1,7 +1,7 @@
 """The tools that make a commit: add, reset, restore, commit.
 
-The plugin registers them if ``allow_write`` is on. The commit is the one that the user's own git would make, with git's
-hooks, signing, filters and line ends.
+The plugin registers them if ``allow_write`` is on. Git makes the commit with the hooks, signing, filters and line ends
+of the user's configuration.
 
 Source: names, arguments and annotations of the reference git server (2026.10.19); it refuses empty commits too.
 """
@@ -27,7 +27,7 @@ from .text import printable
 __all__ = ["Committed", "Staged", "Staging"]
 
 _MAX_NAMED = 50
-"""Restored paths that the answer names."""
+"""The number of restored paths in the result."""
 
 
 class Staged(Struct, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class Staging:
     async def git_reset(self, ctx: Context, repo_path: RepoPath = "") -> Staged:
         """Unstage all staged changes. Working tree files are not changed."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
-            # With a path, a merge that is going on stays one.
+            # Without a path, git reset would end a merge in progress.
             await work.git("reset", "--quiet", "--", ".")
             return await self._staged(work)
 
@@ -133,7 +133,7 @@ class Staging:
             merging = os.path.join(work.repository.git_dir, "MERGE_HEAD")
             if not staged and not await trio.to_thread.run_sync(os.path.exists, merging):
                 raise ToolError("nothing is staged; {tool:git_add} stages files")
-            # From standard input a message cannot be an option, and a line that begins with "#" stays.
+            # A message from standard input cannot be an option. cleanup=whitespace keeps lines that begin with "#".
             output = await work.git("commit", "--cleanup=whitespace", "--file=-", stdin=message.encode())
             branch, commit = await work.head()
         return Committed(id=commit or "", branch=branch, files=len(staged), output=said_by(output))

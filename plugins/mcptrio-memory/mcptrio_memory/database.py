@@ -150,10 +150,9 @@ def _transact(begin: str, end: str, work: Work[T], statements: Statements) -> T:
 
 
 async def _in_thread(connection: sqlite3.Connection, work: Work[T]) -> T:
-    """What ``work`` returns. If cancelled, the query is interrupted, and the thread waited for all the same.
+    """Run ``work`` in a thread and return its result. A cancellation interrupts the query and waits for the thread.
 
-    That is not what ``trio.to_thread`` does: it either leaves the thread behind, with the connection in its hands, or
-    lets the query run to its end.
+    ``trio.to_thread`` would either abandon the thread, which still uses the connection, or wait for the whole query.
     """
     await trio.lowlevel.checkpoint_if_cancelled()
     task = trio.lowlevel.current_task()

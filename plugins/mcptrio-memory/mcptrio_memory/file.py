@@ -120,7 +120,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def unavailable(error: Exception) -> MemoryUnavailable:
-    """What went wrong with the file, in plain words."""
+    """Return an error that says why the file cannot be used."""
     if isinstance(error, OSError):
         return MemoryUnavailable(f"the memory file cannot be opened: {error.strerror or type(error).__name__}")
     name = getattr(error, "sqlite_errorname", "")

@@ -94,13 +94,13 @@ Order: TypeAlias = Everything | Chosen
 
 @frozen(kw_only=True, eq=False)
 class Wanted:
-    """What of the entities, and how much.
+    """The requested part of the entities, and its limits.
 
     Args:
         limit: The maximum number of entities.
-        budget: bytes, more or less; one thing is given however large it is.
-        fields: what an entity is to have.
-        whole: no entity is split, however large it is.
+        budget: The approximate number of bytes. A page has at least one item, however large it is.
+        fields: The fields that each entity contains.
+        whole: True if no entity is split, however large it is.
     """
 
     limit: int

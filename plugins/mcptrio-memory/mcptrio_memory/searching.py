@@ -29,7 +29,7 @@ _IN_NAMESPACE = "e.namespace = (SELECT id FROM namespaces WHERE name = ?)"
 
 
 def find_entities(statements: Statements, namespace: str, query: str) -> list[int]:
-    """Ids, at most :data:`MAX_FOUND_ENTITIES`; of all entities for an empty query, the last changed first."""
+    """Ids, at most :data:`MAX_FOUND_ENTITIES`. An empty query finds all entities, the last changed first."""
     folded = query.casefold().strip()
     if not folded:
         return _ids(

@@ -83,7 +83,7 @@ def export_text(export: GraphExport) -> str:
 
 
 def imported_text(imported: Imported) -> str:
-    """What an import has changed, and the invalid lines."""
+    """The changes that an import has made, and the invalid lines."""
     lines = [
         f"{imported.lines} lines: {imported.entities_created} entities and {imported.relations_created} relations"
         f" created, {imported.observations_added} observations added, {imported.skipped} lines skipped"

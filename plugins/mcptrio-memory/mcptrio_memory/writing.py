@@ -139,7 +139,7 @@ class Writing:
     async def delete_observations(
         self, ctx: Context, deletions: list[ObservationsToDelete], namespace: Namespace = ""
     ) -> Deleted:
-        """Delete observations of entities. Unknown ones are ignored."""
+        """Delete observations. Each of the deletions names an entity. Unknown ones are ignored."""
         memory = self.memory
         memory.bounds.check_count(deletions, "deletions")
         for number, deletion in enumerate(deletions):
@@ -191,7 +191,7 @@ class Writing:
         jsonl: str,
         namespace: Namespace = "",
     ) -> Imported:
-        """Import lines of JSON as {tool:export_graph} writes them. Existing items are kept."""
+        """Import lines of JSON (jsonl) as {tool:export_graph} writes them. Existing items are kept."""
         memory = self.memory
         if len(jsonl) > memory.config.max_import_bytes:
             raise ToolError(

@@ -45,12 +45,12 @@ _JSON = re.compile(r"(?:application|text)/(?:.*\+)?json|application/json-.*")
 _CODECS = re.compile(
     r"utf-(?:8|16|32).*|ascii|iso8859-.*|cp125.|latin.*|shift_jis.*|euc_.*|gb.*|big5.*|koi8-.|cp932|mac-roman"
 )
-"""Those of the web. Python has others, one of which takes quadratic time."""
+"""The text encodings of the web. Python has others, one of which takes quadratic time."""
 
 
 @frozen(kw_only=True)
 class Answer:
-    """One answer of an API, read whole or up to a limit."""
+    """One response of an API, read to its end or to a limit."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -58,10 +58,10 @@ class Answer:
     is_cut: bool
     """The response exceeds the limit."""
     url: str
-    """Where it is from, without a query."""
+    """The URL of the response, without its query."""
 
     def header(self, name: str) -> str | None:
-        """A header by its name in lower case; the first one of several."""
+        """Return the first header with this name, which is in lower case."""
         return next((value for key, value in self.headers if key.lower() == name), None)
 
     @property

@@ -1,7 +1,7 @@
-"""One API at run time: its calls, in turn through the same limits.
+"""Calls the operations of one API, within its limits of rate and concurrency.
 
-The plugin owns it, and its tools call it. One deadline covers everything of a call: waiting, token, redirects, retries
-and download. When the call is cancelled, the connection is closed.
+The plugin owns one caller for each API, and its tools use it. One deadline covers the whole call: waiting, the token,
+redirects, retries and the download. When the call is cancelled, the connection is closed.
 
 Source: RFC 9110, 9.2.2 and 15.4; RFC 6585, 4; RFC 6750, 3.1.
 """
@@ -22,7 +22,7 @@ from mcptrio.types import CallToolResult
 from .answers import Answer, result_of
 from .config import Api
 from .connections import Connections, Unreached, user_agent
-from .credentials import APICredentials, Marks
+from .credentials import APICredentials, RequestCredentials
 from .incoming import ACCEPTED_CODINGS, Incoming
 from .operations import Operation
 from .pacing import Pace
@@ -35,14 +35,14 @@ _RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 _ERROR_BYTES = 64 * 1024
 _TOKEN_BYTES = 64 * 1024
 _FIRST_PAUSE = 0.25
-"""Seconds before the first retry, if the API names no time; each further one waits twice as long."""
+"""Seconds before the first retry if the API names no time. Each further pause is twice as long."""
 _REPORTED = 64 * 1024
 """Bytes of a download above which its progress is reported."""
 
 
 @frozen
-class _Later:
-    """A refusal to be retried: the response, and the time of the next attempt."""
+class _Retry:
+    """A failed attempt that may be retried: the response or the error, and the seconds to wait before."""
 
     answer: Answer | None
     seconds: float
@@ -52,7 +52,7 @@ class _Later:
 class OperationCaller:
     """
     Args:
-        name: of the API in the configuration.
+        name: The name of the API in the configuration.
     """
 
     def __init__(self, name: str, api: Api) -> None:
@@ -69,7 +69,7 @@ class OperationCaller:
         """Call an operation.
 
         Raises:
-            ToolError: the arguments are invalid, or the API refused or did not answer in time.
+            ToolError: The arguments are invalid, or the API refused the call or did not answer in time.
         """
         draft = draft_request(operation, arguments, self._api.max_request_bytes)
         deadline = trio.current_time() + self._api.timeout
@@ -95,11 +95,11 @@ class OperationCaller:
         for attempt in range(retries + 2):
             async with self._gate:
                 await self._pace.wait(deadline)
-                marks = await self._credentials.marks(operation.schemes)
-                outcome = await self._attempt(ctx, operation, draft, marks, _FIRST_PAUSE * 2**attempt)
+                credentials = await self._credentials.for_request(operation.schemes)
+                outcome = await self._attempt(ctx, operation, draft, credentials, _FIRST_PAUSE * 2**attempt)
             if isinstance(outcome, Answer):
-                if outcome.status == 401 and may_renew and self._credentials.forget(operation.schemes, marks):
-                    # The token was refused, so nothing was done; a new one is got once.
+                if outcome.status == 401 and may_renew and self._credentials.forget(operation.schemes, credentials):
+                    # The API has refused the token, so it has not run the operation. Retry once with a new token.
                     may_renew = False
                     continue
                 return outcome
@@ -110,24 +110,26 @@ class OperationCaller:
         raise AssertionError("one attempt more than retries and renewals ends otherwise")
 
     async def _attempt(
-        self, ctx: Context, operation: Operation, draft: Draft, marks: Marks, seconds: float
-    ) -> Answer | _Later:
+        self, ctx: Context, operation: Operation, draft: Draft, credentials: RequestCredentials, seconds: float
+    ) -> Answer | _Retry:
         try:
-            answer = await self._exchange(ctx, operation, draft, marks)
+            answer = await self._exchange(ctx, operation, draft, credentials)
         except Unreached as error:
-            return _Later(None, seconds, error)
+            return _Retry(None, seconds, error)
         if answer.status not in _RETRIED_STATUSES:
             return answer
         told = answer.header("retry-after") or ""
         if told.isascii() and told.isdigit():
             seconds = float(told[:6])
-        return _Later(answer, seconds)
+        return _Retry(answer, seconds)
 
-    async def _exchange(self, ctx: Context, operation: Operation, draft: Draft, marks: Marks) -> Answer:
+    async def _exchange(
+        self, ctx: Context, operation: Operation, draft: Draft, credentials: RequestCredentials
+    ) -> Answer:
         """Send a request and read its answer, through redirects."""
-        url, is_same_origin = _with_query(draft.url, draft.query, marks), True
+        url, is_same_origin = _with_query(draft.url, draft.query, credentials), True
         for _ in range(HOPS + 1):
-            headers = self._headers(operation, draft, marks) if is_same_origin else self._plain_headers(operation)
+            headers = self._headers(operation, draft, credentials) if is_same_origin else self._plain_headers(operation)
             async with self._connections.send(
                 draft.method, url, headers, content=draft.content, parts=draft.parts
             ) as incoming:
@@ -137,10 +139,11 @@ class OperationCaller:
                 draft = _redirected(draft, incoming.status)
                 also = self._api.redirect_origins if draft.method in ("GET", "HEAD") else ()
                 url, is_same = next_url(url, location, also)
-                # Another origin chooses where it redirects to, so a request back to ours carries no credentials either.
+                # After a redirect to another origin, no request carries credentials. That origin may redirect back to
+                # this API, and would choose what is requested with them.
                 is_same_origin = is_same_origin and is_same
                 if is_same_origin:
-                    url = _marked_again(url, marks)
+                    url = _with_api_keys(url, credentials)
         raise RedirectRefused(f"redirected more than {HOPS} times")
 
     async def _read(self, ctx: Context, incoming: Incoming, url: str) -> Answer:
@@ -158,15 +161,15 @@ class OperationCaller:
             url=url,
         )
 
-    def _headers(self, operation: Operation, draft: Draft, marks: Marks) -> list[tuple[str, str]]:
+    def _headers(self, operation: Operation, draft: Draft, credentials: RequestCredentials) -> list[tuple[str, str]]:
         cookies = [
             *draft.cookies,
-            *(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in marks.cookies),
+            *(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in credentials.cookies),
         ]
-        own = {name.lower() for name, _ in marks.headers}
+        own = {name.lower() for name, _ in credentials.headers}
         headers = [(name, value) for name, value in self._plain_headers(operation) if name.lower() not in own]
         headers += [(name, value) for name, value in draft.headers if name.lower() not in own]
-        headers += marks.headers
+        headers += credentials.headers
         return [*headers, ("Cookie", "; ".join(cookies))] if cookies else headers
 
     def _plain_headers(self, operation: Operation) -> list[tuple[str, str]]:
@@ -182,7 +185,7 @@ class OperationCaller:
             ("User-Agent", user_agent()),
             *headers.items(),
         ]
-        # A token endpoint elsewhere must not take the place of a connection to the API, of which there are so many.
+        # Separate connections, because a slow token endpoint must not use up the connections of the API.
         connections = Connections(
             most=1, connect_timeout=self._api.connect_timeout, proxy=self._api.proxy, ca_file=self._api.ca_file
         )
@@ -198,24 +201,24 @@ class OperationCaller:
             await connections.aclose()
 
 
-def _given_up(outcome: _Later) -> Answer:
+def _given_up(outcome: _Retry) -> Answer:
     if outcome.answer is not None:
         return outcome.answer
     assert outcome.error is not None
     raise outcome.error
 
 
-def _with_query(url: str, query: tuple[str, ...], marks: Marks) -> str:
-    pairs = [*query, *(_pair(name, value) for name, value in marks.query)]
+def _with_query(url: str, query: tuple[str, ...], credentials: RequestCredentials) -> str:
+    pairs = [*query, *(_pair(name, value) for name, value in credentials.query)]
     return f"{url}?{'&'.join(pairs)}" if pairs else url
 
 
-def _marked_again(url: str, marks: Marks) -> str:
-    """The target of a redirect, with the API keys added to its query if they are missing."""
+def _with_api_keys(url: str, credentials: RequestCredentials) -> str:
+    """Return the target of a redirect, with the API keys added to its query if they are missing."""
     base, _, query = url.partition("?")
     pairs = [pair for pair in query.split("&") if pair]
     names = {pair.partition("=")[0] for pair in pairs}
-    pairs += [_pair(name, value) for name, value in marks.query if quote(name, safe="") not in names]
+    pairs += [_pair(name, value) for name, value in credentials.query if quote(name, safe="") not in names]
     return f"{base}?{'&'.join(pairs)}" if pairs else base
 
 
@@ -227,7 +230,7 @@ def _redirected(draft: Draft, status: int) -> Draft:
     """Return the request after a redirect.
 
     Raises:
-        Refused: the status does not define the method of the next request.
+        RedirectRefused: The status does not define the method of the next request.
     """
     if draft.method in ("GET", "HEAD") or status in (307, 308):
         return draft

@@ -18,10 +18,12 @@ from mcptrio import Secret
 
 from .origins import check_base_url, check_document_url, origin_of
 
-__all__ = ["METHODS", "Api", "Config", "Credential"]
+__all__ = ["METHODS", "SAFE_METHODS", "Api", "Config", "Credential"]
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 """The methods that can become tools. TRACE cannot: it sends credentials back."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Those that change nothing (RFC 9110, 9.2.1)."""
 
 _MIB = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,22}[A-Za-z0-9])?")
@@ -48,7 +50,7 @@ def _header_fields(_: object, attribute: Attribute[Any], value: Mapping[str, Sec
 
 @frozen(kw_only=True)
 class Credential:
-    """What answers one security scheme of a document."""
+    """The credentials for one security scheme of a document."""
 
     token: Secret | None = None
     """The API key, or the bearer token."""
@@ -66,10 +68,10 @@ class Credential:
     """For OAuth2 client credentials."""
 
     client_authentication: Literal["basic", "post"] = "basic"
-    """Where the token endpoint wants the client's secret: in the Authorization header, or in the form."""
+    """How the client secret is sent to the token endpoint: in the Authorization header, or in the form."""
 
     token_url: str | None = None
-    """The token endpoint. The document's own counts only on the origin of the API; any other has to be written here."""
+    """The token endpoint. The one in the document is used only if it has the origin of the API."""
 
     scopes: tuple[str, ...] = ()
     """The scopes to ask for; those of the operation's security requirement are not added."""
@@ -107,22 +109,22 @@ class Api:
     """The document, JSON or YAML. One of ``file`` and ``url``."""
 
     url: str | None = None
-    """Where the document is fetched from, once, when the server starts: https, or http on this machine."""
+    """The URL of the document, fetched once when the server starts: https, or http on this machine."""
 
     url_headers: Mapping[str, Secret] = field(factory=dict, validator=_header_fields)
-    """Headers for fetching the document; sent to the origin of ``url`` only."""
+    """Headers for fetching the document. They are sent only to the origin of ``url``."""
 
     base_url: str | None = None
-    """Where the API is, in place of the document's ``servers``. It may be a private address, and plain http."""
+    """The URL of the API, instead of the document's ``servers``. It may be a private address, and plain http."""
 
     auth: Mapping[str, Credential] = field(factory=dict)
     """Credentials by the name of the document's security scheme."""
 
     headers: Mapping[str, Secret] = field(factory=dict, validator=_header_fields)
-    """Headers that every request bears, for documents that do not say how to get in."""
+    """Headers of every request, for documents that declare no security schemes."""
 
     anonymous: bool = False
-    """Offer operations too for whose security schemes there are no credentials."""
+    """Also offer operations whose security schemes have no credentials here."""
 
     methods: tuple[str, ...] = field(default=("GET", "HEAD"), validator=_known_methods)
     """The methods whose operations become tools."""
@@ -139,8 +141,12 @@ class Api:
     exclude: tuple[str, ...] = ()
     """No operations whose operationId or path template fits one of these globs."""
 
+    mode: Literal["auto", "search"] = "auto"
+    """``search`` offers two tools, one that finds operations and one that calls them, whatever their number; ``auto``
+    does so only above ``max_tools``."""
+
     max_tools: int = field(default=100, validator=[ge(1), le(2000)])
-    """Maximum number of operations that become tools, 1 to 2000; further ones are left out, and the report says so."""
+    """Maximum number of operations that become one tool each, 1 to 2000; above it, two tools find and call them."""
 
     timeout: float = field(default=30.0, validator=[gt(0), le(3600)])
     """Seconds for one call, with everything: waiting for its turn, redirects, retries, the download. Up to 3600."""

@@ -1,8 +1,8 @@
-"""The connections to one API, for single HTTP requests without any browser features.
+"""Sends HTTP requests to one API over a pool of connections.
 
-Each API has one, and so has the download of a document. It uses httpx2's transport and not its client, so there is no
-cookie jar, no ``.netrc``, no proxy of the environment, no redirect, and no log line with the URL of a request, which
-may contain a key. httpx2 takes 95 ms to import, so it is imported with the first request.
+Each API has a pool, and so has the download of a document. It uses the transport of httpx2 instead of its client:
+the client has a cookie jar, reads ``.netrc`` and the proxy variables, follows redirects, and logs the URLs of requests,
+which may contain a key. httpx2 takes 95 ms to import, so the first request imports it.
 
 Source: httpx2 2.16; RFC 9112.
 """
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Connections", "Unreached", "user_agent"]
 
-_IDLE = 15.0
-"""Seconds for which a connection is kept for the next request."""
+_KEEPALIVE_SECONDS = 15.0
+"""An idle connection is closed after this time."""
 _CLOSE_TIMEOUT = 1.0
 
 
 class Unreached(ToolError):
-    """The server could not be reached, or broke off before it answered."""
+    """The server could not be reached, or closed the connection before its response was complete."""
 
 
 class Connections:
     """
     Args:
-        most: connections at a time.
-        connect_timeout: seconds for opening one.
-        proxy: the URL of an HTTP proxy.
-        ca_file: certificates that are trusted in place of the system's.
+        most: The number of connections that may be open at the same time.
+        connect_timeout: Seconds for opening a connection.
+        proxy: The URL of an HTTP proxy.
+        ca_file: The certificate authorities to trust, instead of those of the system.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Connections:
         content: bytes | None = None,
         parts: Sequence[Part] | None = None,
     ) -> AsyncIterator[Incoming]:
-        """Send a request; inside, its answer can be read. Left early, or cancelled, the connection is closed.
+        """Send a request, and yield its response. The connection is closed if the response is not read to its end.
 
         Raises:
-            Unreached: no answer came, or it broke off. Also raised while it is read.
-            ToolError: this cannot be sent, or the answer not be unpacked.
+            Unreached: There was no response, or it ended too early. Also raised while the body is read.
+            ToolError: The request is not valid HTTP, or the body cannot be decompressed.
         """
         import httpx2
 
@@ -89,14 +89,14 @@ class Connections:
         except (httpx2.TransportError, ssl.SSLError) as error:
             raise Unreached(f"cannot reach {origin_of(url)}: {_reason(error)}") from error
         except (httpx2.InvalidURL, UnicodeEncodeError) as error:
-            raise ToolError(f"cannot be sent to {origin_of(url)}: it makes no valid request") from error
+            raise ToolError(f"cannot be sent to {origin_of(url)}: its URL or a header is not valid in HTTP") from error
         response.request = request
         incoming: Incoming | None = None
         try:
             incoming = Incoming(response)
             yield incoming
         except httpx2.TransportError as error:
-            raise Unreached(f"{origin_of(url)} broke off its answer: {_reason(error)}") from error
+            raise Unreached(f"{origin_of(url)} ended its response too early: {_reason(error)}") from error
         finally:
             if incoming is not None:
                 await incoming.aclose()
@@ -126,7 +126,9 @@ class Connections:
                 trust_env=False,
                 proxy=self._proxy.reveal() if self._proxy is not None else None,
                 limits=httpx2.Limits(
-                    max_connections=self._most, max_keepalive_connections=self._most, keepalive_expiry=_IDLE
+                    max_connections=self._most,
+                    max_keepalive_connections=self._most,
+                    keepalive_expiry=_KEEPALIVE_SECONDS,
                 ),
             )
         return self._transport
@@ -134,7 +136,7 @@ class Connections:
 
 @lru_cache(maxsize=1)
 def user_agent() -> str:
-    """What requests say of their sender."""
+    """Return the value of the User-Agent header."""
     # It takes longer to import than all of this plugin.
     metadata = import_module("importlib.metadata")
     return f"mcptrio-openapi/{metadata.version('mcptrio-openapi')}"

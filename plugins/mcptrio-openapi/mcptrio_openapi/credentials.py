@@ -1,7 +1,7 @@
-"""Adds credentials to requests, and removes them from responses.
+"""The credentials of an API: added to its requests, and removed from texts that people or models read.
 
-Each API uses it for its calls. A secret is sent only to the base URL's origin, or to the token endpoint that the
-operator trusts, and never appears in a text for people or models.
+The caller of each API owns one :class:`APICredentials`. A secret is sent only to the origin of the base URL, or to the
+token endpoint that the operator has configured.
 
 Source: RFC 6749, 2.3.1, 4.4, 5.1 and 5.2; RFC 6750, 2.1; RFC 7617.
 """
@@ -25,24 +25,25 @@ from mcptrio.errors import ToolError
 from .config import Api, Credential
 from .security import Scheme
 
-__all__ = ["APICredentials", "Marks", "PostForm"]
+__all__ = ["APICredentials", "PostForm", "RequestCredentials"]
 
 PostForm: TypeAlias = Callable[[str, Mapping[str, str], Mapping[str, str]], Awaitable[tuple[int, bytes]]]
-"""Sends a form to a URL with headers, without following redirects; gives the status and the body, bounded."""
+"""Sends a form with headers to a URL. Returns the status and the bounded body, without following redirects."""
 
-_EARLY = 30.0
-"""Seconds before its end in which a token is not used any more."""
-_LIFETIME = 300.0
-"""Seconds for which a token without a lifetime is used."""
+_EXPIRY_MARGIN_SECONDS = 30.0
+"""A token is renewed this long before it expires."""
+_DEFAULT_LIFETIME_SECONDS = 300.0
+"""The lifetime of a token whose response names none."""
 _MIN_SECRET_CHARS = 4
-"""Characters of a secret that is looked for in texts; a shorter one would take half of the text with it."""
+"""Shorter secrets are not removed from texts, because they occur in ordinary words."""
 _HIDDEN = "[secret]"
-_MAX_TOKENS = 60
+_MAX_RECENT_TOKENS = 60
+"""Texts of recent tokens that are still removed from responses."""
 
 
 @frozen(kw_only=True)
-class Marks:
-    """The credentials' additions to one request."""
+class RequestCredentials:
+    """The headers, query parameters and cookies that carry the credentials of one request."""
 
     headers: tuple[tuple[str, str], ...] = ()
     query: tuple[tuple[str, str], ...] = ()
@@ -56,10 +57,10 @@ class _Token:
 
 
 class APICredentials:
-    """The credentials of one API, and the tokens they have got.
+    """The credentials of one API, and the access tokens that were obtained with them.
 
     Args:
-        post_form: asks a token endpoint.
+        post_form: Sends a token request.
     """
 
     def __init__(self, api: Api, post_form: PostForm) -> None:
@@ -78,16 +79,16 @@ class APICredentials:
                 secrets |= _forms(_basic(credential.username, _text(credential.password)))
             if credential.client_id is not None:
                 secrets |= _forms(_client(credential))
-        # A secret may be part of another.
+        # The longest first, because a secret may be part of another.
         self._secrets = sorted(secrets, key=lambda text: (-len(text), text))
-        self._passing: deque[str] = deque(maxlen=_MAX_TOKENS)
-        """Tokens, the last ones: an answer may still repeat one that is over."""
+        self._recent_tokens: deque[str] = deque(maxlen=_MAX_RECENT_TOKENS)
+        """Includes expired tokens, because a late response may repeat one."""
 
-    async def marks(self, schemes: tuple[Scheme, ...]) -> Marks:
-        """The credentials of a request; a missing or expired token is requested first.
+    async def for_request(self, schemes: tuple[Scheme, ...]) -> RequestCredentials:
+        """Return the credentials for a request. Obtains a token first if there is none or it has expired.
 
         Raises:
-            ToolError: the token endpoint gave none.
+            ToolError: The token endpoint issued no token.
         """
         headers = [(name, value.reveal()) for name, value in self._api.headers.items()]
         query: list[tuple[str, str]] = []
@@ -104,11 +105,11 @@ class APICredentials:
             else:
                 place = {"header": headers, "query": query, "cookie": cookies}[scheme.kind]
                 place.append((scheme.name, _text(credential.token)))
-        return Marks(headers=tuple(headers), query=tuple(query), cookies=tuple(cookies))
+        return RequestCredentials(headers=tuple(headers), query=tuple(query), cookies=tuple(cookies))
 
-    def forget(self, schemes: tuple[Scheme, ...], marks: Marks) -> bool:
-        """Throw away tokens that the API has refused. Whether there were any, so that it is worth another try."""
-        refused = {value for _, value in marks.headers}
+    def forget(self, schemes: tuple[Scheme, ...], credentials: RequestCredentials) -> bool:
+        """Drop the tokens of a request that the API has refused. Returns True if it carried any."""
+        refused = {value for _, value in credentials.headers}
         forgotten = False
         for scheme in schemes:
             token = self._tokens.get(scheme)
@@ -118,8 +119,8 @@ class APICredentials:
         return forgotten
 
     def hide(self, text: str) -> str:
-        """A text without the secrets, should an API repeat them."""
-        for secret in (*self._passing, *self._secrets):
+        """Return a text with all secrets replaced, because an API may repeat them in its response."""
+        for secret in (*self._recent_tokens, *self._secrets):
             if secret in text:
                 text = text.replace(secret, _HIDDEN)
         return text
@@ -128,10 +129,10 @@ class APICredentials:
         async with self._locks.setdefault(scheme, trio.Lock()):
             token = self._tokens.get(scheme)
             if token is None or token.until <= trio.current_time():
-                token = self._tokens[scheme] = await self._ask(scheme, credential)
+                token = self._tokens[scheme] = await self._request_token(scheme, credential)
             return token.text
 
-    async def _ask(self, scheme: Scheme, credential: Credential) -> _Token:
+    async def _request_token(self, scheme: Scheme, credential: Credential) -> _Token:
         form = {"grant_type": "client_credentials", **credential.token_parameters}
         if credential.scopes:
             form["scope"] = " ".join(credential.scopes)
@@ -159,9 +160,10 @@ class APICredentials:
         if isinstance(lifetime, str) and lifetime.isascii() and lifetime.isdigit():
             lifetime = int(lifetime[:9])
         if isinstance(lifetime, bool) or not isinstance(lifetime, int | float):
-            lifetime = _LIFETIME
-        self._passing.extend(_forms(text))
-        return _Token(text, trio.current_time() + max(lifetime - min(_EARLY, lifetime / 2), 0))
+            lifetime = _DEFAULT_LIFETIME_SECONDS
+        self._recent_tokens.extend(_forms(text))
+        margin = min(_EXPIRY_MARGIN_SECONDS, lifetime / 2)
+        return _Token(text, trio.current_time() + max(lifetime - margin, 0))
 
 
 def _text(secret: Secret | None) -> str:
@@ -173,12 +175,12 @@ def _basic(username: str, password: str) -> str:
 
 
 def _client(credential: Credential) -> str:
-    """Client and secret, form-encoded before they are joined (RFC 6749, 2.3.1)."""
+    """Return client id and secret for HTTP Basic, each form-encoded before they are joined (RFC 6749, 2.3.1)."""
     return _basic(quote_plus(credential.client_id or ""), quote_plus(_text(credential.client_secret)))
 
 
 def _forms(secret: str) -> set[str]:
-    """Return the forms of a secret in a text: plain, in a URL, in a form, in JSON that is not parsed."""
+    """Return the spellings of a secret in a text: plain, in a URL, in a form, and in JSON text."""
     if len(secret) < _MIN_SECRET_CHARS:
         return set()
     return {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]}

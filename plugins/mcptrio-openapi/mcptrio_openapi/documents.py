@@ -35,7 +35,7 @@ class Document:
     minor: int
     """0 for OpenAPI 3.0, whose schemas have their own dialect; 1 and 2 have JSON Schema 2020-12."""
     url: str | None = None
-    """Where it was fetched from; ``None`` for a file."""
+    """The URL that it was fetched from; ``None`` for a file."""
 
     @property
     def title(self) -> str:

@@ -1,9 +1,9 @@
 """A response as it arrives: its status, its headers, and its body in parts.
 
-:mod:`mcptrio_openapi.connections` makes it. A response may be dropped at any point, also after a cancellation: the
-connection is then closed and nothing remains. httpx2's own iteration consists of nested generators, which an early stop
-leaves to the garbage collector; here the innermost one is always closed. And httpx2 decompresses everything that has
-arrived; this class stops at the limit.
+:mod:`mcptrio_openapi.connections` makes it. The caller may stop reading at any point, and may be cancelled: the
+connection is then closed. The iterators of httpx2 are nested generators, and the garbage collector would have to close
+those that are left early; this class closes the innermost one. httpx2 decompresses all data that has arrived; this
+class stops at the limit.
 
 Source: RFC 9110, 8.4; RFC 1950; RFC 1952.
 """
@@ -29,14 +29,14 @@ _CLOSE_TIMEOUT = 1.0
 _GZIP_NAMES = ("gzip", "x-gzip")
 _GZIP = 16 + zlib.MAX_WBITS
 _MEMBER = b"\x1f"
-"""The first byte of each part of what gzip has packed."""
+"""The first byte of each member of a gzip file."""
 
 
 class Incoming:
     """
     Attributes:
-        status: the HTTP status.
-        headers: as they came.
+        status: The HTTP status.
+        headers: The headers in the order received.
     """
 
     def __init__(self, response: httpx2.Response) -> None:
@@ -50,27 +50,27 @@ class Incoming:
         self._unpacking = _unpacking(coding)
         self._is_gzip = coding in _GZIP_NAMES
         self._waiting = b""
-        """Received data that is not unpacked yet."""
+        """Received data that is not decompressed yet."""
         self._is_full = False
-        """The last piece was as large as it may be, so there may be more without any more input."""
+        """True if the last piece had the maximum size. The decompressor may then have more output without new input."""
         self._has_come = False
 
     def header(self, name: str) -> str | None:
-        """A header by its name in lower case; the first one of several."""
+        """Return the first header with this name, which is in lower case."""
         return next((value for key, value in self.headers if key.lower() == name), None)
 
     @property
     def length(self) -> int | None:
-        """Bytes of the whole body, if known."""
+        """The number of bytes in the body, if known."""
         text = self.header("content-length") or ""
         return int(text[:15]) if self._unpacking is None and text.isascii() and text.isdigit() else None
 
     async def receive(self) -> bytes | None:
-        """The next piece of the body, unpacked, at most 256 KiB of it; ``None`` at the end.
+        """Return the next decompressed piece of the body, at most 256 KiB; ``None`` at the end.
 
         Raises:
-            ToolError: it cannot be unpacked.
-            httpx2.TransportError: it broke off.
+            ToolError: The body cannot be decompressed.
+            httpx2.TransportError: The connection was closed too early.
         """
         while True:
             while self._unpacking is not None and (self._waiting or self._is_full):
@@ -85,7 +85,7 @@ class Incoming:
             if self._unpacking is None:
                 return arrived
             if is_whole and not self._begins_member(arrived):
-                return None  # unknown data after the end of the packed data
+                return None  # unknown data after the end of the compressed data
             self._has_come = True
             self._waiting += arrived
 
@@ -95,15 +95,17 @@ class Incoming:
             self._is_over = True
             with trio.CancelScope() as scope:
                 scope.cancel()
-                # Pieces that are there already come at once, then the generator is cancelled where it waits.
+                # The generator yields the pieces that have arrived, and is cancelled where it waits for more.
                 async for _ in self._pieces:
                     continue
         with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await self._response.aclose()
 
     async def _next(self) -> bytes | None:
-        """Return received data, still packed; ``None`` at the end, which must be read before the connection can be
-        reused."""
+        """Return received data, still compressed; ``None`` at the end.
+
+        The connection can be reused only after the end was read.
+        """
         if self._is_over:
             return None
         self._is_begun = True

@@ -17,7 +17,7 @@ from attrs import evolve, field, frozen
 from mcptrio.schema import Validator
 
 from .bodies import Body, read_body
-from .config import Api, Config
+from .config import SAFE_METHODS, Api, Config
 from .documents import Document
 from .names import Names
 from .parameters import Parameter, read_parameters
@@ -28,13 +28,15 @@ from .schemas import Schemas
 from .security import Scheme, schemes_of
 from .servers import base_url_of, own_base_url
 
-__all__ = ["ARGUMENT", "DocumentReading", "Operation", "read_operations"]
+__all__ = ["ARGUMENT", "DocumentReading", "Operation", "read_operation", "read_operations"]
 
 ARGUMENT = "the_arguments"
 """The only parameter of the tool's function; no argument can have this name."""
 
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
 _MAX_PROBLEMS = 1000
+_MAX_SEARCHED = 20_000
+"""Operations of one document that can be searched. The largest published documents have about 17,000."""
 
 
 @frozen(kw_only=True)
@@ -42,13 +44,13 @@ class Operation:
     """One operation that is a tool."""
 
     tool: str
-    """The tool's name, without the plugin's before it."""
+    """The tool's name without the prefix."""
     api: str
     method: str
     path: str
-    """The template."""
+    """The path template."""
     pointer: str
-    """Where it is in the document."""
+    """Its JSON pointer in the document."""
     base_url: str
     title: str | None
     description: str
@@ -57,20 +59,21 @@ class Operation:
     schemes: tuple[Scheme, ...]
     accept: str
     headers: tuple[str, ...]
-    """Headers of answers that the document speaks of, in lower case."""
+    """The response headers that the document describes, in lower case."""
     input_schema: Mapping[str, Any] = field(eq=False)
+    input_validator: Validator = field(eq=False)
     output_schema: Mapping[str, Any] | None = field(eq=False)
     output_validator: Validator | None = field(eq=False)
 
     @property
     def label(self) -> str:
-        """For messages: never with the values of a call, which may be long or secret."""
+        """The operation in messages. Contains no values of a call, which may be long or secret."""
         return f"{self.method} {shorten(self.path, 200)} of {self.api}"
 
     @property
     def is_safe(self) -> bool:
         """Whether the method changes nothing (RFC 9110, 9.2.1)."""
-        return self.method in ("GET", "HEAD", "OPTIONS")
+        return self.method in SAFE_METHODS
 
     @property
     def is_idempotent(self) -> bool:
@@ -83,6 +86,9 @@ class DocumentReading:
     """The operations and problems of one document."""
 
     operations: tuple[Operation, ...] = ()
+    searched: tuple[OperationLocation, ...] = ()
+    """Operations that get no tools of their own; :func:`read_operation` reads each when it is needed."""
+    base_url: str = ""
     problems: tuple[DocumentProblem, ...] = ()
 
 
@@ -94,31 +100,45 @@ def read_operations(document: Document, name: str, config: Config) -> DocumentRe
     """
     api = config.apis[name]
     problems: list[DocumentProblem] = []
-    operations: list[Operation] = []
     try:
         base_url = base_url_of(document, api)
         places = [place for place in read_places(document, name, problems) if is_chosen(place, api)]
     except DocumentError as misfit:
         return DocumentReading(problems=(DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost="everything"),))
-    for place in places:
-        if len(operations) >= api.max_tools:
-            text = f"expected at most {api.max_tools} operations (max_tools), got {len(places)}; choose with tags, "
-            text += "operations or paths"
-            problems.append(DocumentProblem(pointer=place.pointer, text=text, lost=f"{place.label} and what follows"))
-            break
+    operations: list[Operation] = []
+    searched: list[OperationLocation] = []
+    used: set[str] = set()
+    is_searched = api.mode == "search" or len(places) > api.max_tools
+    if len(places) > _MAX_SEARCHED:
+        text = f"expected at most {_MAX_SEARCHED} operations, got {len(places)}; choose with tags, operations or paths"
+        lost = f"{places[_MAX_SEARCHED].label} and what follows"
+        problems.append(DocumentProblem(pointer=places[_MAX_SEARCHED].pointer, text=text, lost=lost))
+    for place in places[:_MAX_SEARCHED]:
         try:
-            operations.append(_operation(document, name, config, base_url, place, problems))
+            if is_searched:
+                schemes = schemes_of(document, api, base_url, place.operation, place.pointer)
+                searched.append(place)
+            else:
+                operation = read_operation(document, name, config, base_url, place, problems)
+                schemes = operation.schemes
+                operations.append(operation)
         except DocumentError as misfit:
             problems.append(DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost=place.label))
-    used = {scheme.key for operation in operations for scheme in operation.schemes}
+        else:
+            used.update(scheme.key for scheme in schemes)
     for key in api.auth:
         if key not in used:
             text = f"expected a security scheme called {key!r} that a chosen operation uses, got none"
             problems.append(DocumentProblem(pointer="#/components/securitySchemes", text=text))
-    return DocumentReading(operations=tuple(operations), problems=tuple(problems[:_MAX_PROBLEMS]))
+    return DocumentReading(
+        operations=tuple(operations),
+        searched=tuple(searched),
+        base_url=base_url,
+        problems=tuple(problems[:_MAX_PROBLEMS]),
+    )
 
 
-def _operation(
+def read_operation(
     document: Document,
     name: str,
     config: Config,
@@ -126,6 +146,16 @@ def _operation(
     place: OperationLocation,
     problems: list[DocumentProblem],
 ) -> Operation:
+    """Read one operation with its schemas.
+
+    Args:
+        name: of the API in the configuration.
+        base_url: of the API.
+        problems: gets the omitted parts.
+
+    Raises:
+        Misfit: It cannot be called.
+    """
     api = config.apis[name]
     schemas = Schemas(document, sending=True, most_text=config.max_description // 3, problems=problems)
     schemes = schemes_of(document, api, base_url, place.operation, place.pointer)
@@ -138,7 +168,7 @@ def _operation(
         body = None
     parameters, body = _named(parameters, body)
     input_schema = _input_schema(parameters, body, schemas)
-    _validator(input_schema, place.pointer, config)
+    input_validator = _validator(input_schema, place.pointer, config)
     output_schema = output_validator = None
     answers = read_answers(document, place)
     try:
@@ -165,6 +195,7 @@ def _operation(
         accept=accept_of(answers),
         headers=tuple(sorted({key.lower() for _, answer, _ in answers for key in headers_of(answer)})),
         input_schema=input_schema,
+        input_validator=input_validator,
         output_schema=output_schema,
         output_validator=output_validator,
     )

@@ -1,6 +1,6 @@
-"""Limits the rate and the concurrency of requests to one API.
+"""Limits the rate of requests to one API.
 
-Each API has one. Calls wait in order, and no longer than their deadline; a call that would have to wait longer is
+The caller of each API owns one :class:`Pace`. Calls wait in order. A call that would have to wait past its deadline is
 refused at once.
 
 Source: the generic cell rate algorithm (ITU-T I.371).
@@ -18,24 +18,24 @@ __all__ = ["Pace"]
 class Pace:
     """
     Args:
-        rate: requests a second; ``None`` for any.
-        burst: that may come at once.
+        rate: Requests a second; ``None`` for no limit.
+        burst: The number of requests that may be sent at once.
     """
 
     def __init__(self, rate: float | None, burst: int) -> None:
         self._interval = 1 / rate if rate is not None else 0.0
         self._slack = (burst - 1) * self._interval
         self._next = -float("inf")
-        """When the next request would come if they came one by one."""
+        """The time at which the next request is due if requests are evenly spaced."""
 
     async def wait(self, deadline: float) -> None:
         """Wait for the turn of one request. A checkpoint.
 
         Args:
-            deadline: trio time until which it makes sense.
+            deadline: The Trio clock time until which the request may wait.
 
         Raises:
-            ToolError: the turn comes later.
+            ToolError: The turn is after the deadline.
         """
         now = trio.current_time()
         due = max(self._next, now)
@@ -43,11 +43,11 @@ class Pace:
         if start > deadline:
             raise ToolError(f"too many requests to this API; its next turn is in {start - now:.0f} s")
         self._next = due + self._interval
-        has_come = False
+        had_turn = False
         try:
             await trio.sleep_until(start)
-            has_come = True
+            had_turn = True
         finally:
-            if not has_come:
+            if not had_turn:
                 # A call that was cancelled while it waited must not delay others.
                 self._next -= self._interval

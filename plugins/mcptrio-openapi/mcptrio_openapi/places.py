@@ -24,7 +24,7 @@ __all__ = ["OperationLocation", "is_chosen", "read_places"]
 
 @frozen
 class OperationLocation:
-    """Where an operation is in the document."""
+    """The place of an operation in the document."""
 
     method: str
     path: str

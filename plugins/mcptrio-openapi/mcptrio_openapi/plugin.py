@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Any
 
 import trio
@@ -16,12 +17,14 @@ from mcptrio import Context, PluginSetup, Registrar, hookimpl, lifespan, resourc
 from mcptrio.types import CallToolResult
 
 from .calling import OperationCaller
-from .config import Api, Config
+from .config import SAFE_METHODS, Api, Config
 from .documents import Document, read_document
 from .fetching import fetch_document
-from .operations import Operation, read_operations
+from .operations import DocumentReading, Operation, read_operation, read_operations
 from .problems import DocumentError, DocumentProblem, shorten
 from .reports import ApiReport, Report
+from .search import FoundOperation, OperationIndex
+from .search_tools import SearchTools
 
 __all__ = ["OpenAPI"]
 
@@ -38,9 +41,9 @@ class _State:
     """The state of one API."""
 
     document: Document | None = None
-    operations: tuple[Operation, ...] = ()
+    base_urls: tuple[str, ...] = ()
     tools: dict[str, str] = field(factory=dict)
-    """Method and path by the name of the tool, as clients see it."""
+    """Method and path, or the number of operations, by the name of the tool, as clients see it."""
     problems: list[DocumentProblem] = field(factory=list)
 
 
@@ -107,38 +110,90 @@ class OpenAPI:
         else:
             state.document = found
             reading = read_operations(found, name, self._config)
-            state.operations = reading.operations
+            used = [operation.base_url for operation in reading.operations]
+            state.base_urls = tuple(dict.fromkeys(used or ([reading.base_url] if reading.searched else [])))
             state.problems = list(reading.problems)
             for operation in reading.operations:
                 self._add(register, state, operation)
+            if reading.searched:
+                self._add_search(register, state, name, reading)
         for problem in state.problems[:_LOGGED]:
             _log.warning("%s: %s", name, problem)
         if len(state.problems) > _LOGGED:
             more = len(state.problems) - _LOGGED
             _log.warning("%s: %d more problems; the resource openapi:///apis has them", name, more)
 
+    def _add_search(self, register: Callable[..., str], state: _State, name: str, reading: DocumentReading) -> None:
+        document = state.document
+        assert document is not None
+
+        def read(found: FoundOperation) -> Operation:
+            # An operation may be read many times; its problems belong to the model that asks for it.
+            return read_operation(document, name, self._config, reading.base_url, found.place, [])
+
+        index = OperationIndex(reading.searched, f"{name}_")
+        tools = SearchTools(shorten(document.title, 80) or name, index, read, partial(self._caller, name))
+        is_safe = all(place.method in SAFE_METHODS for place in reading.searched)
+        count = f"{len(index)} operations"
+        self._register(
+            register,
+            state,
+            tools.find,
+            f"find in {count}",
+            name=f"{name}_find_operation",
+            description=tools.find_description,
+            read_only=True,
+            open_world=False,
+        )
+        self._register(
+            register,
+            state,
+            tools.call,
+            f"call one of {count}",
+            name=f"{name}_call_operation",
+            description=tools.call_description,
+            read_only=is_safe,
+            destructive=not is_safe,
+            open_world=True,
+            timeout=self._config.apis[name].timeout + _SERVER_TIMEOUT_MARGIN,
+        )
+
     def _add(self, register: Callable[..., str], state: _State, operation: Operation) -> None:
+        label = f"{operation.method} {operation.path}"
+        self._register(
+            register,
+            state,
+            _OperationTool(self._caller, operation),
+            label,
+            pointer=operation.pointer,
+            name=operation.tool,
+            title=operation.title,
+            description=operation.description,
+            read_only=operation.is_safe,
+            # A document does not say what a POST, PUT or PATCH destroys, so it may.
+            destructive=not operation.is_safe,
+            idempotent=operation.is_idempotent,
+            open_world=True,
+            timeout=self._config.apis[operation.api].timeout + _SERVER_TIMEOUT_MARGIN,
+            input_schema=operation.input_schema,
+            output_schema=operation.output_schema,
+        )
+
+    def _register(
+        self,
+        register: Callable[..., str],
+        state: _State,
+        function: Callable[..., Any],
+        label: str,
+        *,
+        pointer: str = "#",
+        **options: Any,
+    ) -> None:
         try:
-            name = register(
-                _OperationTool(self._caller, operation),
-                name=operation.tool,
-                title=operation.title,
-                description=operation.description,
-                read_only=operation.is_safe,
-                # A document does not say what a POST, PUT or PATCH destroys, so it may.
-                destructive=not operation.is_safe,
-                idempotent=operation.is_idempotent,
-                open_world=True,
-                timeout=self._config.apis[operation.api].timeout + _SERVER_TIMEOUT_MARGIN,
-                input_schema=operation.input_schema,
-                output_schema=operation.output_schema,
-            )
+            state.tools[register(function, **options)] = label
         except ValueError as error:
             # A prefix of the operator's that makes the name too long, or the same as another plugin's.
-            lost = f"{operation.method} {operation.path}"
-            state.problems.append(DocumentProblem(pointer=operation.pointer, text=shorten(str(error), 400), lost=lost))
-        else:
-            state.tools[name] = f"{operation.method} {operation.path}"
+            state.problems.append(DocumentProblem(pointer=pointer, text=shorten(str(error), 400), lost=label))
 
     def _caller(self, name: str) -> OperationCaller:
         caller = self._callers.get(name)
@@ -151,7 +206,7 @@ class OpenAPI:
         return ApiReport(
             name=name,
             title=state.document.title if state.document is not None else "",
-            base_urls=tuple(dict.fromkeys(operation.base_url for operation in state.operations)),
+            base_urls=state.base_urls,
             tools=state.tools,
             problems=tuple(state.problems),
         )

@@ -1,7 +1,7 @@
 """Decides whether a redirect may be followed.
 
-Calls and the fetching of documents use it. Only the same origin and the operator's origins are allowed; never a step
-from https to http, which is another origin.
+Calls and the download of documents use it. A redirect may lead to the same origin, or to one that the operator allows.
+A redirect from https to http leads to another origin.
 
 Source: RFC 9110, 15.4 and 10.2.2.
 """
@@ -16,11 +16,11 @@ from .origins import check_base_url, origin_of
 __all__ = ["HOPS", "RedirectRefused", "is_redirect", "next_url"]
 
 HOPS = 5
-"""Redirects that are followed for one request."""
+"""The number of redirects that are followed for one request."""
 
 
 class RedirectRefused(ValueError):
-    """A redirect that is not followed; the message names its target without path and query."""
+    """The redirect must not be followed. The message names its origin, without path and query."""
 
 
 def is_redirect(status: int, location: str | None) -> bool:
@@ -28,13 +28,13 @@ def is_redirect(status: int, location: str | None) -> bool:
 
 
 def next_url(url: str, location: str, also: Collection[str] = ()) -> tuple[str, bool]:
-    """Where a redirect leads, and whether that is the same origin.
+    """Return the target of a redirect, and True if it has the same origin.
 
     Args:
-        also: other origins that are allowed.
+        also: Other origins that are allowed.
 
     Raises:
-        Refused: it may not be followed.
+        RedirectRefused: The redirect must not be followed.
     """
     # Encoded characters stay encoded; characters that must not be sent raw are encoded now.
     safe = "".join(chr(code) for code in range(33, 127) if chr(code) not in '"<>\\^`{|}')

@@ -24,7 +24,7 @@ class ApiReport:
     """In the document."""
     base_urls: tuple[str, ...]
     tools: Mapping[str, str]
-    """Method and path by the name of the tool."""
+    """Method and path, or the number of operations, by the name of the tool."""
     problems: tuple[DocumentProblem, ...]
 
 

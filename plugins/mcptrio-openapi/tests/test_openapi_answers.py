@@ -211,7 +211,7 @@ async def test_response_over_the_limit_after_decompression_is_truncated(call: Ca
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "broke off"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "ended its response too early"),
         (b"nonsense\r\n\r\n", "cannot reach"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nabc", "got 'br'"),
         (

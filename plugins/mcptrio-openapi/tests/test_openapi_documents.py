@@ -203,11 +203,12 @@ def test_operation_with_a_schema_over_the_size_limit_is_omitted() -> None:
     assert "max_schema_bytes" in reading.problems[0].text
 
 
-def test_tools_beyond_max_tools_are_dropped() -> None:
+def test_operations_beyond_max_tools_are_searched() -> None:
     reading = read({f"/p{number}": {"get": OK} for number in range(10)}, max_tools=3)
 
-    assert tools(reading) == ["get_p0", "get_p1", "get_p2"]
-    assert reading.problems[0].lost == "GET /p3 and what follows"
+    assert not reading.operations
+    assert len(reading.searched) == 10
+    assert not reading.problems
 
 
 def test_names_are_valid_stable_and_numbered_in_the_order_of_the_document() -> None:

@@ -30,7 +30,7 @@ _AUTHORITIES: Final = (
 
 @frozen
 class PostgresAddress:
-    """Where a database is. :attr:`label` contains no password."""
+    """The address of a database. :attr:`label` contains no password."""
 
     label: str
     """The host and the database: ``db.example/shop``."""

@@ -23,17 +23,17 @@ class File:
     """A file of a skill."""
 
     path: str
-    """Below the allowed folder: that of its skill, a slash, and its own."""
+    """Relative to the allowed folder: the path of the skill, a slash, and the path in the skill."""
     real: str
-    """Where it is, resolved."""
+    """The resolved path."""
     digest: str
     size: int
     mime_type: str
     is_text: bool
     fingerprint: tuple[int, ...] = field(repr=False)
-    """What tells one state of the file from the next."""
+    """Differs after each change of the file."""
     is_settled: bool = field(repr=False)
-    """Whether a change after it was read would show in the fingerprint: clocks of file systems are coarse."""
+    """True if the next change will change the fingerprint. A coarse clock hides a change that follows at once."""
 
     @property
     def name(self) -> str:

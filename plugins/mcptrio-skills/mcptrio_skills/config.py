@@ -18,7 +18,7 @@ __all__ = ["MAX_FILES", "MAX_SKILL_BYTES", "Config"]
 
 MAX_FILES = 512
 MAX_SKILL_BYTES = 16 * 1024 * 1024
-"""What every host accepts of one skill."""
+"""Limits of one skill that every host application accepts."""
 
 
 def _count(least: int, most: int) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from mcptrio.types import BlobResourceContents, ReadResourceResult, TextResource
 from .catalogue import Catalogue, File
 from .config import Config
 from .instructions import instructions_for
+from .looking import Look
 from .opening import read_all
 from .paging import decode_cursor, encode_cursor, text_param
 from .reading import SkillReading
@@ -73,6 +74,11 @@ class Skills:
         server.add_extension(EXTENSION, {"directoryRead": True})
         server.add(SkillReading(self._shelf, self._read))
         server.add_background(self._watch)
+
+    @hookimpl
+    def doctor(self) -> Sequence[str]:
+        """Return the skills that are not served, with the reasons."""
+        return Look(self.config, Catalogue(), lambda: None).look().problems
 
     @method("skills/list", capability=EXTENSION)
     async def list_skills(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -34,12 +34,12 @@ class SkillIndex:
     config: Config
     catalogue: Catalogue = field(init=False, factory=Catalogue)
     changed: Callable[[Catalogue, Catalogue], None] = field(init=False, default=lambda before, after: None)
-    """Told of the catalogue before and after, whenever they differ."""
+    """Called with the catalogues before and after each change."""
     _looking: trio.Lock = field(init=False, factory=trio.Lock)
     _looks: int = field(init=False, default=0)
-    """Looks begun."""
+    """The number of reads that have begun."""
     _done: int = field(init=False, default=0)
-    """The last one that is over."""
+    """The number of the last read that has ended."""
     _threads: trio.CapacityLimiter = field(init=False, factory=lambda: trio.CapacityLimiter(_THREADS))
 
     async def refresh(self) -> Catalogue:
@@ -49,14 +49,14 @@ class SkillIndex:
             if self._done <= asked:
                 self._looks += 1
                 look = Look(self.config, self.catalogue, check_cancelled)
-                # Nothing of ours is changed in the thread; one that hangs in a mount is left to itself.
+                # The thread changes nothing here, so one that hangs in a mount can be abandoned.
                 after = await self.run(look.look)
                 self._done = self._looks
                 self._take(after)
         return self.catalogue
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run something in a thread of ours; one that is cancelled ends as soon as the system lets it."""
+        """Run a function in a thread. A cancelled one is abandoned, and ends when the system allows it."""
         return await trio.to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
 
     def _take(self, after: Catalogue) -> None:

@@ -11,6 +11,7 @@ import pytest
 from mcptrio_skills.catalogue import Catalogue
 from mcptrio_skills.config import Config
 from mcptrio_skills.looking import Look
+from mcptrio_skills.serving import Skills
 from mcptrio_skills.uris import uri_of
 
 from .conftest import write_skill
@@ -144,6 +145,7 @@ def test_refused_skill_does_not_affect_others(shelf: Path) -> None:
 
     assert len(catalogue.skills) == 2
     assert [problem.partition(":")[0] for problem in catalogue.problems] == ["Bad_Name", "git-workflow", "other"]
+    assert tuple(Skills(Config(folders=(shelf,))).doctor()) == catalogue.problems
 
 
 def test_duplicate_path_belongs_to_the_first_folder(shelf: Path, tmp_path: Path) -> None:

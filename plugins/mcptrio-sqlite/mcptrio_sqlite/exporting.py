@@ -61,9 +61,9 @@ class Exporting:
         limit: Limit = 100_000,
         cursor: Cursor = "",
         header: bool = True,
-        delimiter: Annotated[str, Meta(pattern="^[,;\\t|]$")] = ",",
+        delimiter: Annotated[str, Meta(pattern="^[,;\\t|]$", description="Comma, semicolon, tab or bar.")] = ",",
     ) -> CallToolResult:
-        """Run one read-only SQL statement and return its rows as an embedded CSV file with full values."""
+        """Run one read-only SQL statement and return header and rows as an embedded CSV file with full values."""
         found = await self.queries.find(database)
         values = checked(params)
         skip = position_of(cursor, found.name, query, values)

@@ -35,7 +35,7 @@ _MIN_CONNECT_TIMEOUT: Final = 2
 
 @frozen(kw_only=True)
 class Address:
-    """Where the database is. Neither :attr:`label` nor :attr:`url` contains a password."""
+    """The address of the database. Neither :attr:`label` nor :attr:`url` contains a password."""
 
     label: str
     """Names the engine in errors: ``postgresql at db.example:5432``."""

@@ -118,7 +118,7 @@ class Leases:
         """Complete the streams of a replica and delete its lease.
 
         Args:
-            is_over: Whether to do so only if the lease is over.
+            is_over: True to do so only if the lease has expired.
 
         Raises:
             StoreFailed: The engine failed.

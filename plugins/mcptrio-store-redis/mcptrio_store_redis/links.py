@@ -30,7 +30,7 @@ from mcptrio_store_redis.task_scripts import TASK_SCRIPTS
 __all__ = ["ERRORS", "RedisLink", "RedisNode", "open_link"]
 
 ERRORS: Final = (RedisError, RedisClusterException, OSError)
-"""What redis-py raises if a connection or a command fails."""
+"""The exceptions of redis-py if a connection or a command fails."""
 
 # Nodes of a cluster that are remembered.
 _MAX_SEEN: Final = 30

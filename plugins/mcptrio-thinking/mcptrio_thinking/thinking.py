@@ -40,7 +40,7 @@ _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 @frozen(kw_only=True)
 class Noted:
-    """What became of a thought."""
+    """The state of the sequence after a thought was added."""
 
     thoughtNumber: int
     totalThoughts: Annotated[int, "At least thoughtNumber."]

@@ -1,0 +1,17 @@
+"""A tool that keeps its request in flight: ``mcptrio serve --plugin hold_mcptrio.py``."""
+
+from __future__ import annotations
+
+import trio
+
+from mcptrio import Context, tool
+
+__all__ = ["hold"]
+
+
+@tool(timeout=3600)
+async def hold(ctx: Context) -> str:
+    """Wait until the client has left."""
+    await ctx.report_progress(1, 2)
+    await trio.sleep_forever()
+    return ""

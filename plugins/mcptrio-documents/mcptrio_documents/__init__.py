@@ -1,0 +1,31 @@
+"""The plugin ``documents`` of mcptrio: PDF, Office and other documents as Markdown.
+
+mcptrio loads it through the entry point ``documents``. Other plugins convert documents that they have with a
+``DocumentConverter``.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from mcptrio import PluginSetup, hookimpl
+
+from .config import Config
+from .converter import DocumentConverter
+from .document import PagedDocument
+from .library import DocumentLibrary
+from .tools import Documents
+
+__all__ = ["Config", "DocumentConverter", "DocumentLibrary", "Documents", "PagedDocument", "setup"]
+
+logger = logging.getLogger(__name__)
+
+
+@hookimpl
+def setup(server: PluginSetup, config: Config) -> None:
+    """Add the object whose methods are tools."""
+    if not config.folders and not config.roots:
+        logger.warning("no folder is allowed yet; set folders in [plugins.documents] or MCPTRIO_DOCUMENTS_FOLDERS")
+    library = DocumentLibrary(config)
+    server.add(Documents(library))
+    server.add_background(library.access.report_missing)

@@ -1,0 +1,151 @@
+"""Finds the tables of a PDF page by their ruled lines.
+
+The PDF reader calls it for each page. PDF has no tables, only lines and letters: horizontal and vertical lines that
+touch each other form a grid, and each field of the grid is a cell. Tables without lines remain text.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from pypdfium2 import raw  # type: ignore[import-untyped]
+
+__all__ = ["PdfTable", "find_tables"]
+
+_TOLERANCE = 3.0
+"""Points by which lines of one grid miss each other."""
+_MIN_LENGTH = 6.0
+"""Points; shorter lines belong to letters and drawings."""
+_MAX_OBJECTS = 20_000
+_MAX_POINTS = 64
+"""Points of one path; a path with more is a drawing."""
+_MAX_LINES = 1000
+"""Lines of each direction on one page; a page with more is a drawing."""
+_MAX_CELLS = 5000
+_MAX_DEPTH = 4
+"""Nested forms in which lines are looked for."""
+
+
+class PdfTable(NamedTuple):
+    """A table in coordinates of its page, which begin at the bottom."""
+
+    top: float
+    bottom: float
+    rows: list[list[str]]
+
+
+class _Line(NamedTuple):
+    at: float
+    """The coordinate that is the same along the line."""
+    start: float
+    end: float
+
+
+def find_tables(page: Any, words: Any) -> list[PdfTable]:
+    """Return the tables of a page from top to bottom, without those to the left or right of another one.
+
+    Args:
+        words: the text page, from which the cells are read.
+    """
+    across: list[_Line] = []
+    down: list[_Line] = []
+    for start, end in _segments(page):
+        (left, bottom), (right, top) = sorted((start, end))
+        if right - left >= _MIN_LENGTH and abs(top - bottom) <= 1:
+            across.append(_Line((top + bottom) / 2, left, right))
+        elif right - left <= 1 and abs(top - bottom) >= _MIN_LENGTH:
+            down.append(_Line((left + right) / 2, min(bottom, top), max(bottom, top)))
+        if len(across) > _MAX_LINES or len(down) > _MAX_LINES:
+            return []
+    found = [table for grid in _grids(across, down) if (table := _table(*grid, words)) is not None]
+    found.sort(key=lambda table: -table.top)
+    kept: list[PdfTable] = []
+    for table in found:
+        if not kept or table.top <= kept[-1].bottom + _TOLERANCE:
+            kept.append(table)
+    return kept
+
+
+def _segments(page: Any) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
+    """The straight segments of the paths of a page."""
+    x, y = ctypes.c_float(), ctypes.c_float()
+    objects = page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=_MAX_DEPTH)
+    for count, path in enumerate(objects):
+        if count > _MAX_OBJECTS:
+            return
+        points = raw.FPDFPath_CountSegments(path.raw)
+        if not 1 < points <= _MAX_POINTS:
+            continue
+        matrix = path.get_matrix()
+        first = before = None
+        for index in range(points):
+            segment = raw.FPDFPath_GetPathSegment(path.raw, index)
+            if not segment or not raw.FPDFPathSegment_GetPoint(segment, x, y):
+                break
+            here = matrix.on_point(x.value, y.value)
+            kind = raw.FPDFPathSegment_GetType(segment)
+            if kind == raw.FPDF_SEGMENT_MOVETO:
+                first = here
+            elif kind == raw.FPDF_SEGMENT_LINETO and before is not None:
+                yield before, here
+            if raw.FPDFPathSegment_GetClose(segment) and first is not None:
+                yield here, first
+            before = here
+
+
+def _grids(across: Sequence[_Line], down: Sequence[_Line]) -> Iterator[tuple[list[_Line], list[_Line]]]:
+    """Group lines that touch each other."""
+    lines = [*across, *down]
+    group = list(range(len(lines)))
+
+    def root(index: int) -> int:
+        while group[index] != index:
+            group[index] = group[group[index]]
+            index = group[index]
+        return index
+
+    for i, horizontal in enumerate(across):
+        for j, vertical in enumerate(down, len(across)):
+            touches_across = horizontal.start - _TOLERANCE <= vertical.at <= horizontal.end + _TOLERANCE
+            if touches_across and vertical.start - _TOLERANCE <= horizontal.at <= vertical.end + _TOLERANCE:
+                group[root(i)] = root(j)
+    grids: dict[int, tuple[list[_Line], list[_Line]]] = {}
+    for index, line in enumerate(lines):
+        grids.setdefault(root(index), ([], []))[index >= len(across)].append(line)
+    yield from grids.values()
+
+
+def _table(across: list[_Line], down: list[_Line], words: Any) -> PdfTable | None:
+    """Read the cells of a grid; ``None`` if it has fewer than two rows and two columns with text."""
+    ys, xs = _distinct(across)[::-1], _distinct(down)
+    if len(ys) < 3 or len(xs) < 3 or (len(ys) - 1) * (len(xs) - 1) > _MAX_CELLS:
+        return None
+    rows = []
+    for top, bottom in pairwise(ys):
+        middle = (top + bottom) / 2
+        # A line that is missing between two fields makes them one cell.
+        edges = [x for x in xs if x in (xs[0], xs[-1]) or _is_ruled(down, x, middle)]
+        row = [""] * (len(xs) - 1)
+        for left, right in pairwise(edges):
+            row[xs.index(left)] = words.get_text_bounded(left=left, bottom=bottom, right=right, top=top).strip()
+        rows.append(row)
+    rows = [row for row in rows if any(row)]
+    if len(rows) < 2 or sum(any(row[column] for row in rows) for column in range(len(xs) - 1)) < 2:
+        return None
+    return PdfTable(ys[0], ys[-1], rows)
+
+
+def _distinct(lines: list[_Line]) -> list[float]:
+    """The positions of lines, one for those that are close together."""
+    found: list[float] = []
+    for at in sorted(line.at for line in lines):
+        if not found or at - found[-1] > _TOLERANCE:
+            found.append(at)
+    return found
+
+
+def _is_ruled(down: list[_Line], x: float, y: float) -> bool:
+    return any(abs(line.at - x) <= _TOLERANCE and line.start <= y <= line.end for line in down)

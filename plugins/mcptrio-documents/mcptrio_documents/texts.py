@@ -1,0 +1,121 @@
+"""The answers of the tools: compact text, and a last line that says how to continue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .document import PagedDocument
+from .searching import DocumentHits
+from .selection import ranges_text
+
+__all__ = ["description_text", "hits_text", "part_text"]
+
+_NEAT = 300
+"""Characters that an answer is shorter, so that it ends with a line."""
+
+
+def part_text(document: PagedDocument, chosen: Sequence[int], *, offset: int, most: int) -> str:
+    """The text of parts, each after a line with its number.
+
+    Args:
+        offset: the first character.
+        most: how many characters.
+    """
+    parts = [(index, document.parts[index].text) for index in chosen]
+    text = "\n\n".join(f"{_heading(document, index)}\n{text}" for index, text in parts if text)
+    piece = text[offset : offset + most]
+    if offset + len(piece) < len(text) and (line_end := piece.rfind("\n", max(len(piece) - _NEAT, 1))) > 0:
+        piece = piece[: line_end + 1]
+    end = offset + len(piece)
+    notes = []
+    if offset and offset >= len(text):
+        notes.append(f"no more text, the selection has {len(text)} characters")
+    elif offset or end < len(text):
+        notes.append(f"characters {offset} to {end} of {len(text)}")
+    notes += _empty(document, chosen)
+    notes += _left_out(document)
+    if end < len(text):
+        notes.append(f"go on with offset={end}")
+    return "\n".join([*filter(None, [piece.rstrip("\n")]), *([f"[{'; '.join(notes)}]"] if notes else [])])
+
+
+def description_text(document: PagedDocument, name: str, most: int) -> str:
+    """The kind, length and outline of a document.
+
+    Args:
+        most: how many characters.
+    """
+    chars = sum(len(part.text) for part in document.parts)
+    lines = [f"{name}: {document.kind}, {_count(document)}, {chars} characters"]
+    if document.title:
+        lines.append(f"title: {document.title}")
+    lines += [*_empty(document, range(len(document.parts))), *_left_out(document)]
+    if document.outline:
+        lines.append(f"outline ({document.unit}, title):")
+    size = sum(map(len, lines))
+    for entry in document.outline:
+        line = f"{'  ' * entry.level}{entry.number or '-'} {entry.title}"
+        if document.unit != "page" and entry.number:
+            line += f" ({len(document.parts[entry.number - 1].text)} characters)"
+        size += len(line) + 1
+        if size > most:
+            lines.append("[the outline was cut; search finds titles as well]")
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limit: int, most: int) -> str:
+    """One hit a line, after the number of its part.
+
+    Args:
+        offset: the first hit.
+        limit: how many hits.
+        most: how many characters.
+    """
+    lines: list[str] = []
+    size = 0
+    for index, around in found.items[offset : offset + limit]:
+        line = f"{document.unit} {index + 1}: {around}"
+        size += len(line) + 1
+        if size > most and lines:
+            break
+        lines.append(line)
+    end = offset + len(lines)
+    notes = []
+    if not found.items:
+        notes.append(f"no hits in {_count(document)}; try fewer or other words")
+    elif found.are_words:
+        notes.append(f"no {document.unit} has this phrase; these have all its words")
+    if end < len(found.items):
+        notes.append(f"{len(lines)} of {len(found.items)} hits; go on with offset={end}")
+    elif offset and not lines:
+        notes.append(f"no more hits, there are {len(found.items)}")
+    if not found.items:
+        notes += _empty(document, range(len(document.parts)))
+    notes += _left_out(document)
+    return "\n".join([*lines, *([f"[{'; '.join(notes)}]"] if notes else [])])
+
+
+def _heading(document: PagedDocument, index: int) -> str:
+    title = document.parts[index].title
+    # Sections and chapters begin with their title.
+    named = f": {title}" if title and document.unit == "sheet" else ""
+    return f"[{document.unit} {index + 1}{named}]"
+
+
+def _count(document: PagedDocument) -> str:
+    return f"{document.total} {document.unit}{'' if document.total == 1 else 's'}"
+
+
+def _empty(document: PagedDocument, chosen: Sequence[int]) -> list[str]:
+    without = sorted(index for index in chosen if not document.parts[index].text)
+    why = ", perhaps scanned" if document.unit == "page" else ""
+    return [f"without text{why}: {document.unit}s {ranges_text(without)}"] if without else []
+
+
+def _left_out(document: PagedDocument) -> list[str]:
+    notes = list(document.notes[:5])
+    if document.total > len(document.parts):
+        notes.append(f"{document.unit}s after {len(document.parts)} of {document.total} were not read")
+    return notes

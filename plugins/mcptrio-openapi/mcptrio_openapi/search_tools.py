@@ -1,0 +1,187 @@
+"""The two tools of an API with many operations: one finds operations, the other calls one.
+
+The plugin adds them instead of a tool for each operation, whose schemas would fill a model's context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from mcptrio import Context
+from mcptrio.errors import InvalidParams, ToolError
+from mcptrio.schema import repair_arguments
+from mcptrio.types import CallToolResult
+
+from .calling import OperationCaller
+from .operations import Operation
+from .problems import DocumentError, shorten
+from .search import FoundOperation, OperationIndex
+from .shapes import arguments_text
+
+__all__ = ["SearchTools"]
+
+_MAX_PAGE_CHARS = 16_000
+"""Characters of one page of ``find_operation``, about 4,000 tokens."""
+_MAX_OPERATION_CHARS = 36_000
+"""Characters of one operation in full, about 9,000 tokens."""
+_SUMMARY_CHARS = 160
+_MAX_TAGS = 40
+"""Tags that the description of ``find_operation`` names."""
+_MAX_KEPT = 64
+"""Operations whose schemas stay in memory after they were used; a schema has up to 256 KiB."""
+_LEVELS = 2
+_MAX_LEVELS = 6
+
+
+class SearchTools:
+    """
+    Args:
+        title: of the API.
+        read: reads an operation. It raises a DocumentError for one that is invalid.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        index: OperationIndex,
+        read: Callable[[FoundOperation], Operation],
+        caller: Callable[[], OperationCaller],
+    ) -> None:
+        self._title = title
+        self._index = index
+        self._read = read
+        self._caller = caller
+        self._kept: dict[str, Operation] = {}
+
+    @property
+    def find_description(self) -> str:
+        tags = self._tag_names(counted=True)
+        return (
+            f"Find operations of {self._title} by words, best first, with method, path and arguments, for "
+            f"call_operation. The exact name of an operation shows it in full. The tags of its {len(self._index)} "
+            f"operations: {tags}."
+        )
+
+    @property
+    def call_description(self) -> str:
+        return f"Call an operation of {self._title} that find_operation has shown, and return the API's answer."
+
+    async def find(
+        self,
+        query: Annotated[str, Meta(max_length=1000, description="Words, or the exact name of one operation.")] = "",
+        tag: Annotated[str, Meta(max_length=200, description="Only operations with this tag.")] = "",
+        limit: Annotated[int, Meta(ge=1, le=50)] = 10,
+        offset: Annotated[int, Meta(ge=0, le=100_000)] = 0,
+    ) -> str:
+        if tag and tag not in self._index.tags:
+            raise ToolError(f"expected one of the tags {self._tag_names()}, got {shorten(tag, 60)!r}")
+        exact = self._index.get(query.strip())
+        if exact is not None:
+            return self._full(exact)
+        found = self._index.find(query, tag)
+        if not found:
+            return f"No operation has any of these words. The tags are {self._tag_names()}."
+        pieces: list[str] = []
+        room = _MAX_PAGE_CHARS
+        for each in found[offset : offset + limit]:
+            piece = self._short(each)
+            if pieces and len(piece) > room:
+                break
+            pieces.append(piece)
+            room -= len(piece)
+        end = offset + len(pieces)
+        rest = f"[{offset + 1} to {end} of {len(found)}; go on with offset={end}]" if end < len(found) else ""
+        return "\n".join([*pieces, rest]) if rest else "\n".join(pieces) or f"[no more than {len(found)} operations]"
+
+    async def call(
+        self,
+        ctx: Context,
+        name: Annotated[str, Meta(max_length=128, description="Of the operation, from find_operation.")],
+        arguments: Annotated[dict[str, Any], Meta(description="The operation's arguments, by name.")],
+    ) -> CallToolResult:
+        found = self._index.get(name)
+        if found is None:
+            names = [each.name for each in self._index.find(name)[:3]]
+            hint = f"; find_operation lists them; similar are {', '.join(names)}" if names else ""
+            raise ToolError(f"expected the name of an operation, got {shorten(name, 60)!r}{hint}")
+        try:
+            operation = self._operation(found)
+        except DocumentError as misfit:
+            raise ToolError(f"the document of the API is wrong at {misfit.pointer}: {misfit.text}") from misfit
+        return await self._caller().call(ctx, operation, _checked(operation, arguments))
+
+    def _tag_names(self, *, counted: bool = False) -> str:
+        names = [
+            f"{shorten(tag, 60)} ({count})" if counted else shorten(tag, 60)
+            for tag, count in self._index.tags.most_common(_MAX_TAGS)
+        ]
+        more = len(self._index.tags) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "")
+
+    def _operation(self, found: FoundOperation) -> Operation:
+        operation = self._kept.pop(found.name, None) or self._read(found)
+        # The end of the dict is the operation that was used last.
+        self._kept[found.name] = operation
+        if len(self._kept) > _MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return operation
+
+    def _short(self, found: FoundOperation) -> str:
+        lines = [_heading(found)]
+        if found.summary:
+            lines.append(f"  {shorten(found.summary, _SUMMARY_CHARS)}")
+        try:
+            operation = self._operation(found)
+        except DocumentError as misfit:
+            return "\n".join([*lines, f"  cannot be called: {misfit.text}"])
+        arguments = ""
+        for levels in range(_LEVELS, -1, -1):
+            arguments = ", ".join(arguments_text(operation.input_schema, levels=levels, descriptions=False))
+            if len(arguments) <= _MAX_PAGE_CHARS // 10:
+                break
+        return "\n".join([*lines, f"  {shorten(arguments, _MAX_PAGE_CHARS // 4)}"] if arguments else lines)
+
+    def _full(self, found: FoundOperation) -> str:
+        try:
+            operation = self._operation(found)
+        except DocumentError as misfit:
+            return f"{_heading(found)}\n  cannot be called: {misfit.text}"
+        lines: list[str] = []
+        for levels in range(_MAX_LEVELS, -1, -1):
+            lines = arguments_text(operation.input_schema, levels=levels, descriptions=True)
+            if sum(map(len, lines)) <= _MAX_OPERATION_CHARS:
+                break
+        text = "\n".join([_heading(found), operation.description, "", "arguments:", *(lines or ["none"])])
+        return text[:_MAX_OPERATION_CHARS]
+
+
+def _heading(found: FoundOperation) -> str:
+    place = found.place
+    deprecated = " (deprecated)" if place.operation.get("deprecated") is True else ""
+    return (
+        f"{found.name}  {place.method} {shorten(place.path, 200)}  [{shorten(', '.join(found.tags), 100)}]{deprecated}"
+    )
+
+
+def _checked(operation: Operation, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments, repaired as those of a tool are.
+
+    Raises:
+        ToolError: They do not fit the operation's schema.
+    """
+    try:
+        operation.input_validator.validate(arguments)
+        return arguments
+    except InvalidParams as error:
+        problem = error.message
+    repaired, places = repair_arguments(arguments, operation.input_schema)
+    try:
+        operation.input_validator.validate(repaired)
+    except InvalidParams:
+        places = []
+    if not places:
+        raise ToolError(f"invalid arguments: {problem}")
+    return repaired
