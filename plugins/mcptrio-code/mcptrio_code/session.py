@@ -46,6 +46,8 @@ _LANGUAGES: Final = {
 _MAX_OPENED: Final = 8
 """New files that are opened in one call."""
 
+_TYPESCRIPT: Final = "typescript-language-server"
+
 _CAPABILITIES: Final[dict[str, Any]] = {
     "general": {"positionEncodings": list(ENCODINGS)},
     "window": {"workDoneProgress": True},
@@ -110,7 +112,7 @@ class LanguageSession:
             ServerEnded: It ends.
         """
         uri = Path(self.folder).as_uri()
-        params = {
+        params: dict[str, Any] = {
             "processId": os.getpid(),
             "clientInfo": {"name": "mcptrio-code"},
             "rootUri": uri,
@@ -118,6 +120,9 @@ class LanguageSession:
             "workspaceFolders": [{"uri": uri, "name": Path(self.folder).name}],
             "capabilities": _CAPABILITIES,
         }
+        if any(_TYPESCRIPT in argument for argument in self.spec.command):
+            # While it loads a project, it otherwise answers from the open files alone.
+            params["initializationOptions"] = {"tsserver": {"useSyntaxServer": "never"}}
         result = await self.request("initialize", params, seconds=self.config.start_timeout)
         capabilities = result.get("capabilities") if isinstance(result, dict) else None
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
