@@ -10,6 +10,7 @@ import logging
 from mcptrio import PluginSetup, hookimpl
 
 from .config import Config, ServerConfig
+from .diagnosing import Diagnosing
 from .locating import Locating
 from .renaming import Renaming
 from .servers import LanguageServers
@@ -27,5 +28,6 @@ def setup(server: PluginSetup, config: Config) -> None:
     servers = LanguageServers(config)
     server.add(servers)
     server.add(Locating(servers))
+    server.add(Diagnosing(servers))
     if not config.read_only:
         server.add(Renaming(servers))

@@ -86,7 +86,7 @@ def page_of(
 
 
 def places_text(places: CodeLines) -> str:
-    """One line each, then notes, then how to go on."""
+    """One line each, then notes, then the offset of the next page."""
     lines = [
         f"{each.path}:{each.line}: {each.text}" if each.text else f"{each.path}:{each.line}" for each in places.items
     ]

@@ -22,9 +22,11 @@ from attrs import define, field, frozen
 from mcptrio import ToolError
 
 from .config import Config, ServerConfig
-from .connection import LanguageConnection
+from .connection import LanguageConnection, RequestRefused, ServerEnded
 from .folders import CodeFolders, SourceText
+from .messages import Diagnostic, read_result
 from .positions import ENCODINGS, split_lines
+from .publications import Publications
 from .watching import SourceFiles, changes_between, list_sources
 
 __all__ = ["LanguageSession", "OpenDocument"]
@@ -43,6 +45,8 @@ _LANGUAGES: Final = {
 
 _MAX_OPENED: Final = 8
 """New files that are opened in one call."""
+
+_TYPESCRIPT: Final = "typescript-language-server"
 
 _CAPABILITIES: Final[dict[str, Any]] = {
     "general": {"positionEncodings": list(ENCODINGS)},
@@ -97,6 +101,7 @@ class LanguageSession:
     _documents: OrderedDict[str, OpenDocument] = field(init=False, factory=OrderedDict)
     _files: SourceFiles | None = field(init=False, default=None)
     _versions: int = field(init=False, default=0)
+    _publications: Publications = field(init=False, factory=Publications)
     _syncing: trio.Lock = field(init=False, factory=trio.Lock)
 
     async def open(self) -> None:
@@ -107,7 +112,7 @@ class LanguageSession:
             ServerEnded: It ends.
         """
         uri = Path(self.folder).as_uri()
-        params = {
+        params: dict[str, Any] = {
             "processId": os.getpid(),
             "clientInfo": {"name": "mcptrio-code"},
             "rootUri": uri,
@@ -115,6 +120,9 @@ class LanguageSession:
             "workspaceFolders": [{"uri": uri, "name": Path(self.folder).name}],
             "capabilities": _CAPABILITIES,
         }
+        if any(_TYPESCRIPT in argument for argument in self.spec.command):
+            # While it loads a project, it otherwise answers from the open files alone.
+            params["initializationOptions"] = {"tsserver": {"useSyntaxServer": "never"}}
         result = await self.request("initialize", params, seconds=self.config.start_timeout)
         capabilities = result.get("capabilities") if isinstance(result, dict) else None
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
@@ -190,6 +198,7 @@ class LanguageSession:
             return known
         self._versions += 1
         document = OpenDocument(path, Path(path).as_uri(), self._versions, source, split_lines(source.text))
+        self._publications.expect(document.uri)
         identity = {"uri": document.uri, "version": document.version}
         if known is None:
             while len(self._documents) >= self.config.max_open_documents:
@@ -210,6 +219,7 @@ class LanguageSession:
 
     async def _close(self, document: OpenDocument) -> None:
         del self._documents[document.path]
+        self._publications.forget(document.uri)
         await self.connection.notify("textDocument/didClose", {"textDocument": {"uri": document.uri}})
 
     def answer(self, method: str, params: Any) -> Any:
@@ -231,6 +241,27 @@ class LanguageSession:
 
     def take(self, method: str, params: Any) -> None:
         """Take a notification of the server."""
+        if method == "textDocument/publishDiagnostics":
+            self._publications.take(params)
+
+    async def diagnose(self, document: OpenDocument) -> list[Diagnostic]:
+        """Return the errors and warnings of a document.
+
+        Raises:
+            RequestRefused: The server refuses, or reports none in time.
+            ServerEnded: It ends.
+        """
+        if self.capabilities.get("diagnosticProvider"):
+            result = await self.request("textDocument/diagnostic", {"textDocument": {"uri": document.uri}})
+            items = result.get("items") if isinstance(result, dict) else None
+        else:
+            items = await self._publications.wait(document.uri, seconds=self.config.request_timeout)
+            if self.connection.ended is not None:
+                raise ServerEnded(self.connection.ended)
+            if items is None:
+                seconds = self.config.request_timeout
+                raise RequestRefused(f"the language server has reported no diagnostics within {seconds:g} seconds")
+        return read_result(items or [], list[Diagnostic])
 
 
 _ACKNOWLEDGED: Final = frozenset(

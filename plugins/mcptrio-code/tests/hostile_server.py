@@ -80,6 +80,18 @@ def symbols(uri: str) -> Any:
     ]
 
 
+def publish(uri: str) -> None:
+    """Report on documents: one that is not open, then none, then two diagnostics."""
+    range = {"start": {"line": 2, "character": 0}, "end": {"line": 2, "character": 1}}
+    send({"method": "textDocument/publishDiagnostics", "params": {"uri": "file:///other", "diagnostics": 1}})
+    send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": []}})
+    found = [
+        {"range": range, "message": "late\nword", "severity": 9},
+        {"range": range, "message": "hint", "severity": 4},
+    ]
+    send({"method": "textDocument/publishDiagnostics", "params": {"uri": uri, "diagnostics": found}})
+
+
 def rename(uri: str) -> Any:
     """Answer a request for a rename."""
 
@@ -139,6 +151,8 @@ def main() -> None:
                 send({"id": id, "result": result})
         elif method == "textDocument/rename":
             send({"id": id, "result": rename(message["params"]["textDocument"]["uri"])})
+        elif method == "textDocument/didOpen" and MODE == "publishes":
+            publish(message["params"]["textDocument"]["uri"])
         elif method is None and MODE == "asks":
             with Path("answers").open("a") as file:
                 file.write(json.dumps([message["id"], message.get("result"), "error" in message]) + "\n")

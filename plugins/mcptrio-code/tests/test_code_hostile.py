@@ -85,6 +85,15 @@ async def test_positions_out_of_range_are_no_error(fake_client: Connect) -> None
         assert await answer(client, "outline", path="shapes.py") == "shapes.py: 18 lines\n1000000001: far"
 
 
+async def test_published_diagnostics_are_awaited(fake_client: Connect) -> None:
+    async with fake_client("publishes") as client:
+        found = await answer(client, "diagnostics", path="shapes.py")
+        assert found == "shapes.py:3: hint: hint\nshapes.py:3: error: late word"
+    async with fake_client("silent", request_timeout=0.3) as client:
+        message = await refusal(client, "diagnostics", path="shapes.py")
+        assert message == "python: the language server has reported no diagnostics within 0.3 seconds"
+
+
 async def test_standard_error_does_not_block(fake_client: Connect) -> None:
     async with fake_client("noisy") as client:
         assert await answer(client, "outline", path="shapes.py")

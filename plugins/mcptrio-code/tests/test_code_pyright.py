@@ -13,7 +13,7 @@ from .conftest import Connect, answer, refusal
 
 async def test_a_project_is_explored(code_client: Connect, check_tokens: Any) -> None:
     async with code_client() as client:
-        await check_tokens(client, 590)
+        await check_tokens(client, 660)
         assert (await answer(client, "outline", path="shapes.py")).startswith("shapes.py: 18 lines\n3: UNIT = 1\n6-9: ")
         found = await answer(client, "find_symbol", query="Square")
         assert found == 'main.py:3: smile = "😀ä"; square = Square(2)\nshapes.py:12: class Square(Shape):'
@@ -54,6 +54,15 @@ async def test_what_is_asked_wrongly_is_explained(code_client: Connect, project:
         assert "expected UTF-8" in await refusal(client, "outline", path="bad.py")
         (project / "bad.py").write_bytes(b"#" * 2000)
         assert "max_file_bytes" in await refusal(client, "outline", path="bad.py")
+
+
+async def test_errors_are_reported_and_disappear(code_client: Connect, project: Path) -> None:
+    (project / "wrong.py").write_text('x: int = "ä"\n')
+    async with code_client() as client:
+        found = await answer(client, "diagnostics", path="wrong.py")
+        assert found.startswith("wrong.py:1: error: Type \"Literal['ä']\" is not assignable")
+        (project / "wrong.py").write_text("x: int = 1\n")
+        assert await answer(client, "diagnostics", path="wrong.py") == "nothing found"
 
 
 async def test_files_that_change_are_noticed(code_client: Connect, project: Path) -> None:
