@@ -71,7 +71,11 @@ class Notes:
 
 @frozen(kw_only=True)
 class Guarded:
-    """Args: ;; url: of the endpoint. ;; guard: of the endpoint."""
+    """
+    Args:
+        url: of the endpoint.
+        guard: of the endpoint.
+    """
 
     url: str
     guard: Guard

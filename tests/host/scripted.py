@@ -25,9 +25,10 @@ Script = Callable[["Scripted", Any, dict[str, Any]], Awaitable[Any]]
 
 @define(eq=False)
 class Scripted:
-    """Args: ;; scripts: by method.
-
-    ;; tools: the names of the listed tools.
+    """
+    Args:
+        scripts: by method.
+        tools: the names of the listed tools.
         begins: called with the channel after connecting, before anything is read.
     """
 
@@ -43,7 +44,7 @@ class Scripted:
     _arrived: trio.Event = field(factory=trio.Event)
 
     @property
-    def engine(self) -> Scripted:
+    def supervisor(self) -> Scripted:
         return self
 
     @property
