@@ -219,6 +219,9 @@ class HandshakeClient:
                 call.ending = Ending.ANSWERED
         elif call.cancelled is not None and len(call.events) == before:
             call.ending = Ending.CLOSED
+        elif not call.events:
+            # A second request with the same id would be another call.
+            call.ending = Ending.UNCERTAIN
 
     async def _message(self, session: Session, call: Call, message: dict[str, Any]) -> None:
         if "method" not in message:

@@ -215,6 +215,39 @@ async def test_reader_that_was_replaced_during_a_slow_read_takes_no_event_from_i
     assert [message["params"]["data"] for message in resumed.messages] == ["continued"]
 
 
+async def test_call_whose_stream_cannot_be_stored_gets_an_error(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that got nothing might send its request again, and would then cancel only one of two calls."""
+
+    async def report(ctx: Context) -> str:
+        """Reports, and waits."""
+        await ctx.notify("notifications/progress", {"progressToken": 1, "progress": 1})
+        await trio.sleep_forever()
+        return ""
+
+    class FullEvents(MemoryEventStore):
+        async def append(
+            self, session: str, stream: str, *data: bytes, last: bool = False, will: bytes | None = None
+        ) -> StoredEvent:
+            raise StoreFailed("the engine is full")
+
+    server = Server()
+    server.add_tool(report)
+    async with server.open(), trio.open_nursery() as nursery:
+        app = HTTPApp(server.supervisor, sessions=MemorySessionStore(), events=FullEvents())
+        await nursery.start(app.run)
+        session = (await post(app, {**HELLO, "id": 1})).headers["mcp-session-id"]
+        await post(app, {"jsonrpc": "2.0", "method": "notifications/initialized"}, mcp_session_id=session)
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "report"}}
+        with caplog.at_level(logging.CRITICAL, "mcptrio"):
+            reply = await post(app, call, mcp_session_id=session)
+        nursery.cancel_scope.cancel()
+
+    assert [message["id"] for message in reply.messages] == [2]
+    assert "whether the request was carried out is not known" in reply.messages[0]["error"]["message"]
+
+
 class ForgetfulStore(MemoryEventStore):
     """A store that fails to drop a session at the first attempt."""
 

@@ -105,7 +105,8 @@ class SessionStream:
         self._session = session
         self._store = store
         self._wakes = wakes
-        self._unanswered = _requests(asked)
+        self._asked = _requests(asked)
+        self._unanswered = list(self._asked)
         """The requests without a response yet; the fallback event contains an error for each."""
         self._fallback_stored = False
         """Whether the store has the fallback event for the current ``_unanswered``."""
@@ -166,7 +167,7 @@ class SessionStream:
             if not (is_complete or self._wakes.over):
                 # Cancelled requests end without a response; an event without data marks the end for clients that
                 # resume.
-                await self._append([self._fallback_event() if ended() else b""], last=True)
+                await self._append([self.fallback_event() if ended() else b""], last=True)
                 is_complete = True
         except ConnectionClosed:
             pass  # the session has ended, or another replica has completed the stream
@@ -225,7 +226,7 @@ class SessionStream:
 
     async def _append(self, events: Sequence[bytes], *, last: bool) -> None:
         # The store appends the fallback event if this process dies, so every request gets a response.
-        will = None if self._fallback_stored or last else self._fallback_event()
+        will = None if self._fallback_stored or last else self.fallback_event()
         self._fallback_stored = True
         await self._store.append(self._session, self.id, *events, last=last, will=will)
         # Only the newest reader gets events, so only it counts for back-pressure.
@@ -242,9 +243,14 @@ class SessionStream:
                 self._fallback_stored = False
         return len(responses)
 
-    def _fallback_event(self) -> bytes:
-        """Return an error for each request without a response, alone or in a batch as the requests came."""
-        lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in self._unanswered]
+    def fallback_event(self, *, is_for_all: bool = False) -> bytes:
+        """Return an error for each request without a response, alone or in a batch as the requests came.
+
+        Args:
+            is_for_all: Whether no response has reached the client, not even one that was about to be stored.
+        """
+        ids = self._asked if is_for_all else self._unanswered
+        lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in ids]
         if not lost:
             return b""
         return encode(lost if self._batched else lost[0])
@@ -359,6 +365,11 @@ class StreamReader:
                     await changed.wait()
                 if waiting.cancelled_caught:
                     await self._exchange.write()
+        if stream.broken and stream.cursor is None and not self.is_superseded:
+            # The client has no event id to resume from. Without a response, it might send its request again.
+            error = stream.fallback_event(is_for_all=True)
+            if error:
+                await self._exchange.write(sse.encode(error))
         return False
 
     async def _release(self, events: Sequence[StoredEvent]) -> None:
