@@ -33,6 +33,8 @@ _MAX_WAIT: Final = 5.0
 """Seconds that a call waits for a restart; later ones are refused until then."""
 _SHUTDOWN: Final = 2.0
 """Seconds for the answer to ``shutdown``, and for the process to exit."""
+_END_TIMEOUT: Final = 10.0
+"""Seconds for a process to disappear."""
 _STEADY: Final = 30.0
 """A server that has run for so many seconds is restarted without a long pause."""
 _PASSED_ON: Final = (
@@ -138,7 +140,7 @@ class LanguageServer:
                 if trio.current_time() - began > _STEADY:
                     self._pause = 0.0
                 self._note_failure(f"the language server {self.name} {session.connection.ended}")
-            with trio.CancelScope(shield=True):
+            with trio.move_on_after(_END_TIMEOUT, shield=True):
                 await process.end(exit=0.0, terminate=_SHUTDOWN)
 
     async def _run(self, connection: LanguageConnection, scope: trio.CancelScope) -> None:
