@@ -139,7 +139,7 @@ class Key:
         # The other members (certificates, lifetimes) are not used, so errors in them do not matter.
         data = {name: jwk[name] for name in ("kty", "crv", "x", "y", "n", "e", *PRIVATE_MEMBERS) if name in jwk}
         if not all(isinstance(value, str) and len(value) <= _MAX_HEADER_CHARS for value in data.values()):
-            raise BadKey("expected a JSON Web Key, got one with members that are no strings, or long ones")
+            raise BadKey("expected a JSON Web Key, got one whose members are not strings or are too long")
         jose = _library()
         made = _imported({"RSA": jose.RSAKey, "EC": jose.ECKey, "OKP": jose.OKPKey}[kind], data)
         return cls(algorithm=named or usual, id=id, is_private=made.is_private, fixed=named is not None, key=made)
@@ -232,7 +232,7 @@ class KeySet:
             try:
                 document = orjson.loads(document)
             except ValueError as error:
-                raise BadKey("expected a JSON Web Key set, got something that is no JSON") from error
+                raise BadKey("expected a JSON Web Key set, got invalid JSON") from error
         listed = document.get("keys") if isinstance(document, Mapping) else None
         if not isinstance(listed, list):
             raise BadKey("expected a JSON Web Key set: an object with a list of keys")

@@ -54,7 +54,7 @@ class _MetadataDocument:
             value = members.get(member.name)
             if value is None:
                 if member.name in cls._REQUIRED:
-                    raise AuthorizationError(f"{member.name}: expected to be there, got none at {shown(where)}")
+                    raise AuthorizationError(f"{member.name}: missing at {shown(where)}")
                 continue
             # With `from __future__ import annotations`, attrs keeps the annotation as text.
             kind = str(member.type)

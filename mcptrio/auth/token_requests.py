@@ -178,7 +178,7 @@ def ask_token_endpoint(
     """
     where = server.token_endpoint
     if where is None:
-        raise AuthorizationError(f"token_endpoint: expected to be there, got none from {shown(server.issuer)}")
+        raise AuthorizationError(f"token_endpoint: missing from {shown(server.issuer)}")
     asked_at = clock()
     response = yield form_request(server, where, client, parameters, prover=prover, clock=clock)
     # Only this refusal is retried, once. A code, an assertion and a refresh token may each be valid for one request

@@ -290,12 +290,12 @@ class Connection:
     def _response(self, message: Response) -> Event:
         # A response to an unknown id is ignored: its request may have timed out a moment ago.
         if self.pending.pop(message.id, None) is None:
-            return Unexpected(f"a response to {message.id!r}, which is no request of the server")
+            return Unexpected(f"a response to {message.id!r}, which the server did not request")
         return ResponseReceived(message.id, result=message.result)
 
     def _error(self, message: ErrorResponse) -> Event:
         if message.id is None or self.pending.pop(message.id, None) is None:
-            return Unexpected(f"an error for {message.id!r}, which is no request of the server: {message.message}")
+            return Unexpected(f"an error for {message.id!r}, which the server did not request: {message.message}")
         # Only handshake revisions have requests to a client, so the revision is that of the connection.
         revision = self.peer.revision if self.peer is not None else LATEST_HANDSHAKE
         return ResponseReceived(message.id, error=client_error(message, revision))

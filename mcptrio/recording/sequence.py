@@ -107,7 +107,7 @@ def _outcome(message: Mapping[str, Any]) -> str:
         return _short(f"error, {error.get('code')}: {error.get('message')}")
     if isinstance(result, dict):
         if result.get("isError"):
-            return "error, of the tool"
+            return "tool error"
         for name in ("action", "resultType"):
             if isinstance(value := result.get(name), str) and value != "complete":
                 return _short(value.replace("_", " "))

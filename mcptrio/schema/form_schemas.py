@@ -59,7 +59,7 @@ def read_fields(schema: Mapping[str, Any], limits: ElicitationLimits) -> Iterato
     # A required name without a field could never be filled in.
     for name in required:
         if name not in properties:
-            raise ValueError(f"requestedSchema: {quote_name(name)} is required, but is no field")
+            raise ValueError(f"requestedSchema: {quote_name(name)} is required, but is not a field")
     for name, definition in properties.items():
         try:
             check_text("name", name, limits)

@@ -117,7 +117,7 @@ def _recorded(recording: str, said: Mapping[str, Any], fixtures: Sequence[str]) 
         if word in said:
             raise ConfigError(f"mcp: {word}: expected none, because a recorded server has its own; got {said[word]!r}")
     if "mcp_server" in fixtures:
-        raise ConfigError("mcp_server: a recorded server is no Server; use mcp_client or mcp_connect")
+        raise ConfigError("mcp_server: not available for a recorded server; use mcp_client or mcp_connect")
     return Case(recording=recording, autojump=bool(said.get("autojump", False)))
 
 

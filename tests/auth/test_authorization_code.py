@@ -102,7 +102,7 @@ def test_authorization_endpoint_query_is_preserved() -> None:
         ({"code_challenge_methods_supported": ()}, "got an empty list"),
         ({"code_challenge_methods_supported": ("plain",)}, "got plain"),
         ({"code_challenge_methods_supported": ("s256",)}, "got s256"),
-        ({"authorization_endpoint": None}, "authorization_endpoint: expected to be there"),
+        ({"authorization_endpoint": None}, "authorization_endpoint: missing"),
         ({"authorization_endpoint": "javascript:alert(document.cookie)//"}, "authorization_endpoint: expected"),
         ({"authorization_endpoint": "http://login.example.com/"}, "authorization_endpoint: expected an https URL"),
         ({"authorization_endpoint": "https://login.example.com/#x"}, "without fragment"),
@@ -227,7 +227,7 @@ def test_oversized_redirect_is_refused(text: str, why: str) -> None:
 @pytest.mark.parametrize("code", [None, ""])
 def test_redirect_without_a_code_is_refused(code: str | None) -> None:
     made = attempt()
-    with pytest.raises(AuthorizationError, match=r"^code: expected to be there"):
+    with pytest.raises(AuthorizationError, match=r"^code: missing"):
         read_code(made, redirect_for(made, code=code))
 
 

@@ -102,7 +102,7 @@ def test_known_authorization_server_is_preferred() -> None:
     [
         ([(PATH, resource(resource="https://evil.example/mcp"))], "resource: expected the server's own URL"),
         ([(PATH, resource(resource=f"{URL}/other"))], "resource: expected the server's own URL"),
-        ([(PATH, answer({"authorization_servers": [ISSUER]}))], "resource: expected to be there"),
+        ([(PATH, answer({"authorization_servers": [ISSUER]}))], "resource: missing"),
         ([(PATH, resource(authorization_servers=[]))], "authorization_servers: expected at least one"),
         ([(PATH, resource(authorization_servers=None))], "authorization_servers: expected at least one"),
         ([(PATH, resource(authorization_servers=["http://login.example.com"]))], "issuer: expected an https URL"),

@@ -184,7 +184,7 @@ async def test_client_authenticates_with_a_private_key(world: World) -> None:
             {"token_endpoint_auth_signing_alg_values_supported": ["RS256"]},
             "expected ES256 to be among them",
         ),
-        (SECRET, {"token_endpoint": None}, "token_endpoint: expected to be there"),
+        (SECRET, {"token_endpoint": None}, "token_endpoint: missing"),
         (SECRET, {"token_endpoint": "http://as.example.com/token"}, "expected an https URL"),
         (SECRET, {"issuer": "https://other.example.com"}, "issuer: expected"),
     ],

@@ -59,7 +59,7 @@ def test_resource_metadata_is_read_and_written() -> None:
 @pytest.mark.parametrize(
     ("members", "why"),
     [
-        ({"issuer": None}, "issuer: expected to be there"),
+        ({"issuer": None}, "issuer: missing"),
         ({"issuer": 1}, "issuer: expected a text"),
         ({"token_endpoint": ["x"]}, "token_endpoint: expected a text"),
         ({"token_endpoint": "http://login.example.com/"}, "token_endpoint.*expected an https URL"),

@@ -486,7 +486,7 @@ async def test_refusal_is_logged_without_the_token(caplog: pytest.LogCaptureFixt
     ("principal", "problem"),
     [
         (None, "invalid access token"),
-        (Principal(subject="ada", scopes=frozenset({"read"}), claims={"cnf": {"jkt": "x"}}), "bound to no key"),
+        (Principal(subject="ada", scopes=frozenset({"read"}), claims={"cnf": {"jkt": "x"}}), "unbound access token"),
         (Principal(subject="ada"), "lacks scopes: read"),
     ],
 )
@@ -515,7 +515,7 @@ async def test_environment_token_is_checked_like_others(principal: Principal | N
         ({"authorization_servers": ["http://login.example.com"]}, "authorization_servers: expected an https URL"),
         ({"tokens": []}, "tokens: expected a token verifier"),
         ({"resource": [RESOURCE, "https://other.example.com/mcp"]}, "resource: expected paths that differ"),
-        ({"scopes": ["offline_access"]}, "scopes: expected what is needed here, got offline_access"),
+        ({"scopes": ["offline_access"]}, "scopes: expected scopes that a server may request, got offline_access"),
         ({"scopes": ["a b"]}, "expected a scope"),
         ({"options": ResourceServerOptions(scope_prefix='"')}, "expected a scope"),
         ({"options": ResourceServerOptions(scopes_supported=["a b"])}, "expected a scope"),

@@ -182,7 +182,7 @@ def test_token_request_is_repeated_only_for_a_nonce() -> None:
 
 
 def test_missing_token_endpoint_is_an_error() -> None:
-    with pytest.raises(AuthorizationError, match="token_endpoint: expected to be there"):
+    with pytest.raises(AuthorizationError, match="token_endpoint: missing"):
         next(request_tokens(ServerMetadata(issuer=ISSUER), None, GRANT))
 
 

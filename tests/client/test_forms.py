@@ -159,7 +159,7 @@ def test_unsupported_field_schema_is_refused_by_name(definition: Any, message: s
         ({"type": "object", "properties": []}, "expected `properties` to be an object, got an array"),
         ({"type": "object", "required": "a"}, "expected `required` to be an array of strings"),
         ({"type": "object", "required": [1]}, "expected `required` to be an array of strings"),
-        ({"type": "object", "properties": {}, "required": ["a"]}, "`a` is required, but is no field"),
+        ({"type": "object", "properties": {}, "required": ["a"]}, "`a` is required, but is not a field"),
     ],
 )
 def test_schema_that_is_not_a_flat_object_is_refused(schema: dict[str, Any], message: str) -> None:

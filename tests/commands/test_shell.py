@@ -347,7 +347,7 @@ def test_script_ends_at_the_first_failing_line(tmp_path: Path) -> None:
     done = run(*with_plugin("shell"), cwd=tmp_path, stdin=b"read note://3\ncall broken\nping\n")
 
     assert (done.returncode, done.stdout) == (1, b"note 3\n")
-    assert done.stderr.decode().endswith("line 2 failed; the rest is left out\n")
+    assert done.stderr.decode().endswith("line 2 failed; the remaining lines were not run\n")
 
 
 def test_script_can_quit(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_recording_is_shown_as_a_sequence(tmp_path: Path) -> None:
         ["-->", "elicitation/create What goes into east? accept"],
         ["<--", "tools/call sow ok"],
         ["-->", "tools/call water"],
-        ["<--", "tools/call water error, of the tool"],
+        ["<--", "tools/call water tool error"],
     ]
     assert done.stderr.startswith("14 messages of the client garden, recorded by mcptrio ")
 
@@ -76,7 +76,7 @@ async def test_filters_choose_messages(tmp_path: Path) -> None:
     session = run("show", "x.jsonl", "--session", "memory-2", cwd=tmp_path)
 
     assert [arrow for _, arrow, _ in rows(errors.stdout)] == ["-->", "<--"]
-    assert "error, of the tool" in errors.stdout
+    assert "tool error" in errors.stdout
     assert [arrow for _, arrow, _ in rows(method.stdout)] == ["<--", "-->"]
     assert session.returncode == 2
     assert session.stderr == "mcptrio: x.jsonl: there is no session 'memory-2'; there are: memory-1\n"
@@ -139,7 +139,7 @@ async def test_recorded_client_gets_the_same_results(tmp_path: Path, revision: s
     done = run("replay", "x.jsonl", "--as", "client", SERVE, cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (0, ""), done.stdout
-    assert done.stderr.endswith("4 requests repeated, 0 with another result\n")
+    assert done.stderr.endswith("4 requests repeated, 0 with a different result\n")
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -156,7 +156,7 @@ async def test_other_results_are_shown_unless_they_are_ignored(tmp_path: Path, r
         'tools/call {"name": "water", "arguments": {"bed": "west"}}\n--- recorded\n+++ live\n'
     )
     assert '-        "text": "west: 2 litres",\n+        "text": "west: 2 buckets",\n' in differs.stdout
-    assert differs.stderr.endswith("4 requests repeated, 1 with another result\n")
+    assert differs.stderr.endswith("4 requests repeated, 1 with a different result\n")
     assert (same.returncode, same.stdout) == (0, "")
 
 

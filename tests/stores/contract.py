@@ -21,6 +21,7 @@ __all__ = [
     "Kept",
     "Opener",
     "Passing",
+    "test_abandoned_stream_ends_with_its_last_message",
     "test_an_inbox_has_the_bounds_of_a_stream",
     "test_an_inbox_takes_messages_of_every_process_and_is_no_stream_of_the_client",
     "test_complete_stream_takes_nothing_more",
@@ -34,7 +35,6 @@ __all__ = [
     "test_second_save_of_one_generation_is_refused",
     "test_several_events_are_stored_in_their_order",
     "test_stream_keeps_its_newest_events_and_rejects_evicted_cursors",
-    "test_stream_that_is_given_up_ends_with_its_will",
     "test_streams_completed_after_a_stream_are_listed_newest_first",
     "test_unknown_cursors_are_refused",
 ]
@@ -183,7 +183,7 @@ async def test_complete_stream_takes_nothing_more(opener: Opener) -> None:
         assert await kept.events.read("s", "x", 0) == ([event], True)
 
 
-async def test_stream_that_is_given_up_ends_with_its_will(opener: Opener) -> None:
+async def test_abandoned_stream_ends_with_its_last_message(opener: Opener) -> None:
     async with opener(StoreBounds()) as kept:
         store = kept.events
         await store.append("s", "x", b"1", will=b"first")

@@ -30,7 +30,7 @@ async def test_total_bound_is_paid_by_the_session_that_was_quiet_longest(opener:
         assert await store.after("quiet", second.id) == ("x", [after], False)
 
 
-async def test_refused_event_is_no_use_of_a_session(opener: Opener, passing: Passing) -> None:
+async def test_refused_event_does_not_count_as_use_of_a_session(opener: Opener, passing: Passing) -> None:
     async with opener(StoreBounds(total_bytes=1000)) as kept:
         for session in ("old", "new"):
             await kept.events.append(session, "s", b"x" * 200, last=True)

@@ -36,7 +36,7 @@ def test_a_replica_without_an_entry_is_listed_by_its_id() -> None:
     assert check_replicas([listed], 1).found == "1 live; r"
 
 
-def test_no_replica_is_no_problem() -> None:
+def test_empty_list_of_replicas_is_not_a_problem() -> None:
     check = check_replicas([], 0)
 
     assert (check.is_ok, check.found) == (True, "0 live")

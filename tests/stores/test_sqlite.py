@@ -93,7 +93,7 @@ async def test_file_is_for_its_owner_only(file: Path) -> None:
     assert set(modes.values()) == {0o600}
 
 
-async def test_file_that_others_may_read_is_complained_of(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_file_that_others_may_read_causes_a_warning(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with open_sqlite_stores(file):
         pass
     change(file, mode=0o644)

@@ -222,7 +222,7 @@ async def test_a_link_is_not_followed(tmp_path: Path) -> None:
     [("", "expected JSON"), ('{"a": "s3cret', "expected JSON"), ("[1]", "expected a JSON object, got list")],
     ids=["empty", "torn", "list"],
 )
-async def test_a_file_that_is_something_else(tmp_path: Path, text: str, told: str) -> None:
+async def test_file_of_another_kind_is_refused(tmp_path: Path, text: str, told: str) -> None:
     folder = tmp_path / "private"
     folder.mkdir(0o700)
     file = folder / "tokens.json"

@@ -64,7 +64,7 @@ def test_autojump_clock_is_part_of_each_case() -> None:
         ({"transports": "tcp"}, (), "mcp: transports: expected some of memory, stdio, http, got 'tcp'"),
         ({"replay": "all"}, (), "mcp: replay: expected True, False, \"both\" or a file .*.jsonl, got 'all'"),
         ({"replay": "a.jsonl", "revisions": REVISIONS}, (), "mcp: revisions: expected none, because a recorded server"),
-        ({"replay": "a.jsonl"}, ("mcp_server",), "mcp_server: a recorded server is no Server"),
+        ({"replay": "a.jsonl"}, ("mcp_server",), "mcp_server: not available for a recorded server"),
         ({"replay": True, "revisions": HANDSHAKE}, (), "mcp: replay: nothing is replayed in 2024-11-05, .*2026-07-28"),
         ({"autojump": 1.5}, (), "mcp: autojump: expected True or False, got 1.5"),
         ({"autojump": True, "transports": TRANSPORTS}, (), "autojump: only in memory, .*over stdio and http as well"),

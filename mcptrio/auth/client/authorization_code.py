@@ -58,9 +58,7 @@ class Attempt:
     def __attrs_post_init__(self) -> None:
         server = self.server
         if server.authorization_endpoint is None:
-            raise AuthorizationError(
-                f"authorization_endpoint: expected to be there, got none from {shown(server.issuer)}"
-            )
+            raise AuthorizationError(f"authorization_endpoint: missing from {shown(server.issuer)}")
         check_url(server.authorization_endpoint, "authorization_endpoint")
         # MCP, basic/authorization, "Authorization Code Protection": without this member, clients must not proceed.
         if _S256 not in (server.code_challenge_methods_supported or ()):
@@ -132,7 +130,7 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
             code=one_line(error),
         )
     if not (code := parameters.get("code")):
-        raise AuthorizationError("code: expected to be there, got none in the redirect")
+        raise AuthorizationError("code: missing in the redirect")
     return Secret(code)
 
 

@@ -205,7 +205,7 @@ class IntrospectedTokens:
         if self._endpoint is None:
             server = yield from discover_server(self.issuer)
             if server.introspection_endpoint is None:
-                raise AuthorizationError(f"introspection_endpoint: expected to be there, got none from {self.issuer}")
+                raise AuthorizationError(f"introspection_endpoint: missing from {self.issuer}")
             self._endpoint = server.introspection_endpoint
         where = self._endpoint
         parameters = {"token": token, "token_type_hint": "access_token"}

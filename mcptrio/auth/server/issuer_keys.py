@@ -158,7 +158,7 @@ class IssuerKeys:
         if where is None:
             where = (yield from discover_server(self.issuer)).jwks_uri
             if where is None:
-                raise AuthorizationError(f"jwks_uri: expected to be there, got none from {shown(self.issuer)}")
+                raise AuthorizationError(f"jwks_uri: missing from {shown(self.issuer)}")
         response = yield FetchRequest(url=where, headers=_ACCEPT)
         if response.status != 200:
             raise AuthorizationError(f"expected keys, got HTTP {response.status} at {shown(where)}")

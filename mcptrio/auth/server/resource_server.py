@@ -111,9 +111,7 @@ class ResourceServer:
         self._verifiers = tuple(tokens)
         self._scopes = frozenset(map(check_scope, scopes))
         if wrong := self._scopes & NEVER_REQUESTED_SCOPES:
-            raise ValueError(
-                f"scopes: expected what is needed here, got {', '.join(wrong)}, which servers must not request"
-            )
+            raise ValueError(f"scopes: expected scopes that a server may request, got {', '.join(wrong)}")
         for each in (*(options.scopes_supported or ()), f"{options.scope_prefix}scope"):
             check_scope(each)
         self._hierarchy = ScopeHierarchy(options.includes)
@@ -174,9 +172,9 @@ class ResourceServer:
             raise AuthorizationError(_NOT_GOOD)
         # Only an HTTP request can carry the proof for a bound token.
         if principal.claims.get("cnf") is not None or self._dpop == "required":
-            got = "a server that requires proofs" if principal.claims.get("cnf") is None else "one that is bound"
+            got = "a server that requires proofs" if principal.claims.get("cnf") is None else "a bound token"
             raise AuthorizationError(
-                f"expected an access token that is bound to no key, since no proof can come with it, got {got}"
+                f"expected an unbound access token, because a proof of possession needs an HTTP request; got {got}"
             )
         if lacking := self._scopes - principal.scopes:
             raise AuthorizationError(f"the access token lacks scopes: {' '.join(sorted(lacking))}", status=403)

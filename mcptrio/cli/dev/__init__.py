@@ -109,6 +109,6 @@ command = _DevCommand(
     callback=_dev,
     help="Serve plugins during development: changes are reloaded, and clients stay connected.\n\n"
     "\b\nmcptrio dev --http --plugin hello.py\n\n"
-    "Takes the options of serve but --metrics and --console. A failing plugin is an error, as with --strict; the"
+    "Takes the options of serve, except --metrics and --console. A failing plugin is an error, as with --strict; the"
     " previous version keeps running.",
 )

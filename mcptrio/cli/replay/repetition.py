@@ -37,7 +37,7 @@ async def repeat_calls(
     speed: float,
     ignored: Sequence[str],
 ) -> int:
-    """Repeat the calls; return the number of those with another result.
+    """Repeat the calls; return the number of those with a different result.
 
     Args:
         speed: Recorded pauses between calls are divided by this; 0 leaves them out.
@@ -59,7 +59,7 @@ async def repeat_calls(
             cmd.console.print(f"{call.method} {asked}")
             lines = difflib.unified_diff(recorded, live, "recorded", "live", lineterm="")
             cmd.console.print("\n".join(lines))
-    cmd.console.note(f"{counted(len(answered), 'requests')} repeated, {differing} with another result")
+    cmd.console.note(f"{counted(len(answered), 'requests')} repeated, {differing} with a different result")
     return differing
 
 

@@ -69,7 +69,7 @@ log_format_option = click.option(
     "--log-format",
     type=OneOf(LOG_FORMATS),
     metavar="FORMAT",
-    help="Log as text or as json, one object a line.  [default: text]",
+    help="Log as text or as json, one object per line.  [default: text]",
 )
 
 RECORD: Mapping[str, Any] = MappingProxyType(

@@ -140,7 +140,7 @@ class ClientShell:
                 number += 1
                 code = await self.run(line)
                 if code:
-                    self._cmd.console.note(f"line {number} failed; the rest is left out", "dim")
+                    self._cmd.console.note(f"line {number} failed; the remaining lines were not run", "dim")
                     return code
         return ExitCode.DONE
 

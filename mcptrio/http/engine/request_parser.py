@@ -292,7 +292,7 @@ class RequestParser:
         scheme, found, rest = target.partition(b"://")
         authority, slash, path = rest.partition(b"/")
         if not found or scheme.lower() not in (b"http", b"https") or not authority or b"@" in authority:
-            self._stop(400, "a target that is no path and no URL")
+            self._stop(400, "a target that is neither a path nor a URL")
         authority, mark, query = authority.partition(b"?")
         self._check_host(authority)
         self._headers = [(name, value) for name, value in self._headers if name != b"host"]

@@ -131,7 +131,7 @@ class ClientSettings:
         try:
             document = json.loads(self.jwks)
         except ValueError:
-            raise ValueError(f"{problem}, got something that is no JSON") from None
+            raise ValueError(f"{problem}, got invalid JSON") from None
         if not isinstance(document, dict) or not isinstance(document.get("keys"), list):
             raise ValueError(f"{problem}, got something else")
         return document

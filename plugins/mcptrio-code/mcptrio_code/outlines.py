@@ -80,5 +80,5 @@ def outline_text(outline: FileOutline) -> str:
     if not outline.items:
         lines.append("no symbols")
     if outline.next_offset is not None:
-        lines.append(f"[{len(outline.items)} of {outline.total}; go on with offset={outline.next_offset}]")
+        lines.append(f"[{len(outline.items)} of {outline.total}; continue with offset={outline.next_offset}]")
     return "\n".join(lines)

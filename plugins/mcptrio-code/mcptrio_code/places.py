@@ -93,7 +93,7 @@ def places_text(places: CodeLines) -> str:
     lines = lines or ["nothing found"]
     lines += [f"[{note}]" for note in places.notes]
     if places.next_offset is not None:
-        lines.append(f"[{len(places.items)} of {places.total}; go on with offset={places.next_offset}]")
+        lines.append(f"[{len(places.items)} of {places.total}; continue with offset={places.next_offset}]")
     return "\n".join(lines)
 
 

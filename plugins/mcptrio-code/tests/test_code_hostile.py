@@ -30,7 +30,7 @@ async def test_a_broken_answer_fails_the_call(fake_client: Connect, mode: str, m
         assert message in await refusal(client, "outline", path="shapes.py")
 
 
-async def test_a_server_that_does_not_answer_is_given_up_and_told(fake_client: Connect, project: Path) -> None:
+async def test_request_to_a_silent_server_times_out(fake_client: Connect, project: Path) -> None:
     async with fake_client("silent", request_timeout=0.5) as client:
         message = await refusal(client, "outline", path="shapes.py")
         assert message == "python: the language server has not answered textDocument/documentSymbol within 0.5 seconds"
@@ -69,7 +69,7 @@ async def test_a_missing_program_is_named(code_client: Connect) -> None:
         )
 
 
-async def test_odd_messages_are_survived(fake_client: Connect, project: Path) -> None:
+async def test_unexpected_messages_are_ignored(fake_client: Connect, project: Path) -> None:
     async with fake_client("asks") as client:
         await answer(client, "outline", path="shapes.py")
         answers = project / "answers"

@@ -26,7 +26,7 @@ async def test_a_project_is_explored(code_client: Connect, check_tokens: Any) ->
         found = await answer(client, "definition", symbol="area", path="main.py")
         assert found == "shapes.py:16: def area(self) -> int:"
         found = await answer(client, "references", symbol="Square.area", path="shapes.py", limit=1)
-        assert found == "main.py:4: print(smile, square.area())\n[1 of 2; go on with offset=1]"
+        assert found == "main.py:4: print(smile, square.area())\n[1 of 2; continue with offset=1]"
         found = await answer(client, "references", symbol="Square.area", path="shapes.py", limit=1, offset=1)
         assert found == "shapes.py:16: def area(self) -> int:"
 

@@ -104,11 +104,11 @@ def _of_requests(status: ServerStatus) -> Iterator[Problem]:
     slow = [(request, session) for session in status.sessions for request in session.requests if is_slow(request)]
     slow.sort(key=lambda each: -each[0].age)
     for request, session in slow[:_MAX_SLOW]:
-        left = f", its deadline is in {duration(request.deadline)}" if request.deadline is not None else ""
+        left = f"; its deadline is in {duration(request.deadline)}" if request.deadline is not None else ""
         text = (
             f"“{cut(request.label, 80)}” of {cut(session.client or 'a client without a name', 80)}"
-            f" (session {session.number}) has taken {duration(request.age)}{left}: it"
-            f" {state_of(request, session.questions)}."
+            f" (session {session.number}) has been open for {duration(request.age)} and"
+            f" {state_of(request, session.questions)}{left}."
         )
         yield Problem(text, "tree")
     if len(slow) > _MAX_SLOW:

@@ -311,4 +311,5 @@ async def test_slow_request_is_a_problem_that_names_client_and_tool(autojump_clo
         nursery.cancel_scope.cancel()
 
     assert problem.text.startswith("“water” of Ada's desktop (session ")
-    assert "has taken 20 s, its deadline is in" in problem.text
+    assert "has been open for 20 s and" in problem.text
+    assert "; its deadline is in" in problem.text

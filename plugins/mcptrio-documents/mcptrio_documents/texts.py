@@ -35,7 +35,7 @@ def part_text(document: PagedDocument, chosen: Sequence[int], *, offset: int, mo
     notes += _empty(document, chosen)
     notes += _left_out(document)
     if end < len(text):
-        notes.append(f"go on with offset={end}")
+        notes.append(f"continue with offset={end}")
     return "\n".join([*filter(None, [piece.rstrip("\n")]), *([f"[{'; '.join(notes)}]"] if notes else [])])
 
 
@@ -88,7 +88,7 @@ def hits_text(document: PagedDocument, found: DocumentHits, *, offset: int, limi
     elif found.are_words:
         notes.append(f"no {document.unit} has this phrase; these have all its words")
     if end < len(found.items):
-        notes.append(f"{len(lines)} of {len(found.items)} hits; go on with offset={end}")
+        notes.append(f"{len(lines)} of {len(found.items)} hits; continue with offset={end}")
     elif offset and not lines:
         notes.append(f"no more hits, there are {len(found.items)}")
     if not found.items:

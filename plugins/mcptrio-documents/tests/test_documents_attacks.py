@@ -39,7 +39,7 @@ async def outcome(data: bytes, name: str, **settings: Any) -> str:
 
 
 @pytest.mark.parametrize("member", ["word/document.xml", "xl/workbook.xml"])
-async def test_zip_bomb(member: str) -> None:
+async def test_zip_bomb_is_refused(member: str) -> None:
     assert "expected an archive of at most" in await refused(archive({member: BOMB}), "bomb.docx")
 
 
@@ -95,7 +95,7 @@ async def test_huge_number_of_pages(documents: Path) -> None:
     assert "damaged" in text or text.count("|") < 50
 
 
-async def test_only_so_many_pages(documents: Path) -> None:
+async def test_pages_beyond_the_limit_are_not_read(documents: Path) -> None:
     data = (documents / "long.pdf").read_bytes()
     document = await DocumentConverter(Config(max_pages=3)).convert(data, "long.pdf")
     assert (len(document.parts), document.total) == (3, 40)

@@ -53,7 +53,7 @@ async def test_long_document_is_questioned_with_few_tokens(documents_client: Con
         assert "go on" not in first
 
         cut = await call("read_document", limit=1000)
-        end = int(re.search(r"go on with offset=(\d+)\]$", cut)[1])  # type: ignore[index]
+        end = int(re.search(r"continue with offset=(\d+)\]$", cut)[1])  # type: ignore[index]
         rest = await call("read_document", offset=end)
         assert (cut.rpartition("\n[")[0] + "\n" + rest.rpartition("\n[")[0]).replace("\n\n", "\n") == first.replace(
             "\n\n", "\n"
@@ -136,7 +136,7 @@ def test_hits_are_paged() -> None:
     document = made(*(f"needle {n}" for n in range(50)))
     found = find_phrase(document, "needle", nothing)
     first = hits_text(document, found, offset=0, limit=20, most=9999)
-    assert first.endswith("page 20: needle 19\n[20 of 50 hits; go on with offset=20]")
+    assert first.endswith("page 20: needle 19\n[20 of 50 hits; continue with offset=20]")
     assert hits_text(document, found, offset=40, limit=20, most=9999).startswith("page 41: needle 40\n")
     assert hits_text(document, found, offset=50, limit=20, most=9999) == "[no more hits, there are 50]"
     assert len(hits_text(document, found, offset=0, limit=50, most=300)) < 400

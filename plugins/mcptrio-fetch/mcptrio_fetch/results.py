@@ -95,7 +95,7 @@ def answer_text(asked: str, page: FetchedPage, rendered: Rendered, *, start: int
     elif start or end < total:
         notes.append(f"characters {start} to {end} of {total}")
     if end < total:
-        notes.append(f"go on with offset={end}")
+        notes.append(f"continue with offset={end}")
     # In each piece: a reader of the first one decides whether the page is worth more.
     if not rendered.is_whole:
         notes.append(_TOO_LARGE)
@@ -115,7 +115,7 @@ def links_text(links: Links) -> str:
     """One link a line: the URL, then its text."""
     lines = [f"{each.url} {each.text}".rstrip() for each in links.items]
     if links.next_cursor is not None:
-        lines.append(f"[{len(links.items)} of {links.total} links; go on with cursor={links.next_cursor}]")
+        lines.append(f"[{len(links.items)} of {links.total} links; continue with cursor={links.next_cursor}]")
     return "\n".join(lines) or "no links"
 
 

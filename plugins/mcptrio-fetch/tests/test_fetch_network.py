@@ -207,7 +207,7 @@ async def test_decompressed_page_is_limited(reading: Any, site: Any, coding: str
     if coding == "gzip, gzip":
         assert "got the Content-Encoding gzip, gzip" in result.content[0].text
     else:
-        note = "of 100000; go on with offset=5000; the page is too large, so its end was not read]"
+        note = "of 100000; continue with offset=5000; the page is too large, so its end was not read]"
         assert result.content[0].text.endswith(note)
 
 

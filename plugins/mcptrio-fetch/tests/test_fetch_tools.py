@@ -78,7 +78,7 @@ async def test_pieces_of_a_page_need_one_download(reading: Any, site: Any) -> No
             end = start + len(piece)
             pieces.append(piece)
             if end < len(words):
-                assert note == f"[characters {start} to {end} of {len(words)}; go on with offset={end}]"
+                assert note == f"[characters {start} to {end} of {len(words)}; continue with offset={end}]"
             else:
                 assert note == f"[characters {start} to {end} of {len(words)}]"
             start = end if end < len(words) else None
@@ -99,7 +99,7 @@ async def test_resource_and_prompt_report_the_missing_part(reading: Any, site: A
 
     for text in (page.text, got.messages[0].content.text):
         assert text == ("word " * 20) + "\n[characters 0 to 100 of 4999; the fetch tool reads the rest]"
-    assert piece.endswith("\n[characters 0 to 100 of 4999; go on with offset=100]")
+    assert piece.endswith("\n[characters 0 to 100 of 4999; continue with offset=100]")
 
 
 async def test_each_piece_of_a_page_cut_at_the_source_says_so(reading: Any, site: Any) -> None:
@@ -109,7 +109,7 @@ async def test_each_piece_of_a_page_cut_at_the_source_says_so(reading: Any, site
         last = await reader.text(site.url("/a"), offset=1000)
 
     end = "the page is too large, so its end was not read]"
-    assert first.endswith(f"\n[characters 0 to 100 of 1024; go on with offset=100; {end}")
+    assert first.endswith(f"\n[characters 0 to 100 of 1024; continue with offset=100; {end}")
     assert last.endswith(f"\n[characters 1000 to 1024 of 1024; {end}")
 
 
@@ -137,7 +137,7 @@ async def test_links_and_headers_are_lines(reading: Any, site: Any) -> None:
         links = await reader.text(site.url("/a"), tool="fetch_links", limit=1)
         head = await reader.text(site.url("/a"), tool="fetch_head")
 
-    assert links == f"{site.url('/b')} B\n[1 of 2 links; go on with cursor=1]"
+    assert links == f"{site.url('/b')} B\n[1 of 2 links; continue with cursor=1]"
     assert head.startswith(f"status: 200\nurl: {site.url('/a')}\ncontent type: text/html\nbytes: ")
 
 

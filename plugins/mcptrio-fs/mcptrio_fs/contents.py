@@ -134,7 +134,7 @@ class ContentSearch:
         """Notes for the reader: the cursor of the next page, and the number of files that were not searched."""
         notes = []
         if self.next_cursor is not None:
-            notes.append(f"{self.searched} files searched; go on with cursor={self.next_cursor}")
+            notes.append(f"{self.searched} files searched; continue with cursor={self.next_cursor}")
         elif not self.found:
             notes.append(f"no {'more ' if self.cursor else ''}matches in {self.searched} files")
         if self.large:

@@ -259,7 +259,7 @@ class Files:
         notes = []
         next_cursor = UNSET if search.cut is None else quote(os.fsencode(search.cut))
         if next_cursor is not UNSET:
-            notes.append(f"{search.visited} entries looked at; go on with cursor={next_cursor}")
+            notes.append(f"{search.visited} entries looked at; continue with cursor={next_cursor}")
         elif not search.found and not cursor:
             notes.append("no matches")
             if not pattern.startswith(("**/", "!")):

@@ -123,7 +123,7 @@ def part_text(part: Text, *, from_end: bool = False) -> str:
     notes: list[str] = []
     if part.cut:
         note = f"bytes {part.start} to {part.end} of {part.size}"
-        notes.append(note if from_end else f"{note}; go on with offset={part.end}")
+        notes.append(note if from_end else f"{note}; continue with offset={part.end}")
     if part.replaced:
         notes.append("some bytes are not UTF-8; U+FFFD stands for them")
     return noted(part.text, notes)
@@ -156,4 +156,4 @@ def _rest_of(listing: DirectoryListing | SizedListing) -> list[str]:
     if listing.next_offset is UNSET:
         return []
     shown = f"entries {listing.offset} to {listing.next_offset} of {listing.total}"
-    return [f"{shown}; go on with offset={listing.next_offset}"]
+    return [f"{shown}; continue with offset={listing.next_offset}"]

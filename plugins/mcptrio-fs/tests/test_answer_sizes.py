@@ -69,7 +69,7 @@ async def test_text_is_read_in_pieces_within_the_answer_size(inside: Path, kind:
             result = await client.call_tool("read_text_file", {"path": "a.txt", "offset": offset})
             assert not result.structured_content
             text = text_of(result)
-            note = re.search(r"\n?\[bytes (\d+) to \d+ of \d+; go on with offset=(\d+)\]\Z", text)
+            note = re.search(r"\n?\[bytes (\d+) to \d+ of \d+; continue with offset=(\d+)\]\Z", text)
             if note is None:
                 pieces.append(text)
                 break

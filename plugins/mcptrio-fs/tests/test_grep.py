@@ -104,7 +104,7 @@ async def test_pages_together_are_the_whole(inside: Path, limit: int) -> None:
                     seen.append(f"{name}:{line.partition(':')[0]}")
                 else:
                     name = line
-            note = re.search(r"; go on with cursor=(\S+)\]$", text)
+            note = re.search(r"; continue with cursor=(\S+)\]$", text)
             if note is None:
                 break
             cursor = note[1]
@@ -120,7 +120,7 @@ async def test_answer_is_bounded_by_its_size(inside: Path) -> None:
 
     assert MAX_TEXT // 2 < len(text) < MAX_TEXT + 500
     assert text.splitlines()[1].endswith("xxx…")
-    assert re.search(r"\[\d+ files searched; go on with cursor=\d+:\d\d\]$", text)
+    assert re.search(r"\[\d+ files searched; continue with cursor=\d+:\d\d\]$", text)
 
 
 async def test_long_line_is_shown_around_its_match(inside: Path) -> None:
@@ -156,7 +156,7 @@ async def test_other_files_are_left_out(inside: Path, outside: Path) -> None:
 
 async def test_number_of_entries_bounds_a_call(project: Path) -> None:
     text = await grep(project, pattern="return", settings={"max_visited": 2})
-    assert text == "[1 files searched; go on with cursor=-1:src]"
+    assert text == "[1 files searched; continue with cursor=-1:src]"
     assert await grep(project, pattern="return", cursor="-1:src") == "src/a.py\n4:    return os.name"
 
 

@@ -122,8 +122,8 @@ class TestReading:
         files, _, _ = objects(inside, max_read_bytes=4)
         (inside / "a").write_text("123456789")
 
-        assert await files.read_text_file(call, "a", limit=1000) == "1234\n[bytes 0 to 4 of 9; go on with offset=4]"
-        assert await files.read_text_file(call, "a", offset=4) == "5678\n[bytes 4 to 8 of 9; go on with offset=8]"
+        assert await files.read_text_file(call, "a", limit=1000) == "1234\n[bytes 0 to 4 of 9; continue with offset=4]"
+        assert await files.read_text_file(call, "a", offset=4) == "5678\n[bytes 4 to 8 of 9; continue with offset=8]"
         assert await files.read_text_file(call, "a", offset=8) == "9"
         assert await files.read_text_file(call, "a", start_line=-1) == "6789\n[bytes 5 to 9 of 9]"
 
@@ -135,7 +135,7 @@ class TestReading:
         assert set(lines) == {"A line of a log."}
         assert 30_000 < len("\n".join(lines)) < MAX_TEXT
         offset = len("\n".join(lines)) + 1
-        assert note == f"[bytes 0 to {offset} of 17000000; go on with offset={offset}]"
+        assert note == f"[bytes 0 to {offset} of 17000000; continue with offset={offset}]"
 
     @pytest.mark.parametrize(
         ("name", "data", "kind"),
@@ -199,7 +199,7 @@ class TestListing:
         first = await files.list_directory(call, ".", limit=50)
         second = await files.list_directory(call, ".", offset=first.next_offset)
 
-        assert text(first) == "a\nb/\n[entries 0 to 2 of 3; go on with offset=2]"
+        assert text(first) == "a\nb/\n[entries 0 to 2 of 3; continue with offset=2]"
         assert text(second) == "c"
 
     async def test_sizes_are_aligned_before_the_names(self, files: Files, call: Call, inside: Path) -> None:

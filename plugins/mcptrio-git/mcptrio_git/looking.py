@@ -223,9 +223,7 @@ class Looking:
     ) -> Matches:
         """Search tracked text files for lines that match; returns path:line:text."""
         if not 0 < len(pattern) <= _MAX_PATTERN_CHARS or "\0" in pattern or "\n" in pattern:
-            raise ToolError(
-                f"expected an expression of 1 to {_MAX_PATTERN_CHARS} characters without line ends and NUL at `pattern`"
-            )
+            raise ToolError(f"`pattern`: expected 1 to {_MAX_PATTERN_CHARS} characters without line breaks or NUL")
         skip, count = offset_of(cursor), min(limit, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             options = ["--fixed-strings" if fixed_strings else "--extended-regexp"]

@@ -39,7 +39,7 @@ def graph_text(graph: Graph) -> str:
     """A line for each entity, observation and relation."""
     lines = [*_entities(graph.entities), *map(_relation, graph.relations)]
     if graph.next_cursor is not None:
-        lines.append(f"[{graph.total} entities in all; go on with cursor={graph.next_cursor}]")
+        lines.append(f"[{graph.total} entities in all; continue with cursor={graph.next_cursor}]")
     return "\n".join(lines) or "no entities"
 
 
@@ -79,7 +79,7 @@ def export_text(export: GraphExport) -> str:
     """The lines of JSON, and how to continue."""
     if export.next_cursor is None:
         return export.jsonl
-    return f"{export.jsonl}[more lines; go on with cursor={export.next_cursor}]"
+    return f"{export.jsonl}[more lines; continue with cursor={export.next_cursor}]"
 
 
 def imported_text(imported: Imported) -> str:

@@ -63,7 +63,7 @@ async def test_text_shows_each_result_in_lines(open_memory) -> None:
         assert await text("search_nodes", query="TEA", fields=["name"]) == "Bob"
         assert await text("open_nodes", names=["Eve"]) == "no entities"
         assert (await text("read_graph", limit=1, fields=["name"])).startswith(
-            "Bob\n[2 entities in all; go on with cursor="
+            "Bob\n[2 entities in all; continue with cursor="
         )
         assert await text("graph_stats") == (
             "default: 2 entities, 1 relations, 3 observations\nentities: person 2\nrelations: knows 1\n"
@@ -84,7 +84,7 @@ async def test_default_page_fits_the_context_of_a_model(open_memory, call) -> No
         text = (await client.call_tool("read_graph")).content[0].text
 
     assert 30_000 < len(text) < 40_000
-    assert "go on with cursor=" in text.splitlines()[-1]
+    assert "continue with cursor=" in text.splitlines()[-1]
 
 
 async def test_read_only_setting_lists_no_writing_tools(open_memory) -> None:

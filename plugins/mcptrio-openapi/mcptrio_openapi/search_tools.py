@@ -93,7 +93,7 @@ class SearchTools:
             pieces.append(piece)
             room -= len(piece)
         end = offset + len(pieces)
-        rest = f"[{offset + 1} to {end} of {len(found)}; go on with offset={end}]" if end < len(found) else ""
+        rest = f"[{offset + 1} to {end} of {len(found)}; continue with offset={end}]" if end < len(found) else ""
         return "\n".join([*pieces, rest]) if rest else "\n".join(pieces) or f"[no more than {len(found)} operations]"
 
     async def call(

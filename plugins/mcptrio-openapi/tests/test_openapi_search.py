@@ -147,7 +147,7 @@ async def test_arguments_are_shown_compactly(connected: Any, hub: Any) -> None:
         "  Create an issue",
         "  owner: string, body: {title: string, labels?: [string], parent?: {id?: integer, of?: {…}}}",
     ]
-    assert last.endswith("[1 to 3 of 4; go on with offset=3]")
+    assert last.endswith("[1 to 3 of 4; continue with offset=3]")
     assert "owner: string  The owner." in full.splitlines()
     assert "Notifies all people" in full
     assert nothing == "No operation has any of these words. The tags are issues, hooks, untagged."

@@ -153,7 +153,7 @@ def with_notes(lines: Sequence[str], notes: Iterable[str], more: str = "", curso
     """Lines, then notes in brackets, then the cursor of the next page."""
     rest = [f"[{note}]" for note in notes]
     if more:
-        rest.append(f"[{more}]" if cursor is None else f"[{more}; go on with cursor={cursor}]")
+        rest.append(f"[{more}]" if cursor is None else f"[{more}; continue with cursor={cursor}]")
     return "\n".join([*lines, *rest])
 
 

@@ -150,7 +150,7 @@ async def test_pages(postgres_client: Any, call: Any, refusal: Any, text: Any) -
             cursor = page["next_cursor"]
         assert seen == list(range(1, 131))
         shown = await text(client, "read_query", query=query, limit=2)
-        assert shown.startswith("i\n1\n2\n[more rows; go on with cursor=2-")
+        assert shown.startswith("i\n1\n2\n[more rows; continue with cursor=2-")
         cursor = shown.partition("cursor=")[2].removesuffix("]")
         assert "same query" in await refusal(client, "read_query", query="SELECT 1", cursor=cursor)
         assert "same query" in await refusal(client, "read_query", query=query, cursor="x")

@@ -109,7 +109,7 @@ class CommandPolicy:
             if size > config.max_argument_bytes:
                 raise ToolError(f"{name}: expected at most {config.max_argument_bytes} bytes, got {size}")
             if any("\0" in text for text in texts):
-                raise ToolError(f"{name}: expected no NUL, got one")
+                raise ToolError(f"{name}: must not contain NUL")
         for variable in environment:
             if variable not in config.client_environment:
                 allowed = ", ".join(config.client_environment) or "none"

@@ -115,7 +115,9 @@ class Look:
             self._visited += 1
             if self._visited > self.config.max_visited:
                 if self._visited == self.config.max_visited + 1:
-                    self._complain(path, f"more than {self.config.max_visited} files and folders, the rest is left out")
+                    self._complain(
+                        path, f"more than {self.config.max_visited} files and folders; the others were not read"
+                    )
                 break
             below = f"{path}/{name}" if path else name
             try:

@@ -51,7 +51,7 @@ class SkillReading:
             size += len(line) + 1
             if size > _MAX_CHARS and lines:
                 end = offset + len(lines)
-                lines.append(f"[skills {offset} to {end} of {len(skills)}; go on with offset={end}]")
+                lines.append(f"[skills {offset} to {end} of {len(skills)}; continue with offset={end}]")
                 break
             lines.append(line)
         return "\n".join(lines) or "no skills"
@@ -118,4 +118,4 @@ def _piece(text: str, offset: int) -> str:
     end = offset + len(piece)
     if end >= len(text):
         return piece or f"[no more text, the file has {len(text)} characters]"
-    return f"{piece}\n[characters {offset} to {end} of {len(text)}; go on with offset={end}]"
+    return f"{piece}\n[characters {offset} to {end} of {len(text)}; continue with offset={end}]"

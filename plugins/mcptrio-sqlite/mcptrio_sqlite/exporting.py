@@ -95,7 +95,7 @@ class Exporting:
             truncated=file.has_more,
             next_cursor=cursor_for(skip + file.rows, found.name, query, values) if file.has_more else None,
         )
-        more = f"; more rows: go on with cursor={export.next_cursor}" if file.has_more else ""
+        more = f"; more rows: continue with cursor={export.next_cursor}" if file.has_more else ""
         contents = TextResourceContents(uri=uri, mime_type="text/csv", text=file.text)
         return CallToolResult(
             content=(

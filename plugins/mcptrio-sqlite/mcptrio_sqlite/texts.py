@@ -122,5 +122,5 @@ def _line(text: str) -> str:
 def _with_notes(lines: Sequence[str], notes: Iterable[str], more: str, cursor: str | None = None) -> str:
     rest = [f"[{note}]" for note in notes]
     if more:
-        rest.append(f"[{more}]" if cursor is None else f"[{more}; go on with cursor={cursor}]")
+        rest.append(f"[{more}]" if cursor is None else f"[{more}; continue with cursor={cursor}]")
     return "\n".join([*lines, *rest])

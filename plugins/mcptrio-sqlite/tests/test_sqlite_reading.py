@@ -75,12 +75,12 @@ async def test_text_shows_each_result_in_lines(sqlite_client: Any, text: Any) ->
             "a|b|c|d|e\nNULL|b\\nb|<blob, 2 bytes: AP8=>|<blob, 99 bytes>|9007199254740992"
         )
         assert (await text(client, "read_query", query=numbers, limit=2)).startswith(
-            "i\n1\n2\n[more rows; go on with cursor=2-"
+            "i\n1\n2\n[more rows; continue with cursor=2-"
         )
         assert await text(client, "list_tables") == (
             "big 3 view\ncustomers 3\norders 3\nplaces 3 virtual\ntexts 3 virtual"
         )
-        assert (await text(client, "list_tables", limit=1)) == "big 3 view\n[more tables; go on with cursor=big]"
+        assert (await text(client, "list_tables", limit=1)) == "big 3 view\n[more tables; continue with cursor=big]"
         described = await text(client, "describe_table", table_name="orders", count_rows=True)
         assert described.startswith("CREATE TABLE orders(\n")
         assert described.endswith(")\nindex by_sum (sum, (expression)), partial\ntriggers: noted\nrows: 3")
@@ -105,7 +105,7 @@ async def test_default_page_fits_the_context_of_a_model(sqlite_client: Any, text
         page = await text(client, "read_query", query=query)
 
     assert 30_000 < len(page) < 40_000
-    assert "go on with cursor=" in page.splitlines()[-1]
+    assert "continue with cursor=" in page.splitlines()[-1]
 
 
 async def test_every_value_is_returned_without_loss(sqlite_client: Any, call: Any) -> None:
