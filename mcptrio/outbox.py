@@ -23,7 +23,7 @@ from mcptrio.protocol.messages import Message, Notification
 __all__ = ["MAX_COALESCED", "Item", "Outbox"]
 
 MAX_COALESCED = 256
-"""Notifications that a full outbox keeps outside its queue, one per key, so that no change of a list or resource is
+"""Notifications that a full outbox keeps outside its queue, one per key, so that no change to a list or resource is
 lost."""
 
 Item: TypeAlias = Message | Sequence[Message]

@@ -113,7 +113,7 @@ class EventStore(Protocol):
 
     An event's id is a position in its stream. A stream has one writer, the process that appends to it; every process
     may read. A cancelled call happens completely or not at all. A failure raises StoreFailed, as with
-    :class:`SessionStore`. After each change of a stream the store publishes :func:`wake_message` on the
+    :class:`SessionStore`. After each change to a stream the store publishes :func:`wake_message` on the
     :func:`session_topic` of its bus, also if it appends a fallback event itself.
     """
 

@@ -167,7 +167,7 @@ class Tracer(Protocol):
         ...
 
     def step(self, kind: StepKind, subject: str, error: BaseException | None) -> AbstractContextManager[None]:
-        """Inside, the server does something that is no message.
+        """Trace something other than a message that the server does inside this context.
 
         Args:
             subject: The plugin, or the operation of a store.
@@ -182,7 +182,7 @@ class Tracer(Protocol):
 
 
 class _Tracing:
-    """The tracer of this process. OpenTelemetry's provider of tracers is one for a process too."""
+    """The tracer of this process. OpenTelemetry's tracer provider is per process too."""
 
     __slots__ = ("tracer",)
 

@@ -62,7 +62,7 @@ class Access:
         return has_scopes(component, principal) and self.authorizers.allow(component, principal)
 
     def may_watch(self, uri: str, principal: Principal | None) -> bool:
-        """Return whether the principal may follow changes of a resource. A URI without an entry is not restricted."""
+        """Return whether the principal may follow changes to a resource. A URI without an entry is not restricted."""
         entry = self._by_method["resources/subscribe"][1](uri) if self.judges else None
         return entry is None or self.may_use(entry.component, principal)
 

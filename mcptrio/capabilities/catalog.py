@@ -47,7 +47,8 @@ __all__ = ["Catalog", "CatalogRegistrar", "catalog_of"]
 
 
 class Catalog:
-    """
+    """The registries of a server, the capabilities that answer from them, and its access rules and middleware.
+
     Args:
         info: The name, version and description of the server.
         state: The state that all requests share.

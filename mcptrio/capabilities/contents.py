@@ -59,7 +59,8 @@ class Blob:
 
 
 def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
-    """
+    """Convert the return value of a tool or prompt to content blocks.
+
     Raises:
         TypeError: A value in it has no JSON form.
     """
@@ -83,7 +84,8 @@ def blocks_of(value: Any) -> tuple[ContentBlock, ...]:
 
 
 def contents_of(value: Any, uri: str, mime_type: str | None) -> tuple[ResourceContents, ...]:
-    """
+    """Convert the return value of a resource to resource contents.
+
     Raises:
         TypeError: A value in it has no JSON form.
     """

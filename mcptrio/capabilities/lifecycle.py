@@ -39,7 +39,8 @@ _TASKS: Final = TasksCapability(list={}, cancel={}, requests={"tools": {"call": 
 
 
 class Lifecycle:
-    """
+    """Handles ``initialize``, ``server/discover`` and ``ping``, and collects the advertised capabilities.
+
     Args:
         info: The name, version and description of the server.
         registries: The registries by kind: ``tools``, ``resources``, ``templates``, ``prompts``, ``completions``.

@@ -30,7 +30,8 @@ _SPECIFIED = frozenset(row.name for row in METHODS)
 
 
 class Methods:
-    """
+    """The methods and notification listeners that plugins and programs add to a server.
+
     Args:
         handlers: The handlers of all methods; those of plugins are added.
     """
@@ -48,7 +49,8 @@ class Methods:
         """By owner."""
 
     def register(self, function: Callable[..., Any], mark: MethodMark, owner: Owner) -> str:
-        """
+        """Add the handler of a method, or a listener for a notification, and return its name.
+
         Raises:
             ValueError: The name belongs to the specification.
             Duplicate: The name is taken.

@@ -70,7 +70,8 @@ class _Link:
 
 
 class MiddlewareChain:
-    """
+    """The middleware of all plugins, in the order in which each request passes through it.
+
     Args:
         owner_of: Returns the plugin of a tool.
         works: Counts the requests inside the middleware of each plugin.

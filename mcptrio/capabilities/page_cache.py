@@ -24,7 +24,8 @@ _MAX_CACHED_PAGES = 64
 
 
 class Pages(Generic[E]):
-    """
+    """The pages of one list in wire form, cached by revision and cursor.
+
     Args:
         member: The member of the wire result that contains the list.
         result: Makes a result from the entries of a page and the cursor of the next.

@@ -65,7 +65,7 @@ def _closeness(candidate: str, typed: str, folded: str) -> int:
 
 
 def _begins_a_word(text: str, lowered: str, folded: str, position: int) -> bool:
-    """Return whether the text occurs after a character that is no letter or digit, or at a capital of camelCase."""
+    """Return whether the text occurs after a character that is not a letter or digit, or at a camelCase capital."""
     same_length = len(text) == len(lowered)  # Folding may change the length, as of the German sharp s.
     while position >= 0:
         if not lowered[position - 1].isalnum() or (

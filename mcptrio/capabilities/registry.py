@@ -113,7 +113,8 @@ class Registry(Generic[E]):
         await self._freed.wait()
 
     def add(self, entry: E) -> None:
-        """
+        """Add an entry, in the earlier place of its name if it was registered before.
+
         Raises:
             Duplicate: The name is taken.
             ValueError: The plugin of the entry was withdrawn.
@@ -218,7 +219,7 @@ class Registry(Generic[E]):
         Args:
             visible: Returns whether this caller may see an entry; by default all.
 
-        A cursor holds the last name shown and its place, so it means the same on every replica and after a change of
+        A cursor holds the last name shown and its place, so it means the same on every replica and after a change to
         the list.
 
         Raises:

@@ -46,7 +46,8 @@ class RelayedQuestion:
 
     @classmethod
     def of_request(cls, method: str, params: Any) -> RelayedQuestion:
-        """
+        """Create the question from the method and params of a request.
+
         Raises:
             MethodNotFound: The method is not a question to a client.
         """

@@ -32,7 +32,8 @@ class _Route:
 
 
 class Routes:
-    """
+    """The ASGI applications of plugins, by path.
+
     Args:
         works: Counts the requests to the applications.
     """

@@ -63,9 +63,10 @@ class _Listen:
 
 
 class Subscriptions:
-    """
+    """The subscriptions of all sessions, and the delivery of change notifications to them.
+
     Args:
-        tasks: Sends the changes of tasks.
+        tasks: Reports changes to tasks.
         advertised: Returns the advertised capabilities.
     """
 
@@ -215,7 +216,7 @@ class Subscriptions:
         return frozenset(uris)
 
     async def wait_changed(self) -> None:
-        """Wait for the next change of the subscriptions."""
+        """Wait for the next change to the subscriptions."""
         await self._watched_changed.wait()
 
     def touched(self) -> None:

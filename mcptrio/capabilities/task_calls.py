@@ -39,7 +39,8 @@ MIN_TTL = 1.0
 
 
 class TaskCalls:
-    """
+    """Runs the tool calls that may become tasks.
+
     Args:
         deadlines: Ends the wait for a result before a call becomes a task.
     """

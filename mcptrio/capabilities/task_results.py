@@ -53,7 +53,8 @@ class _WaitingClient:
         self._shown: GetTaskResult | None = None
 
     async def wait(self) -> TaskDocument:
-        """
+        """Wait until the task has ended, ask the client its open questions meanwhile, and return its document.
+
         Raises:
             InvalidParams: The task has expired.
             InternalError: The server is stopping.

@@ -1,4 +1,4 @@
-"""The methods about tasks, except for ``tasks/result``, and changes of tasks for subscribers.
+"""The methods about tasks, except for ``tasks/result``, and changes to tasks for subscribers.
 
 Source: MCP extension io.modelcontextprotocol/tasks, 2026-07-28; MCP 2025-11-25, basic/utilities/tasks.
 """

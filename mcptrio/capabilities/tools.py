@@ -120,9 +120,9 @@ class ToolEntry:
 
 
 class Tools:
-    """
+    """Handles ``tools/list`` and ``tools/call``. ``state`` runs the calls that become tasks.
+
     Args:
-        state: Runs the calls that become tasks.
         on_task_tool: A function called when a tool is added whose calls may become tasks.
     """
 

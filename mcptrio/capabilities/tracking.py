@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 class Tracked(Generic[T]):
-    """
+    """An async iterator over the given items that reports progress after each item.
+
     Args:
         report: A function called with the number of finished items each time the next item is requested.
     """

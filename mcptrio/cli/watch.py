@@ -105,7 +105,7 @@ def show_change(cmd: CommandContext, change: Change) -> None:
 
 async def _listed(cmd: CommandContext, name: str) -> _Listed:
     """Return a list as JSON objects by name, or by URI or template."""
-    # The server reports a change of templates as a change of resources.
+    # The server reports a change to templates as a change to resources.
     kinds = ("resources", "templates") if name == "resources" else (name,)
     items = [cmd.wire(item) for kind in kinds for item in await fetch(cmd, kind)]
     return {item.get("uri") or item.get("uriTemplate") or item["name"]: item for item in items}

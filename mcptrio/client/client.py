@@ -155,7 +155,7 @@ class Client:
 
         Args:
             timeout: Seconds to wait for an answer since the call or its last progress report; by default
-                ``timeouts.idle``. If the server makes a task of the call, seconds without a change of the task; by
+                ``timeouts.idle``. If the server makes a task of the call, seconds without a change to the task; by
                 default without limit.
             progress: A function called with each progress report, in order, before this method returns.
             meta: Members of the request's ``_meta``, for example ``traceparent``; sent unchanged.
@@ -192,7 +192,7 @@ class Client:
 
         Args:
             id: The id of the task; nothing is sent yet.
-            timeout: Seconds without a change of the task after which waiting for its result ends with an error.
+            timeout: Seconds without a change to the task after which waiting for its result ends with an error.
         """
         return ClientTask(self._requests, self._supervisor, self._task_listener, id, timeout=timeout)
 

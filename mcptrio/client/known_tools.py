@@ -42,7 +42,7 @@ class _KnownTool:
         try:
             return Validator(self.tool.output_schema or {})
         except ValueError as error:
-            # The call has succeeded: a schema that the client cannot use is no reason to lose its result.
+            # The call has succeeded: a schema that the client cannot use is not a reason to lose its result.
             _log.warning("tool %r: results are not checked: %s", self.tool.name, error)
             return None
 

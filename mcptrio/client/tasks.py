@@ -99,7 +99,7 @@ class ClientTask:
 
     Args:
         id: The id that the server gave to the task.
-        timeout: Seconds without a change of the task after which :meth:`result` ends with an error; ``None`` without
+        timeout: Seconds without a change to the task after which :meth:`result` ends with an error; ``None`` without
             limit.
     """
 

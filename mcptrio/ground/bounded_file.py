@@ -12,7 +12,8 @@ __all__ = ["read_bytes", "read_text"]
 
 
 def read_bytes(path: Path, max_bytes: int, error: Callable[[str], Exception]) -> bytes:
-    """
+    """Return the bytes of a file with at most ``max_bytes`` bytes.
+
     Args:
         error: Makes the exception from the problem.
     """

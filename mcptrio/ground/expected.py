@@ -43,7 +43,7 @@ def expect(value: T, cls: type, name: str) -> T:
         name: The name of the parameter.
 
     Raises:
-        TypeError: The value is no instance of ``cls``.
+        TypeError: The value is not an instance of ``cls``.
     """
     if not isinstance(value, cls):
         raise TypeError(f"{name}: expected {cls.__name__}, got {kind_of(value)}")
@@ -86,7 +86,7 @@ def integer(least: int, most: int | None = None) -> Range:
     """Return a validator of attrs for an integer in a range, both ends included.
 
     Raises:
-        TypeError: The value is no integer.
+        TypeError: The value is not an integer.
         ValueError: It is outside of the range.
     """
     return Range(int, f"an integer {_range(least, most)}", least, most)
@@ -100,7 +100,7 @@ def number(least: float | None = None, most: float | None = None, *, above: floa
         above: The lower end of the range, not included.
 
     Raises:
-        TypeError: The value is no number.
+        TypeError: The value is not a number.
         ValueError: It is outside of the range.
     """
     expected = f"a number above {above}" if above is not None else f"a number {_range(least, most)}"

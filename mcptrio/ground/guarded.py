@@ -65,7 +65,7 @@ def run_guarded_sync(function: Callable[[*Ts], T], *args: *Ts) -> Done[T] | Fail
         return Done(function(*args))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: ASYNC103 - a plain call is no place where Cancelled comes up
+    except BaseException as error:  # noqa: ASYNC103 - a plain call is not a place where Cancelled comes up
         return Failure(_unwrap(error))  # noqa: ASYNC104
 
 

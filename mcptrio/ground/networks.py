@@ -20,7 +20,7 @@ def network_of(address: str) -> str:
     """Return the IPv4 address, or the /64 network of an IPv6 address. One machine may use all of that network.
 
     Returns:
-        The first 100 characters of a text that is no address.
+        The first 100 characters of a text that is not an address.
     """
     read = read_address(address)
     if isinstance(read, IPv6Address):
@@ -30,7 +30,7 @@ def network_of(address: str) -> str:
 
 @lru_cache(maxsize=1024)
 def read_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Read an address. IPv4 in IPv6 is IPv4, and a text that is no address is ``None``."""
+    """Read an address. IPv4 in IPv6 is IPv4, and a text that is not an address is ``None``."""
     # Before parsing: the text is a header's, and a long one costs time.
     if len(text) > _MAX_ADDRESS_CHARS:
         return None

@@ -40,7 +40,8 @@ def raised_alone() -> Iterator[None]:
 
 
 def require_trio(what: str) -> None:
-    """
+    """Check that the caller runs in a Trio task.
+
     Raises:
         RuntimeError: Trio does not run this code: asyncio does, or a thread, or nothing.
     """

@@ -12,7 +12,8 @@ __all__ = ["TokenBucket"]
 
 
 class TokenBucket:
-    """
+    """A token bucket, full at the start.
+
     Args:
         rate: Tokens per second.
         burst: Tokens at the start, and the maximum.

@@ -114,7 +114,8 @@ Approve: TypeAlias = Callable[[ApprovalRequest], Awaitable[bool | Decision]]
 
 
 class Approval:
-    """
+    """Asks the user for approval, with a timeout.
+
     Args:
         approve: Asks the user; ``None`` agrees to everything.
         timeout: Seconds for the user to answer.
@@ -205,10 +206,11 @@ class Approval:
 
 
 def _edited(request: ApprovalRequest, decision: Decision) -> dict[str, Any] | None:
-    """
+    """Return a copy of the arguments that the user has edited; ``None`` if there are none.
+
     Raises:
-        TypeError, ValueError, InvalidParams: The arguments are no JSON object, do not fit, or belong to a question that
-            has none.
+        TypeError, ValueError, InvalidParams: The arguments are not a JSON object, do not fit, or belong to a question
+            that has none.
     """
     if decision.arguments is None:
         return None

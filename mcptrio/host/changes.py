@@ -73,7 +73,8 @@ class HostChanges:
         return self
 
     async def __anext__(self) -> HostChange:
-        """
+        """Wait for the next change and return it; the servers take turns.
+
         Raises:
             ConnectionClosed: The host is closed, and everything has been read.
         """

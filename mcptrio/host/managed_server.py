@@ -149,7 +149,7 @@ class ManagedServer(ConnectionWatcher):
 
     @property
     def tells_of_tools(self) -> bool:
-        """Whether the server reports changes of its tools without a subscription, as it does in handshake revisions."""
+        """Whether the server reports changes to its tools without a subscription, as it does in handshake revisions."""
         client = self._client
         if client is None or REVISIONS[client.revision].changes is not ChangeDelivery.UNSOLICITED:
             return False

@@ -52,10 +52,10 @@ def hosted_name(prefix: str, name: str) -> str:
 
 
 def hosted_names(prefix: str, names: Iterable[str]) -> dict[str, str]:
-    """The names in the host of all tools of one server, each with the tool's own.
+    """Map the host's name of each tool of one server to the tool's own name.
 
-    A tool that comes twice is there once. Where a server calls one tool as another would have to be called here, the
-    other one is left out.
+    Duplicates are merged. If two tools would get the same host name, the one whose own name needs no change keeps it,
+    and the other is omitted.
     """
     hosted: dict[str, str] = {}
     for name in sorted(dict.fromkeys(names), key=lambda name: hosted_name(prefix, name) != f"{prefix}_{name}"):
@@ -64,7 +64,7 @@ def hosted_names(prefix: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def server_of(name: str) -> str | None:
-    """The prefix of the server that a name in the host belongs to; ``None`` where it belongs to none."""
+    """Return the prefix of the server that a name in the host belongs to; ``None`` if it belongs to none."""
     prefix, separator, _ = name.partition("_")
     return prefix if separator and prefix else None
 

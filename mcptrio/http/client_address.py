@@ -42,7 +42,8 @@ class Proxies:
 
     @classmethod
     def of(cls, named: Iterable[str]) -> Proxies:
-        """
+        """Return the proxies that a list of addresses and networks names.
+
         Args:
             named: Addresses and networks, ``10.0.0.0/8``, or ``unix``.
 

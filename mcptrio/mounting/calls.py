@@ -134,7 +134,8 @@ class Call:
 
 
 class CallsInFlight:
-    """
+    """The calls in flight to one mounted server, and the clients that its questions belong to.
+
     Args:
         connection: Gives a value that differs for each connection to the server.
     """
@@ -231,7 +232,8 @@ class CallsInFlight:
             self._abandoned.add(call.client)
 
     def _whose(self) -> Call:
-        """
+        """Return the call that a question of the server belongs to.
+
         Raises:
             InvalidRequest: No call is in flight, or several clients could be meant.
         """

@@ -48,7 +48,8 @@ class _Listed:
 
 
 class ExportedFeatures:
-    """
+    """The entries of one mounted server that this server offers.
+
     Args:
         server: The server as the mounting plugin sees it.
     """

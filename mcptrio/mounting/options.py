@@ -37,7 +37,7 @@ class MountOptions:
         task: ``"optional"``: a call that takes longer than ``timeouts.task_after`` becomes a task of our server, if the
             client has tasks; ``"never"``: it stays a call.
         required: Whether our plugin is put in quarantine if the other server cannot be reached at first, within
-            ``timeouts.connect``, even if our server has opened in the meantime because ``start_timeout`` is over.
+            ``timeouts.connect``, even if our server has opened in the meantime because ``start_timeout`` has expired.
         timeouts: The timeouts of the connection and of the requests for lists.
     """
 

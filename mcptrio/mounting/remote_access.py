@@ -69,7 +69,8 @@ class AccessReport:
 
     @classmethod
     async def of(cls, client: Client) -> AccessReport:
-        """
+        """Request the report from the process of an isolated plugin.
+
         Raises:
             MCPTrioError: The process does not answer.
         """

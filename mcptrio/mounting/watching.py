@@ -1,4 +1,4 @@
-"""Changes of a mounted server's resources, for the subscribers of this server.
+"""Changes to a mounted server's resources, for the subscribers of this server.
 
 The mount runs this. It subscribes to a resource on the mounted server while a client here is subscribed to it.
 
@@ -24,14 +24,15 @@ __all__ = ["Watching"]
 _log = logging.getLogger("mcptrio.mounting.watching")
 
 MAX_WATCHED = 256
-"""Resources of one mount that are watched at a time; changes of further ones are not reported."""
+"""Resources of one mount that are watched at a time; changes to further ones are not reported."""
 _FIRST_PAUSE_SECONDS = 0.1
 _MAX_PAUSE_SECONDS = 5.0
 """Seconds before a subscription that has ended or was refused is tried again: doubled from the first to the longest."""
 
 
 class Watching:
-    """
+    """Watches resources of a mounted server while clients of this server are subscribed to them.
+
     Args:
         catalog: The catalog of the server whose clients subscribe.
         has: Returns whether a resource belongs to the mounted server.

@@ -17,7 +17,8 @@ _WITHOUT = ("wrapper", "hookwrapper", "tryfirst", "trylast")
 
 
 def check_kind(plugin: object) -> None:
-    """
+    """Check that an object is a module, class or instance, which can be a plugin.
+
     Raises:
         TypeError: It is a function, a text or a list, which cannot be a plugin.
     """
@@ -37,7 +38,8 @@ def check_kind(plugin: object) -> None:
 
 
 def check_plugin(plugin: object) -> None:
-    """
+    """Check that an object can be a plugin, and that its hooks are valid.
+
     Raises:
         TypeError: It cannot be a plugin, or a hook is not a plain function.
         ValueError: A hook is misspelled.
@@ -105,7 +107,8 @@ def _plain(value: Any) -> Any:
 
 
 def _check_parameters(name: str, hook: str, function: Any) -> None:
-    """
+    """Check that a hook has only parameters that the server passes.
+
     Raises:
         TypeError: The hook has a parameter that no server passes. pluggy's own error would be hard to understand.
     """

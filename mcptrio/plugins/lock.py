@@ -30,7 +30,8 @@ _PART = 16
 
 @frozen(kw_only=True)
 class Fingerprint:
-    """
+    """Digests of one definition of a plugin, for comparison with a later definition.
+
     Args:
         sha256: Digest of the whole definition.
         parts: Digests by part, which show the part that has changed.
@@ -46,7 +47,7 @@ class Fingerprint:
         if self.sha256 == other.sha256:
             return []
         found = [name for name in {**self.parts, **other.parts} if self.parts.get(name) != other.parts.get(name)]
-        # Hints are compared apart from the digests, so that a change of a hint is named as such.
+        # Hints are compared apart from the digests, so that a change to a hint is named as such.
         if self.hints != other.hints:
             found.append("hints")
         return found or ["fingerprint"]
@@ -84,7 +85,8 @@ class LockedPlugin:
 
 @frozen(kw_only=True)
 class ToolLock:
-    """
+    """The contents of a lock file: the fingerprints of the plugins' definitions.
+
     Args:
         plugins: The locked plugins by name.
     """

@@ -56,7 +56,8 @@ class ToolPolicy:
 
 @frozen(kw_only=True)
 class LockedToolPolicy(ToolPolicy):
-    """
+    """A tool policy that also withholds the tools that differ from the lock file.
+
     Args:
         lock: The tools to offer, if they are unchanged.
     """

@@ -17,7 +17,8 @@ them."""
 
 
 class PluginRedactions:
-    """
+    """Keeps the redactions of plugins, also after a plugin is removed.
+
     Args:
         all: All redactions of the server, including the embedding program's.
     """

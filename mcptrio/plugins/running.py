@@ -1,6 +1,6 @@
 """The plugins of an open server: starts, stops and restarts their lifespans and background tasks.
 
-The server owns it, in a nursery around everything else that runs. A change of one plugin does not affect the others,
+The server owns it, in a nursery around everything else that runs. A change to one plugin does not affect the others,
 and a stopped plugin leaves nothing behind.
 """
 
@@ -156,7 +156,7 @@ class RunningPlugins:
         return plugin
 
     async def _change(self, plugin: Plugin, work: Callable[[], Awaitable[None]]) -> None:
-        """Run one change of a plugin to its end in a task of the server, because its caller may be cancelled, for
+        """Run one change to a plugin to its end in a task of the server, because its caller may be cancelled, for
         example a tool that disables its own plugin.
 
         Raises:
@@ -168,7 +168,7 @@ class RunningPlugins:
         async def change() -> None:
             nonlocal outcome
             try:
-                # One change of a plugin at a time: enabling and disabling would otherwise overlap.
+                # One change to a plugin at a time: enabling and disabling would otherwise overlap.
                 async with self._changing[plugin.name]:
                     outcome = await run_guarded(work)
             finally:

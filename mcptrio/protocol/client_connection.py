@@ -79,7 +79,8 @@ class RequestSent:
 
 
 class ClientConnection:
-    """
+    """Encodes and decodes the messages of one client connection, without I/O.
+
     Args:
         info: The client's name and version.
         capabilities: The client's capabilities, in the form of the newest revision.

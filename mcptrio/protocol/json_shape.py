@@ -76,7 +76,7 @@ def read_id(written: bytes | None) -> RequestId | None:
         id = orjson.loads(written) if written is not None else None
     except orjson.JSONDecodeError:
         return None
-    # bool is no id, and neither is a float or null.
+    # A bool is not an id, and neither is a float or null.
     return id if type(id) is int or type(id) is str else None
 
 

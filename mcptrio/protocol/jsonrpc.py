@@ -246,7 +246,7 @@ def _decode_call(value: dict[str, Any]) -> Request | Notification | Malformed:
     # By exact type, because bool is a subclass of int.
     if type(id) is int or type(id) is str:
         return Request(id, method, params)
-    # "id": null is no notification: MCP forbids null ids (basic/index, "Requests").
+    # "id": null is not a notification: MCP forbids null ids (basic/index, "Requests").
     if "id" not in value:
         return Notification(method, params)
     return _malformed(f"id: expected a string or an integer of 64 bits, got {_kind(id)}")

@@ -77,7 +77,7 @@ class ErrorResponse:
 
 @define(slots=True)
 class Malformed:
-    """Received data that is no message, with the error response for the peer (-32700 or -32600)."""
+    """Received data that is not a message, with the error response for the peer (-32700 or -32600)."""
 
     reply: ErrorResponse
     """Has the id of the peer's call, if it is a call and its id can be read."""

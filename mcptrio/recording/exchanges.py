@@ -19,7 +19,7 @@ __all__ = ["RecordedExchange", "RecordedStep", "exchanges_of", "revision_of", "s
 
 @define
 class RecordedStep:
-    """A message of the server that is no response.
+    """A message of the server that is not a response.
 
     Args:
         answer: The client's response, if the message is a request.

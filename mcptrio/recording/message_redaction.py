@@ -17,7 +17,7 @@ __all__ = ["MessageRedactor", "hashed"]
 _UNCHECKED = "[redaction failed]"
 _SCHEMAS = frozenset({"inputSchema", "outputSchema", "requestedSchema"})
 """Members whose member names describe values and have none: ``{"password": {"type": "string"}}``."""
-# The names of the protocol's own members, which are no credentials. A replayed client must find them.
+# The names of the protocol's own members, which are not credentials. A replayed client must find them.
 _OWN_NAMES = frozenset({"progressToken", "maxTokens"})
 _STATE = "requestState"
 _HASH_MARK = "sha256:"
@@ -27,7 +27,8 @@ _MAX_KNOWN_CHARS = 64
 
 
 class MessageRedactor:
-    """
+    """Removes secrets from JSON values.
+
     Args:
         redactions: Remove secrets from a text. The list may grow later. Called in a thread.
     """

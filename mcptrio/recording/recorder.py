@@ -70,7 +70,8 @@ class _Batch:
 
 
 class Recorder:
-    """
+    """Records messages in a file of JSON lines or in memory.
+
     Args:
         path: The file, made with mode 0600. A recording that exists is renamed to ``FILE.1``. Or memory.
         name: The name of the server.

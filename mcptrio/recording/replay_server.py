@@ -53,7 +53,8 @@ _MAX_SHOWN_CHARS: Final = 300
 
 
 class ReplayServer:
-    """
+    """A server that answers requests with the responses of a recording.
+
     Args:
         name: The name of the recorded server.
         entries: The messages of the recording.

@@ -38,7 +38,8 @@ _numbers = count(1)
 
 @define(eq=False, slots=False, kw_only=True)
 class Conversation:
-    """
+    """One peer as its requests see it, with its handshake and its outlets.
+
     Args:
         name: The name in the log.
         id: The id of a stored session. For other sessions, it is made when it is needed.

@@ -28,7 +28,8 @@ def _no_time() -> float | None:
 
 
 class Effects:
-    """
+    """The results of ``ctx.once``, shared by all deliveries of a request.
+
     Args:
         lifetime: Seconds for which a result is kept: as long as a sealed state is accepted.
     """

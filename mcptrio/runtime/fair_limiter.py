@@ -20,7 +20,8 @@ _Client = tuple[Hashable, bool]
 
 
 class FairLimiter:
-    """
+    """A limiter with a number of places that clients take in turn.
+
     Args:
         places: Number of places.
         spares: Whether a client over HTTP may hold at most as many places as are free. A single client thus holds at
@@ -50,7 +51,8 @@ class FairLimiter:
         self.release_on_behalf_of(trio.lowlevel.current_task())
 
     def acquire_on_behalf_of_nowait(self, borrower: object) -> None:
-        """
+        """Take a place for a borrower without waiting.
+
         Raises:
             trio.WouldBlock: The client has to wait.
         """

@@ -25,7 +25,8 @@ __all__ = ["Gate"]
 
 
 class Gate:
-    """
+    """Admits requests within the limits of a server, and counts them.
+
     Args:
         works: The running handlers. Those of ended requests count against ``limits.requests`` too.
     """
@@ -91,7 +92,8 @@ class Gate:
             self.drain_deadline = trio.current_time() + self._timeouts.shutdown
 
     def refuse_closed(self, method: str) -> None:
-        """
+        """Refuse a request if the gate is closed.
+
         Raises:
             Overloaded: The gate is closed.
         """

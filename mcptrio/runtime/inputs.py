@@ -113,7 +113,8 @@ class Lifetime:
         self._over: str | None = None
 
     async def within(self, work: Callable[[], Awaitable[T]]) -> T:
-        """
+        """Run ``work`` and return its result; cancel it when the handler ends.
+
         Raises:
             trio.Cancelled: The handler has ended, and the task works for one of its threads.
             ConnectionClosed: The handler has ended.
@@ -284,7 +285,8 @@ def declares(peer: Peer, capability: str) -> bool:
 
 
 def require(peer: Peer, capability: str) -> None:
-    """
+    """Check that the client has declared a capability.
+
     Raises:
         MissingClientCapability: The client did not declare it.
     """

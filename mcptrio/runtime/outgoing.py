@@ -109,7 +109,7 @@ class Outgoing:
             del self._waiters[message.id]
             if waiter.answer is None:
                 self._connection.abandon(message.id)
-                # A request that was never sent needs no cancellation, and one with a response is over.
+                # A request that was never sent needs no cancellation, and a request with a response has ended.
                 if sent and not waiter.arrived.is_set():
                     with trio.move_on_after(CANCEL_NOTICE_TIMEOUT, shield=True):
                         await self._take_back(message, peer, outlet)

@@ -36,7 +36,8 @@ class _Space:
 
 
 class SuspendedHandlers:
-    """
+    """Parked handlers that wait for the retries of their requests, by ticket.
+
     Args:
         spaces: The number of handlers that can be parked, for all callers together. When all are used, the caller with
             the most parked handlers loses the one that has waited longest.

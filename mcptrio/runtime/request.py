@@ -300,9 +300,10 @@ class RequestScope:
         await self.outlet.send(notification)
 
     def check_open(self) -> None:
-        """
+        """Check that the request has not ended, before a message is sent for it.
+
         Raises:
-            ConnectionClosed: The request is over. The outlet of a shared channel would still accept messages.
+            ConnectionClosed: The request has ended. The outlet of a shared channel would still accept messages.
         """
         if self.is_over:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")

@@ -65,7 +65,8 @@ class KeyRing:
         return base64.urlsafe_b64encode(_key_id(key) + nonce + sealed).decode().rstrip("=")
 
     def open(self, sealed: str, *, audience: bytes) -> bytes:
-        """
+        """Verify and decrypt a sealed state, with any key of the ring.
+
         Raises:
             ValueError: None of the keys has sealed it, it was altered, or it is for another audience.
         """
@@ -158,7 +159,8 @@ def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principa
 
 
 def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: str, digest: str) -> Journal:
-    """
+    """Open a sealed ``requestState``, check it, and return its journal.
+
     Raises:
         InvalidParams: The same error for every reason; the log has the failed check.
     """

@@ -24,7 +24,8 @@ __all__ = ["RunChannel"]
 
 
 class RunChannel:
-    """
+    """An input channel for a handler that may outlive the request that started it.
+
     Args:
         work: The work of the request, passed to the handler that it starts or resumes.
         runs: The runs of the server.

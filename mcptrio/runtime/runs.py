@@ -123,7 +123,8 @@ class Channel(Protocol):
 
 
 class Run:
-    """
+    """One handler that may ask the client questions over several requests.
+
     Args:
         work: The work of the request that started it.
         given: Answers in the request; each enters the journal when the handler asks its question.

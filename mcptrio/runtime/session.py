@@ -251,7 +251,7 @@ class Session(Conversation):
         return known
 
     def _handle(self, event: Event) -> bool:
-        """Handle an event that is no request. Returns whether it concerned this process."""
+        """Handle an event that is not a request. Return whether it concerned this process."""
         if isinstance(event, CancelReceived):
             scope = self.in_flight.get(event.id)
             # A client must not cancel initialize (2025-11-25, basic/utilities/cancellation).

@@ -43,7 +43,8 @@ class _Result:
 
 
 class SharedEffects:
-    """
+    """The effects of ``ctx.once`` in the shared store: claims, results and waits.
+
     Args:
         bus: Wakes the calls on other replicas that wait for an effect. Without a bus they poll the store.
     """

@@ -27,7 +27,8 @@ __all__ = ["RuntimeState"]
 
 
 class RuntimeState:
-    """
+    """The state that all requests of a server share.
+
     Args:
         sealer: Seals the state that clients keep.
     """
@@ -71,7 +72,8 @@ class RuntimeState:
 
     @property
     def nursery(self) -> trio.Nursery:
-        """
+        """The nursery of the open server.
+
         Raises:
             RuntimeError: The server is not open.
         """

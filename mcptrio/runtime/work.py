@@ -46,7 +46,7 @@ class Ending(Protocol):
 
 
 class Cancelling:
-    """Ends, with a cancel scope, a call that is not for an MCP request but for a notification or an HTTP exchange."""
+    """Cancels a call made for a notification or an HTTP exchange, not for an MCP request."""
 
     memory = None
     is_queued = False

@@ -50,7 +50,8 @@ class ExactValues:
         return cls(schema) if _mentions(schema) else None
 
     def check(self, value: Any) -> None:
-        """
+        """Check a value for duplicate items and invalid decimal numbers.
+
         Raises:
             InvalidParams: An array for a set has duplicate items, or a decimal number is not the text of a finite
                 number.

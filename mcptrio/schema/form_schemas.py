@@ -69,7 +69,8 @@ def read_fields(schema: Mapping[str, Any], limits: ElicitationLimits) -> Iterato
 
 
 def check_text(what: str, text: str, limits: ElicitationLimits) -> None:
-    """
+    """Check the length of a text.
+
     Raises:
         ValueError: The text is too long; the message begins with ``what``.
     """

@@ -18,7 +18,8 @@ __all__ = ["convert_text"]
 
 
 def convert_text(arguments: Arguments, texts: Mapping[str, Any]) -> dict[str, Any]:
-    """
+    """Convert arguments that arrive as text to the types of their parameters.
+
     Raises:
         InvalidParams: An argument is missing or unknown, or its text does not fit its type.
     """

@@ -18,7 +18,7 @@ NEVER = frozenset(map(chr, [*range(0x21), 0x7F])) | frozenset('"<>\\^`{|}')
 """Characters that RFC 3986 and RFC 3987 exclude from URIs: controls, the space, and delimiters of URIs in text."""
 
 _SAFE = "-._~:/?#[]@!$&'()*+,;="
-"""The unreserved and the reserved characters that are no letters and digits."""
+"""The unreserved and the reserved characters that are neither letters nor digits."""
 
 
 def encode(text: str) -> str:
@@ -35,7 +35,7 @@ def decode(text: str) -> str | None:
     """Decode percent-encoding once; ``None`` if it is malformed or not UTF-8."""
     if "%" not in text:
         return text
-    # A "%" that is no triplet: urllib would leave it in place silently.
+    # A "%" that does not begin a triplet: urllib would leave it in place silently.
     if text.count("%") != len(TRIPLET.findall(text)):
         return None
     try:

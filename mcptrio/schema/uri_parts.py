@@ -83,7 +83,8 @@ Part: TypeAlias = Literal | Expression
 
 
 def parse(template: str) -> tuple[Part, ...]:
-    """
+    """Parse a URI template into its parts.
+
     Raises:
         ValueError: The template is malformed; the message names the position.
     """

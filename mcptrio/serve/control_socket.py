@@ -42,7 +42,8 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 
 class ControlSocket:
-    """
+    """The control socket of one process, which sends its status to each reader.
+
     Args:
         transport: See :class:`mcptrio.serve.process_status.ProcessStatus`.
         parent: The process id of the parent, in a worker.

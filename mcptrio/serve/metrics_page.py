@@ -26,7 +26,8 @@ _LIMITS: Final = HTTPLimits()
 
 
 class MetricsPage:
-    """
+    """The page ``/metrics`` as an ASGI application.
+
     Args:
         text: Returns the page.
         media: Its type.
@@ -53,7 +54,7 @@ class MetricsPage:
     async def _check(self, scope: Any, exchange: Exchange) -> HTTPRefusal | None:
         if scope["path"].rstrip("/") != PATH:
             return HTTPRefusal(404, reason="path")
-        # Prometheus is no browser, and no web page has a reason to read the metrics.
+        # Prometheus is not a browser, and no web page has a reason to read the metrics.
         if "origin" in exchange.headers:
             return HTTPRefusal.because(403, "Origin: not allowed", reason="origin")
         if (refusal := check_page(scope["method"], ("GET", "HEAD"))) is not None or self._guard is None:

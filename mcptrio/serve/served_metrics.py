@@ -31,7 +31,8 @@ _CONNECTIONS: Final = 16
 
 
 class ServedMetrics:
-    """
+    """The metrics of a server, with the page or the OpenTelemetry provider that gets them.
+
     Args:
         address: The address of the page, as for :func:`mcptrio.transports.sockets.listen`; empty for a page on the port
             of HTTP, which :meth:`attach_page` adds; ``None`` for no page.

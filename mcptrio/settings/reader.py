@@ -180,7 +180,8 @@ class SettingsReader:
     def _converted(
         self, value: Any, hint: Any, where: Key, expected: str | None = None, *, hidden: bool = False
     ) -> Any:
-        """
+        """Return a configuration value converted to the type ``hint``.
+
         Args:
             expected: The values in words, if a validator knows more than the type.
             hidden: Whether errors may not show the value: it may be a secret.

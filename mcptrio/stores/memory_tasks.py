@@ -194,7 +194,7 @@ class MemoryTasks:
         queue = self._queues.setdefault(tool, [])
         heappush(queue, (entry.number, entry.record.id))
         if len(queue) > 2 * self._queued[tool] + 64:
-            # Each change of a queued task has added it once more.
+            # Each change to a queued task has added it once more.
             queue[:] = {*queue}
             heapify(queue)
 

@@ -44,7 +44,8 @@ class StoreOpener(Protocol):
     def __call__(
         self, url: str, settings: StoreSettings, *, bus: Bus | None = None
     ) -> AbstractAsyncContextManager[Stores]:
-        """
+        """Return a context manager that opens the stores and closes them.
+
         Args:
             url: The URL as the operator wrote it.
             settings: Limits and settings.

@@ -57,7 +57,7 @@ def list_replicas(seen: Iterable[SeenReplica]) -> tuple[ReplicaStatus, ...]:
 
 
 def check_replicas(live: Sequence[ReplicaStatus], total: int) -> Check:
-    """Return the report of ``mcptrio store check`` about the replicas. None is no problem.
+    """Return the report of ``mcptrio store check`` about the replicas. An empty list is not a problem.
 
     Args:
         live: The replicas to list.

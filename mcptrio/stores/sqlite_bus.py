@@ -48,7 +48,8 @@ class Newest:
 
 
 class SQLiteBus:
-    """
+    """A bus whose messages are rows of a SQLite file.
+
     Args:
         clock: The clock for the age of messages.
         writer: The id of this process among those that use the file.

@@ -1,4 +1,4 @@
-"""A clock for stored ages that survives a restart and ignores changes of the wall clock.
+"""A clock for stored ages that survives a restart and ignores changes to the wall clock.
 
 The SQLite stores use it. Processes that use a file at the same time share one epoch and advance with the system's
 monotonic clock; only a process that opens the file alone sets the epoch from the wall clock.

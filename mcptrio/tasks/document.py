@@ -28,7 +28,8 @@ _CANCELLED: Final = "the client has cancelled the task"
 
 @frozen(kw_only=True)
 class TaskDocument:
-    """
+    """The data of a task in its stored record.
+
     Args:
         request: The document that another process needs to run the call: see :func:`mcptrio.tasks.call.load_call`.
         resumable: Whether another process may run the handler again from the start.
@@ -68,7 +69,8 @@ class TaskDocument:
 
     @classmethod
     def decode(cls, data: bytes) -> TaskDocument:
-        """
+        """Decode the data of a task from its record.
+
         Raises:
             ValueError: Another version of mcptrio has written it.
         """

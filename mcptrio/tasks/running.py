@@ -47,7 +47,7 @@ class RunningTask:
     Args:
         record: The record, which this process holds.
         scope: The request for which the handler works.
-        bus: Announces the changes of other processes.
+        bus: Announces the changes made by other processes.
     """
 
     def __init__(
@@ -339,7 +339,7 @@ class RunningTask:
         return evolve(document, has_begun=self._has_begun, resumable=self._is_resumable)
 
     def _end_of(self, outcome: Done[CallToolResult] | Failure | None) -> _Change:
-        """Return how the task has ended, as a change of its record."""
+        """Return how the task has ended, as a change to its record."""
         revision = self.scope.request.peer.revision
         # No process runs the call again, so its parameters and answers make room for the result.
         # Its revision is that of the result.

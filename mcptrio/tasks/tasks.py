@@ -70,7 +70,8 @@ Execute = Callable[[RequestScope, CallToolParams], Awaitable[CallToolResult]]
 
 
 class Tasks:
-    """
+    """All tasks of a server: those that this process runs, and those in the store.
+
     Args:
         execute: Calls a tool for a request that is a task.
         concurrency: Returns the tools that make tasks, with the number of calls that may run; 0 for any number.
@@ -252,7 +253,7 @@ class Tasks:
         return record
 
     def follow(self, id: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:
-        """Call ``receive`` after each change of a task. Returns a function that ends this."""
+        """Call ``receive`` after each change to a task. Returns a function that ends this."""
         return self.bus.follow(task_topic(id), receive)
 
     async def answer(self, scope: RequestScope, id: str, responses: Mapping[str, object]) -> None:

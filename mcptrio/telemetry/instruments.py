@@ -45,7 +45,8 @@ Labels: TypeAlias = Mapping[str, str]
 
 @frozen
 class Instrument:
-    """
+    """A metric of the server, with its name, kind, unit and labels.
+
     Args:
         unit: ``s``, ``By``, ``1``, or a noun in braces.
         labels: All that it may have.

@@ -24,7 +24,8 @@ _MAX_CHARS: Final = 512
 
 
 class SpanContents:
-    """
+    """Returns arguments, results and error messages for spans, without secrets.
+
     Args:
         content: Whether arguments and results are recorded.
         redact: Removes secrets from a text; a server's has the redactions of its plugins.

@@ -49,7 +49,7 @@ class SparingLog:
             self._log.log(level, message, *args, exc_info=exc_info)
 
     def flush(self, *, now: bool = False) -> None:
-        """Log the number of dropped lines if the minute is over.
+        """Log the number of dropped lines if the minute has ended.
 
         Args:
             now: End the minute now.

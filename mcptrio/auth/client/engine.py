@@ -26,7 +26,7 @@ __all__ = ["GrantClient"]
 
 # Seconds before its expiry that an access token is renewed, or a tenth of its lifetime if that is less.
 _RENEW_EARLY_SECONDS: Final = 30.0
-# A token that is rejected within so many seconds after it was issued was never valid; another would not be either.
+# A token that is rejected within this many seconds after it was issued was never valid; another would not be either.
 _FRESH: Final = 30.0
 # The algorithm of generated DPoP keys.
 _ALGORITHM: Final = "ES256"
@@ -258,7 +258,7 @@ class GrantClient:
                 if is_new:
                     server.rounds += 1
                     server.failure = None
-        # A failed early renewal is no error while the token is still valid.
+        # A failed early renewal is not an error while the token is still valid.
         return server.granted if server.granted is not None and not self._has_ended(server.granted) else None
 
     async def _renew(self, granted: Granted) -> bool:

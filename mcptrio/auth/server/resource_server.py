@@ -331,7 +331,8 @@ class ResourceServer:
             raise CredentialsRefused(str(error), error=error.error, counts=not is_asking, scheme="DPoP") from None
 
     async def _check_other_replicas(self, proof: DPoPProof) -> None:
-        """
+        """Check that no other replica has accepted this proof, and record it in the shared store.
+
         Raises:
             BadDPoPProof: Another replica has accepted the proof.
             Overloaded: That cannot be found out now.

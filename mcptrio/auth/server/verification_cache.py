@@ -29,7 +29,7 @@ class VerificationCache(Generic[T]):
 
     Args:
         entries: The size; 0 for no cache.
-        ticks: Returns monotonic seconds, which no change of the wall clock affects.
+        ticks: Returns monotonic seconds, which no change to the wall clock affects.
         clock: Returns seconds since 1970, for results that end at a time of day, like a token.
     """
 

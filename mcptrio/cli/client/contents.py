@@ -31,7 +31,8 @@ __all__ = ["Contents", "bytes_of", "says_the_same"]
 
 
 class Contents:
-    """
+    """Shows the contents of results at a console, and saves bytes to files.
+
     Args:
         folder: The folder for bytes; ``None`` only names them.
         name: The name of files whose content has none.

@@ -132,7 +132,8 @@ class DetachedTasks:
             raise ConfigError(f"XDG_STATE_HOME: expected a folder, since there is no home folder: {error}") from error
 
     async def add(self, task: DetachedTask) -> None:
-        """
+        """Add a task to the list, and delete the oldest ones beyond :data:`MAX_TASKS`.
+
         Raises:
             StoreFailed: The file cannot be written, or the id is too long.
         """
@@ -152,7 +153,8 @@ class DetachedTasks:
         return sorted((task for task in found if task is not None), key=lambda task: task.started)
 
     async def find(self, id: str) -> DetachedTask | None:
-        """
+        """Return the task with this id; ``None`` if it is not in the list or its entry is not readable.
+
         Raises:
             StoreFailed: The file cannot be read.
         """
@@ -164,7 +166,8 @@ class DetachedTasks:
             return None
 
     async def remove(self, id: str) -> None:
-        """
+        """Remove a task from the list.
+
         Raises:
             StoreFailed: The file cannot be written.
         """

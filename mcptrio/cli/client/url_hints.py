@@ -49,7 +49,7 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
         return f"use {_ENCRYPTED[parts.scheme]}://{parts.netloc}{parts.path}"
     if "no TLS with" in text and _UNTRUSTED.search(text):
         return "to trust it, set MCPTRIO_CLIENT_TLS_CA to the file with its authority's certificate"
-    # Other TLS servers often close the connection when the first bytes are no TLS handshake.
+    # Other TLS servers often close the connection when the first bytes are not a TLS handshake.
     if parts.scheme == "http" and "closed the connection without an answer" in text:
         return f"if the server expects TLS, use https://{parts.netloc}{parts.path}"
     return ""

@@ -87,7 +87,8 @@ class FileStatus:
 
 
 def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: Collection[Scope]) -> list[FileStatus]:
-    """
+    """Return the status of each configuration file of the host applications.
+
     Args:
         name: An entry that is shown even if it may not be mcptrio's, such as a URL.
         checked: The scopes whose servers are started or reached, one after another.

@@ -60,7 +60,8 @@ class LintFinding:
 
 
 def lint_tools(tools: Sequence[Tool], *, sends_param_headers: bool) -> Iterator[LintFinding]:
-    """
+    """Yield the findings about a server's tools.
+
     Args:
         sends_param_headers: Whether this revision repeats arguments in headers, so that ``x-mcp-header`` matters.
     """

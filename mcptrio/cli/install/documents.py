@@ -22,7 +22,8 @@ _FORMATS: Mapping[FormatName, ModuleType] = {"json": json_text, "toml": toml_tex
 
 
 def parse(name: FormatName, text: str) -> Any:
-    """
+    """Parse a configuration file's text in the given format.
+
     Raises:
         Unreadable: The text is not in this format.
     """

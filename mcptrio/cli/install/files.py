@@ -1,7 +1,7 @@
 """Reads, backs up and replaces a configuration file of another program.
 
 :mod:`mcptrio.cli.install.plans` uses it. After any failure the file is either the old or the new one, with its
-permissions, and a concurrent change of another program is not lost.
+permissions, and a concurrent change by another program is not lost.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _locked_or_no_locks(descriptor: int) -> bool:
     try:
         return try_lock(descriptor)
     except OSError:
-        # NFS and others cannot lock a folder. Without the lock, the check still notices nearly all changes of other
+        # NFS and others cannot lock a folder. Without the lock, the check still notices nearly all changes by other
         # processes.
         return True
 

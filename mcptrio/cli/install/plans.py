@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @frozen(kw_only=True)
 class InstallPlan:
-    """One change of a file.
+    """One change to a file.
 
     Args:
         host: The host application.
@@ -93,7 +93,8 @@ class InstallPlan:
 def plan_install(
     host: HostKind, path: Path, name: str, target: Command | Endpoint, *, force: bool = False
 ) -> InstallPlan:
-    """
+    """Plan the change that adds or replaces a server's entry in a host application's file.
+
     Args:
         path: The path of the host application's file.
         name: The name of the entry.

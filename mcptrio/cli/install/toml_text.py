@@ -41,7 +41,8 @@ _VALUE = re.compile(
 
 
 def parse(text: str) -> dict[str, Any]:
-    """
+    """Parse a TOML document.
+
     Raises:
         Unreadable: The text is not TOML.
     """

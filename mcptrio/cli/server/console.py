@@ -34,7 +34,8 @@ _HOST: Final = "127.0.0.1"
 
 
 class ServedConsole:
-    """
+    """The console of a served process, opened with the server.
+
     Args:
         port: the value of ``--console``.
         has_http: whether the server has an HTTP port.

@@ -82,7 +82,8 @@ async def command(cmd: CommandContext, no_history: bool) -> int:
 
 
 class ClientShell:
-    """
+    """Runs the commands of ``mcptrio shell``.
+
     Args:
         nursery: The nursery for subscriptions.
     """
@@ -287,7 +288,7 @@ class ClientShell:
     async def _show(self, changes: Changes, count: int | None, *, is_asked_for: bool) -> None:
         seen = 0
         async for change in changes:
-            # The change of a resource leaves the lists valid.
+            # A change to a resource leaves the lists valid.
             if change.kind != "resource":
                 self._completer.forget(change.kind)
             if is_asked_for:

@@ -48,7 +48,7 @@ class Completer:
 
     def forget(self, kind: str) -> None:
         """Drop the cached list of a kind, because it has changed."""
-        # Servers report changes of templates as changes of resources.
+        # Servers report changes to templates as changes to resources.
         for each in ("resources", "templates") if kind == "resources" else (kind,):
             self._lists.pop(each, None)
 

@@ -30,7 +30,8 @@ _CLOSED_HERE: Final = "the client has closed the connection"
 
 
 class HTTPClientConnection:
-    """
+    """One HTTP/1.1 connection of a client, used for one request at a time.
+
     Args:
         stream: The stream that carries HTTP.
         bottom: The socket below it, which :meth:`close` closes.

@@ -30,7 +30,8 @@ that is sent while the server closes is lost, and the client cannot know whether
 
 
 class ConnectionPool:
-    """
+    """The connections of a client to one HTTP server.
+
     Raises:
         ConfigError: The environment names a proxy that cannot be used.
     """

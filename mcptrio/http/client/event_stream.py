@@ -57,7 +57,8 @@ class StreamPosition:
 
 
 class EventStream:
-    """
+    """Reads the messages of one event stream.
+
     Args:
         bookmark: Updated while the stream is read.
     """

@@ -77,7 +77,8 @@ def secrets_in(headers: RawHeaders) -> tuple[str, ...]:
 
 
 class ClientHeaders:
-    """
+    """Makes the headers of a client's HTTP requests.
+
     Args:
         headers: The user's headers, sent with every request.
         authorized: Whether credentials are added elsewhere.

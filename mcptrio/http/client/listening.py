@@ -37,7 +37,8 @@ Get: TypeAlias = Callable[[StreamPosition], Awaitable[HTTPResponse]]
 
 
 class GETStream:
-    """
+    """Listens on the GET stream of a session, and reconnects when it ends.
+
     Args:
         get: Opens the stream.
         lost: A function called when the server has forgotten the session.

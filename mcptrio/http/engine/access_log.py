@@ -23,7 +23,8 @@ MAX_PENDING_LINES: Final = 10_000
 
 
 class AccessLog:
-    """
+    """Collects one line per request, to be written later by one task.
+
     Args:
         wanted: Whether the operator wants an access log.
     """

@@ -29,7 +29,8 @@ class Evictable(Protocol):
 
 
 class Admission:
-    """
+    """Admits connections within the limits, and closes idle ones to make room.
+
     Args:
         limits: The limits of the server. The descriptors of this process may allow fewer connections.
         proxies: The proxies whose addresses have no share, because many clients are behind them.

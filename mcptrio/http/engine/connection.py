@@ -305,7 +305,8 @@ class HTTPConnection:
             self._state, self._until = state, trio.current_time() + seconds
 
     async def _shake_hands(self, tls: trio.SSLStream[trio.SocketStream]) -> None:
-        """
+        """Complete the TLS handshake, and log a failed one.
+
         Raises:
             OSError, trio.BrokenResourceError: The handshake failed, or the connection was cut.
         """

@@ -68,7 +68,8 @@ class ServedRequest(Protocol):
 
 
 class HTTPEngine:
-    """
+    """The state that all connections of one server share.
+
     Attributes:
         nursery: runs the workers, and the tasks of connections. Set before the first connection.
         http2: serves a connection that speaks HTTP/2, and contains the exceptions that a client can cause.
@@ -100,7 +101,7 @@ class HTTPEngine:
         return self._dated[1]
 
     def error(self, status: int, body: bytes = b"") -> bytes:
-        """Return the response to data that is no valid request. The connection ends with it."""
+        """Return the response to data that is not a valid request. The connection ends with it."""
         count_refusal(status)
         lines = b"%bcontent-length: %d\r\nconnection: close\r\n" % (status_line(status), len(body))
         return lines + self.date() + body

@@ -284,7 +284,7 @@ class RequestParser:
     def _read_target(self, method: str) -> bytes:
         """Return path and query. The host of an absolute target replaces Host (RFC 9112 section 3.2.2)."""
         target = self._target
-        # This server is no proxy, and a fragment is never sent (RFC 9112 section 3.2).
+        # This server is not a proxy, and a fragment is never sent (RFC 9112 section 3.2).
         if method == "CONNECT" or b"#" in target:
             self._stop(400, "CONNECT, or a target with a fragment")
         if target.startswith(b"/") or (target == b"*" and method == "OPTIONS"):

@@ -152,7 +152,8 @@ class WebSocketExchange:
         return event
 
     async def send(self, event: MutableMapping[str, Any]) -> None:
-        """
+        """Send one ASGI event of the application to the client.
+
         Raises:
             RuntimeError: The application breaks the rules of ASGI.
         """

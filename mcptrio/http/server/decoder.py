@@ -27,7 +27,8 @@ _WINDOW_SECONDS: Final = 60.0
 
 
 class MessageDecoder:
-    """
+    """Decodes messages, and limits the time that large messages of one client take.
+
     Args:
         limits: The limits of one message.
         share: The share of the event loop's time, 0 to 1, that decoding one client's large messages may take on

@@ -65,7 +65,7 @@ class Exchange:
     stay: Stay | None = None
     """Ends a request that stays open after its token has expired; ``None`` without a guard."""
     on_close: Callable[[], None] | None = None
-    """Called when a response that was kept open is over."""
+    """Called when a response that was kept open has ended."""
     takes_json: bool = field(init=False)
     takes_events: bool = field(init=False)
 

@@ -23,7 +23,8 @@ class KeepaliveTarget(Protocol):
 
 
 class Keepalives:
-    """
+    """Sends keepalives on exchanges that have been idle for some time.
+
     Args:
         seconds: The times after which an idle exchange gets a keepalive, in seconds; one for each kind of exchange.
     """
@@ -32,11 +33,11 @@ class Keepalives:
         self.writers = StreamScheduler(engine)
         """Writes the event streams that idle exchanges have opened."""
         self.idle: dict[float, dict[KeepaliveTarget, float]] = {each: {} for each in seconds}
-        """For each interval: the exchanges to call after so many idle seconds, with the time of their last
+        """For each interval: the exchanges to call after this many idle seconds, with the time of their last
         output. The oldest come first, so an exchange that has sent something is removed and added again."""
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Send keepalives until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.writers.run)
             while True:

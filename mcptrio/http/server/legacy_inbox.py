@@ -65,7 +65,7 @@ class LegacyInbox:
         """
         self._next_touch = trio.current_time() + _TOUCH_INTERVAL
         self._unfollow = self._shared.replicas.follow(self._key, self._hear)
-        # No revision: the record is no session that a request of another transport could continue.
+        # No revision: the record is not a session that a request of another transport could continue.
         await self._shared.store.save(SessionRecord(id=self._key, revision="", principal=self._channel.principal))
 
     async def run(self) -> None:

@@ -34,7 +34,7 @@ from mcptrio.protocol.messages import Incoming, Malformed
 __all__ = ["LegacyPaths", "LegacySSE"]
 
 _ID: Final = "session_id"
-# The id is no credential, but a guess would let another client of the same principal inject messages.
+# The id is not a credential, but a guess would let another client of the same principal inject messages.
 _ID_BYTES: Final = 32
 _IS_ID: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _CLOSE_TIMEOUT: Final = 1.0
@@ -135,7 +135,7 @@ class LegacySSE:
             except Overloaded as error:
                 # Out of the nursery, which would wrap it into a group.
                 refused = error
-            # Ends the keepalive and the inbox; the session itself is over.
+            # Ends the keepalive and the inbox; the session itself has ended.
             nursery.cancel_scope.cancel()
         # Without a first byte, the engine has refused the session, and a refusal can still be sent.
         if not (exchange.is_streaming or exchange.is_gone):

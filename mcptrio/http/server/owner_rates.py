@@ -18,7 +18,8 @@ __all__ = ["OwnerRates"]
 
 
 class OwnerRates:
-    """
+    """Limits the rate of units, such as requests, for each owner.
+
     Args:
         rate: Units a second, for each owner, on average; 0 for no limit.
         burst: Units that may come at once.
@@ -36,14 +37,14 @@ class OwnerRates:
         return len(self._due)
 
     def wait(self, owner: Hashable, cost: float = 1.0) -> float | None:
-        """Count so many units, if they are there.
+        """Take this many units if they are available.
 
         Args:
             owner: An address or a principal; ``None`` is not limited.
             cost: 0 only asks, for a caller that knows the cost afterwards; see :meth:`spend`.
 
         Returns:
-            Seconds until they are there, if they are not; then they are not counted. ``None`` if they are taken.
+            Seconds until they are available, if they are not; then none are taken. ``None`` if they are taken.
         """
         if owner is None or not self._interval:
             return None
@@ -58,7 +59,7 @@ class OwnerRates:
         return None
 
     def spend(self, owner: Hashable, cost: float) -> None:
-        """Count so many units, whether they are there or not."""
+        """Take this many units, even if they are not available."""
         if owner is None or not self._interval or not cost:
             return
         now = trio.current_time()

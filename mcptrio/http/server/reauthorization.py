@@ -95,7 +95,7 @@ class Stays:
         return Stay(self, request, principal)
 
     def keep(self, stay: Stay, after: float | None = None) -> None:
-        """Verify it again after so many seconds, by default when the guard wants it, unless it has ended."""
+        """Verify it again after this many seconds, by default when the guard wants it, unless it has ended."""
         if not stay.is_open:
             return
         seconds = self._guard.recheck_after(stay.principal) if after is None else after

@@ -272,7 +272,7 @@ class HTTPSession:
                 # A newer record of another replica may have been loaded meanwhile; it contains this change.
                 if self.saved is None or stored.generation > self.saved.generation:
                     self.saved = stored
-                    # A change of the engine during the write is now a change of the stored record.
+                    # A change in the engine during the write is now a change to the stored record.
                     self.peer.refresh(merge_records(self.peer.record or record, base=record, theirs=stored))
                 self._shared.replicas.tell(self.id, Notice.RECORD, str(stored.generation))
                 if self._shared.replicas.exist and base is not None and _concerns_calls(base, record):

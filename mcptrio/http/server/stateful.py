@@ -34,7 +34,7 @@ _BATCH_TIMEOUT: Final = 5.0
 _STORE_RETRY_SECONDS: Final = 5.0
 """Seconds that a client should wait after the store has failed."""
 _RECORD_METHODS: Final = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
-"""Methods whose only effect is a change of the record."""
+"""Methods whose only effect is a change to the record."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
 

@@ -38,7 +38,8 @@ class Allowance:
 
 
 def check_cost(cost: int, allowance: Allowance) -> None:
-    """
+    """Check that the cost of one request does not exceed a whole quota.
+
     Raises:
         RateLimited: A request of this cost exceeds the whole quota of a window.
     """

@@ -66,7 +66,7 @@ class RateLimitConfig:
     """The settings of ``rate_limit``.
 
     Args:
-        per_second: Requests of one caller a second, on average.
+        per_second: Requests of one caller per second, on average.
         burst: Requests that may arrive at once.
         quotas: Requests of one caller in a ``minute``, an ``hour``, a ``day`` or a ``week``; a period begins with its
             first request. In shared stores a quota refills evenly over the period instead. Missing ones have no limit.

@@ -43,7 +43,8 @@ class _Refused:
 
 
 class SharedAccount:
-    """
+    """The account of one caller in the store that all replicas share.
+
     Args:
         allowance: The limits of the caller.
         name: The name of the caller, the same on every replica.

@@ -22,7 +22,8 @@ _log = logging.getLogger("mcptrio.rate_limit")
 
 
 class SharedQuotas:
-    """
+    """The shared quotas of a server, with a pause after each failure of the store.
+
     Args:
         server: The server of the plugin. Its stores are known when it is open.
     """

@@ -70,7 +70,7 @@ class LogLevel(Enum):
 
 
 class ChangeDelivery(Enum):
-    """How a server reports changes of lists and resources."""
+    """How a server reports changes to lists and resources."""
 
     UNSOLICITED = "unsolicited"
     """Notifications on the session."""
