@@ -116,7 +116,10 @@ def test_guide_leads_to_a_console_a_dashboard_and_a_trace(tmp_path: Path) -> Non
             text=True,
         )
         stack.callback(call.kill)
-        told = eventually(lambda: plain(browser.get(base)), r"“water” of mcptrio [^“]*? it runs in orchard\.")[0]
+        told = eventually(
+            lambda: plain(browser.get(base)),
+            r"“water” of mcptrio [^“]*? runs in orchard; its deadline is in [^“]*? s\.",
+        )[0]
         requests = plain(browser.get(f"{base}tree"))
         assert re.fullmatch(late, call.communicate(timeout=WAIT_TIMEOUT)[0].rstrip("\n"))
 

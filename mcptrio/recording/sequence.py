@@ -89,7 +89,7 @@ def sequence_of(entries: Sequence[RecordedEntry]) -> Iterator[RecordedMessage]:
             seconds=entry.t - request.t if request is not None else None,
             outcome=outcome,
             has_failed=outcome == "no response"
-            or (response is not None and _outcome(response.message).startswith("error")),
+            or (response is not None and _outcome(response.message).startswith(("error", "tool error"))),
             message=entry.message,
         )
 

@@ -276,7 +276,7 @@ async def test_invalid_environment_token_prevents_the_start(tmp_path: Path) -> N
     assert "ey" not in str(refused.value)
     with pytest.raises(ConfigError, match="lacks scopes: read"):
         await environment_principal(tmp_path, {TOKEN: issuer.token(scope="other")}, issuer)
-    with pytest.raises(ConfigError, match="bound to no key"):
+    with pytest.raises(ConfigError, match="unbound access token"):
         await environment_principal(tmp_path, {TOKEN: issuer.token(cnf={"jkt": "x"})}, issuer)
     issuer.down = True
     with pytest.raises(ConfigError, match="cannot be verified now") as refused:

@@ -229,7 +229,7 @@ HUGE = orjson.dumps({"keys": [], "padding": "x" * 300_000})
     [
         (JWKS, FetchResponse(status=500), "HTTP 500"),
         (JWKS, FetchResponse(status=302, headers={"location": "http://127.0.0.1/"}), "HTTP 302"),
-        (JWKS, FetchResponse(status=200, body=b"<html>"), "no JSON"),
+        (JWKS, FetchResponse(status=200, body=b"<html>"), "invalid JSON"),
         (JWKS, FetchResponse(status=200, body=b"[]"), "expected a JSON Web Key set"),
         (JWKS, FetchResponse(status=200, body=HUGE), "at most 256 KiB"),
         (JWKS, FetchResponse(status=200, body=orjson.dumps(MANY)), "at most 100 keys"),

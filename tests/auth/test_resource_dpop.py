@@ -205,7 +205,7 @@ async def test_bearer_tokens_are_refused_if_dpop_is_required() -> None:
     assert await guard.admit(proven(clock)) == BOUND
     [document, _] = guard.documents.values()
     assert b'"dpop_bound_access_tokens_required":true' in document
-    with pytest.raises(AuthorizationError, match="no proof can come"):
+    with pytest.raises(AuthorizationError, match="a server that requires proofs"):
         await guard.admit_token("free")
 
 
