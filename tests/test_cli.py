@@ -239,7 +239,7 @@ def test_plugin_named_by_option_is_served_even_if_the_file_disables_it(tmp_path:
         ]
     }
     assert [states["one"] for states in listed.values()] == ["disabled", "loaded", "disabled"]
-    assert [states["everything"] for states in listed.values()] == ["loaded", "disabled", "disabled"]
+    assert [states["time"] for states in listed.values()] == ["loaded", "disabled", "disabled"]
 
 
 def test_message_size_limit_of_the_environment_precedes_the_file(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ def test_json_list_of_plugins_is_the_only_output(tmp_path: Path, installed: Path
         "state": "loaded",
         "failure": None,
         "offers": {"tools": ["good_fine"]},
-        "tokens": 27,
+        "tokens": 30,
         "warnings": [],
         "withheld": {},
         "isolated": False,
@@ -335,9 +335,9 @@ def test_plugins_are_listed_as_a_table(tmp_path: Path, installed: Path) -> None:
     assert ended.returncode == 0
     assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES"]
     told = {row[0]: [*row[1:6], row[7]] for row in rows}
-    assert told["good"] == ["2.1", "cli-good", "loaded", "1", "27", "1 tool"]
+    assert told["good"] == ["2.1", "cli-good", "loaded", "1", "30", "1 tool"]
     assert told["broken"] == ["1.0", "cli-broken", "failed", "-", "-", "-"]
-    assert total == "1 tool, about 27 tokens in each conversation (estimate: bytes / 4)"
+    assert total == "1 tool, about 30 tokens in each conversation (estimate: bytes / 4)"
     assert failure == "broken: import failed: RuntimeError: no such luck\n"
 
 

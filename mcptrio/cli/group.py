@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "worker": "Run tasks from a store, without serving clients.",
         "ps": "List your servers on this machine.",
         "top": "Show what servers on this machine do, request by request.",
-        "plugins": "List, show, enable, disable, install and check plugins.",
+        "plugins": "List, show, enable, disable, add, install and check plugins.",
         "lock": "Write or check mcptrio.lock, the fingerprints of all tools, prompts and resource templates.",
         "dev": "Serve plugins during development: changes are reloaded, and clients stay connected.",
         "store": "Check the store that replicas share, bring its tables up to date, or count its tasks.",

@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 PRINTS_NO_DATA = {
     *("run", "serve", "worker", "dev", "shell", "new", "completion", "auth login", "auth logout", "token revoke"),
     *("show", "replay", "top"),
-    *("plugins enable", "plugins disable", "plugins install", "plugins uninstall", "host uninstall"),
+    *("plugins add", "plugins enable", "plugins disable", "plugins install", "plugins uninstall", "host uninstall"),
 }
 PRINTS_JSON = {"host install", "package server-json"}
 """Commands that print the JSON that they create."""

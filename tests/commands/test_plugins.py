@@ -196,7 +196,7 @@ def test_show_of_a_disabled_and_of_an_unknown_plugin(folder: Path, site: str) ->
     plain = run("plugins", "show", "plain", cwd=folder, PYTHONPATH=site)
     none = run("plugins", "show", "plaim", cwd=folder, PYTHONPATH=site)
 
-    assert "  plain (about 26 tokens)" in plain.stdout
+    assert "  plain (about 29 tokens)" in plain.stdout
     assert (none.returncode, none.stdout) == (2, "")
     assert "no plugin 'plaim' is installed; did you mean plain?" in none.stderr
 
@@ -271,4 +271,4 @@ def test_every_option_of_every_subcommand_is_documented() -> None:
     ]
 
     assert missing == []
-    assert set(group.commands) == {"list", "show", "enable", "disable", "install", "uninstall", "doctor"}
+    assert set(group.commands) == {"list", "show", "enable", "disable", "add", "install", "uninstall", "doctor"}

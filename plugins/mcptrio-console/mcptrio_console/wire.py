@@ -32,19 +32,19 @@ class WireRecording:
     at: str = field(factory=lambda: datetime.now(UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00"))
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     is_running: bool = True
+    was_stopped: bool = False
 
     @property
     def state(self) -> str:
         """Whether it runs; otherwise why it has ended."""
         if self.is_running:
             return "is being recorded"
+        # First: the session may end before its recording has noticed that it was stopped.
+        if self.was_stopped:
+            return "was recorded until it was stopped"
         if self.recording.has_session_ended:
             return "was recorded until the session ended"
-        return (
-            "was recorded until the recording was full"
-            if self.recording.is_full
-            else "was recorded until it was stopped"
-        )
+        return "was recorded until the recording was full"
 
 
 class WireRecorder:
@@ -84,7 +84,7 @@ class WireRecorder:
         if recorded is None or not recorded.is_running:
             return "No recording runs."
         recorded.scope.cancel()
-        recorded.is_running = False
+        recorded.is_running, recorded.was_stopped = False, True
         return f"The recording has stopped: {recorded.what}."
 
     def discard(self) -> str:
