@@ -246,7 +246,7 @@ def test_invalid_setting_is_refused(settings: dict[str, Any], problem: str) -> N
         ({"introspect": True}, "acts for itself"),
         ({"grant_types": ("implicit",)}, "grant_types"),
         ({"jwks": "[]"}, "jwks"),
-        ({"jwks": "{"}, "no JSON"),
+        ({"jwks": "{"}, "invalid JSON"),
         ({"jwks_uri": "http://a.example"}, "jwks_uri"),
         ({"scopes": ("a b",)}, "scopes"),
     ],

@@ -39,12 +39,14 @@ class WireRecording:
         """Whether it runs; otherwise why it has ended."""
         if self.is_running:
             return "is being recorded"
-        # First: the session may end before its recording has noticed that it was stopped.
-        if self.was_stopped:
-            return "was recorded until it was stopped"
-        if self.recording.has_session_ended:
+        # A session may end before its recording has noticed that it was stopped.
+        if self.recording.has_session_ended and not self.was_stopped:
             return "was recorded until the session ended"
-        return "was recorded until the recording was full"
+        return (
+            "was recorded until the recording was full"
+            if self.recording.is_full
+            else "was recorded until it was stopped"
+        )
 
 
 class WireRecorder:
