@@ -177,7 +177,7 @@ def tokens_of(text: bytes) -> int:
 
 
 async def ask(client: Client, prefix: str, calls: Sequence[Call], fact: str) -> Tally:
-    """Make the calls until one answer contains the fact; count what the model writes and reads."""
+    """Make all calls, note whether an answer contains the fact, and count what the model writes and reads."""
     tally = Tally()
     for tool, arguments in calls:
         tally.calls += 1
