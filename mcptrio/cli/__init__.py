@@ -6,7 +6,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """The entry point of ``mcptrio``, and of a distribution that has a program of its own name."""
+    """The entry point of ``mcptrio``, and of a distribution whose program has its own name."""
     from mcptrio.cli import group
 
     group.main()
