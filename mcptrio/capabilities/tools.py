@@ -195,7 +195,7 @@ class Tools:
         return next((each for entry in entries for each in entry.fallback if each.key == name), None)
 
     async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
-        visible = partial(self._may_list, scope) if self._access.judges else None
+        visible = partial(self._may_list, scope) if self._access.is_restricted else None
         peer = scope.request.peer
         pages = self._fallback_pages if self._has_fallback and not supports_tasks(peer) else self._pages
         return pages.page(peer.revision, params.cursor, visible)

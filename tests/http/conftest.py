@@ -190,7 +190,7 @@ class EchoEngine:
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
-        standing: bool = False,
+        may_stay_open: bool = False,
     ) -> bool:
         if self.limit == 0:
             raise Overloaded("too much", retry_after=7)

@@ -73,7 +73,7 @@ class SessionStream:
     """One stream of one session: the engine's sink, and the state that its readers share.
 
     Args:
-        asked: The message that the stream answers; ``None`` if only :meth:`close` completes it.
+        incoming: The message that the stream answers; ``None`` if only :meth:`close` completes it.
         expected: The number of responses that complete it.
         sends_priming_event: Whether readers first get an event without data, which gives them an id for resuming.
         window: Events that the newest reader may be behind before the pump waits.
@@ -86,7 +86,7 @@ class SessionStream:
         store: EventStore,
         wakes: StreamSignals,
         *,
-        asked: Message | Batch | None = None,
+        incoming: Message | Batch | None = None,
         expected: int | None = None,
         sends_priming_event: bool,
         window: int,
@@ -106,12 +106,12 @@ class SessionStream:
         self._session = session
         self._store = store
         self._wakes = wakes
-        self._asked = _requests(asked)
-        self._unanswered = list(self._asked)
+        self._incoming = _requests(incoming)
+        self._unanswered = list(self._incoming)
         """The requests without a response yet; the fallback event contains an error for each."""
         self._fallback_stored = False
         """Whether the store has the fallback event for the current ``_unanswered``."""
-        self._batched = isinstance(asked, Batch)
+        self._batched = isinstance(incoming, Batch)
         self._left = expected
         """Responses that are not stored yet."""
         self.window = window
@@ -254,7 +254,7 @@ class SessionStream:
         Args:
             is_for_all: Whether no response has reached the client, not even one that was about to be stored.
         """
-        ids = self._asked if is_for_all else self._unanswered
+        ids = self._incoming if is_for_all else self._unanswered
         lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in ids]
         if not lost:
             return b""
@@ -411,8 +411,8 @@ class StreamReader:
         return b"".join(parts) or sse.comment()
 
 
-def _requests(asked: Message | Batch | None) -> list[RequestId]:
-    messages = asked.messages if isinstance(asked, Batch) else (asked,)
+def _requests(incoming: Message | Batch | None) -> list[RequestId]:
+    messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
     return [message.id for message in messages if isinstance(message, Request)]
 
 

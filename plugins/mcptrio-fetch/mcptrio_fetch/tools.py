@@ -18,9 +18,9 @@ from msgspec import Meta
 from mcptrio import Context, ToolError, lifespan, prompt, resource, tool
 from mcptrio.types import BlobResourceContents, CallToolResult, TextResourceContents
 
-from .asked import PageRequest
 from .config import Config
 from .errors import printable
+from .page_request import PageRequest
 from .resolving import Resolver, SystemResolver
 from .results import Links, PageHead, answer_media, answer_text, contents_of, head_text, links_text, whole_text
 
@@ -82,8 +82,8 @@ class Fetch:
         """Fetch a URL. HTML is returned as Markdown, in pieces; images, audio and PDFs are returned as files."""
         url = _with_scheme(url)
         web = await self._use()
-        asked = PageRequest(url=url)
-        page, rendered = await web.read(asked, raw=raw, continues=offset > 0, report=ctx.report_progress)
+        request = PageRequest(url=url)
+        page, rendered = await web.read(request, raw=raw, continues=offset > 0, report=ctx.report_progress)
         if rendered is None:
             return answer_media(url, page)
         return answer_text(url, page, rendered, start=offset, most=min(limit, self._config.max_chars))

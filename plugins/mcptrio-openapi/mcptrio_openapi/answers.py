@@ -111,8 +111,8 @@ def result_of(operation: Operation, answer: Answer, hide: Callable[[str], str]) 
     valid = kind if re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", kind, re.ASCII) else "application/octet-stream"
     blob = Blob(answer.body, valid, uri=answer.url).block()
     if operation.output_schema is not None:
-        said = f"the API answered {answer.phrase} with {valid}, where its document has JSON"
-        return CallToolResult(content=(TextContent(text=said), blob), is_error=True)
+        explanation = f"the API answered {answer.phrase} with {valid}, where its document has JSON"
+        return CallToolResult(content=(TextContent(text=explanation), blob), is_error=True)
     return CallToolResult(content=(blob, TextContent(text=note)) if note else (blob,))
 
 
@@ -136,18 +136,18 @@ def _fitting(operation: Operation, value: Any, text: str, note: str | None) -> C
                 return CallToolResult(content=content, structured_content=attempt)
             except InvalidParams as error:
                 problem = error.message
-    said = f"the API answered with success, but not as its document says: {problem}. Its answer follows."
-    return CallToolResult(content=(TextContent(text=said), *content), is_error=True)
+    explanation = f"the API answered with success, but not as its document says: {problem}. Its answer follows."
+    return CallToolResult(content=(TextContent(text=explanation), *content), is_error=True)
 
 
 def _cut(operation: Operation, answer: Answer, text: str, note: str | None) -> CallToolResult:
     """Return the beginning of a text that is too long. A cut JSON text is no JSON."""
-    said = (
+    explanation = (
         f"the answer ({answer.phrase}) is cut after {len(answer.body)} bytes (max_response_bytes); if the operation "
         "has arguments for paging or choosing fields, ask for less"
     )
     is_error = operation.output_schema is not None
-    blocks = [TextContent(text=text), TextContent(text=said), *([TextContent(text=note)] if note else [])]
+    blocks = [TextContent(text=text), TextContent(text=explanation), *([TextContent(text=note)] if note else [])]
     return CallToolResult(content=tuple(blocks), is_error=is_error)
 
 

@@ -55,7 +55,7 @@ from .rendering import (
     worktrees_text,
 )
 
-__all__ = ["Ancestry", "Looking"]
+__all__ = ["Ancestry", "GitInspection"]
 
 _SPACES = {"local": ("refs/heads",), "remote": ("refs/remotes",), "all": ("refs/heads", "refs/remotes")}
 _T = TypeVar("_T")
@@ -89,7 +89,7 @@ def _ancestry_text(found: Ancestry) -> str:
 
 
 @frozen(eq=False, repr=False)
-class Looking:
+class GitInspection:
     """The tools that look around."""
 
     access: GitAccess
