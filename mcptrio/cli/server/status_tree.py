@@ -140,6 +140,8 @@ def _request(request: RequestStatus, questions: Sequence[str]) -> Sequence[Span]
     elif request.waiting_for_input:
         question = f" ({', '.join(map(_short, questions))})" if questions else ""
         spans.append((f"  waits for its client{question}", ("cyan",)))
+    elif request.queued:
+        spans.append(("  waits for a free place", ("yellow",)))
     return spans
 
 
