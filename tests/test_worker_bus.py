@@ -191,9 +191,9 @@ def test_process_not_started_as_a_worker_has_no_link() -> None:
     assert environment == {"HOME": "/"}
 
 
-@pytest.mark.parametrize("said", ["", "many", "999999"])
-def test_invalid_worker_link_is_refused(said: str) -> None:
-    environment = {VARIABLE: said}
+@pytest.mark.parametrize("message", ["", "many", "999999"])
+def test_invalid_worker_link_is_refused(message: str) -> None:
+    environment = {VARIABLE: message}
     with pytest.raises(ConfigError, match="expected the link to a parent"):
         adopt(environment)
 

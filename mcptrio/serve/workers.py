@@ -95,7 +95,7 @@ class _Worker:
         began: Trio clock time of the start.
         is_ready: True once it serves.
         late: True if it is ended because it was not ready in time.
-        heard: Trio clock time of its last ALIVE frame.
+        last_alive: Trio clock time of its last ALIVE frame.
         is_stuck: True if it is ended because its event loop is blocked.
         settled: Set when it is ready or has ended.
         left: Set when it has ended or another worker has replaced it.
@@ -111,7 +111,7 @@ class _Worker:
     began: float = field(factory=trio.current_time)
     is_ready: bool = False
     late: bool = False
-    heard: float = field(factory=trio.current_time)
+    last_alive: float = field(factory=trio.current_time)
     is_stuck: bool = False
     settled: trio.Event = field(factory=trio.Event)
     left: trio.Event = field(factory=trio.Event)
@@ -413,7 +413,7 @@ class Pool:
                     elif kind is FrameKind.READY:
                         self._is_ready(worker, body)
                     elif kind is FrameKind.ALIVE:
-                        worker.heard = trio.current_time()
+                        worker.last_alive = trio.current_time()
         except trio.EndOfChannel:
             # The worker is exiting; or it has closed a link that it must keep open, and could not be controlled any
             # more.
@@ -439,10 +439,10 @@ class Pool:
     async def _watch(self, worker: _Worker) -> None:
         """End a serving worker whose event loop is blocked: its clients would wait without a limit."""
         await worker.settled.wait()
-        worker.heard = trio.current_time()
+        worker.last_alive = trio.current_time()
         timeout = self._plan.worker_timeout + BEAT_INTERVAL
-        while trio.current_time() - worker.heard < timeout:
-            await trio.sleep_until(worker.heard + timeout)
+        while trio.current_time() - worker.last_alive < timeout:
+            await trio.sleep_until(worker.last_alive + timeout)
             # If the parent itself was stopped, read first what the worker has sent in the meantime.
             await trio.sleep(BEAT_INTERVAL)
         _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.worker_timeout)

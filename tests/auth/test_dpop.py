@@ -44,9 +44,9 @@ def verifier_for(**options: Any) -> DPoPVerifier:
 def proof(key: Key = KEY, *, typ: str = "dpop+jwt", jwk: Any = None, **claims: Any) -> str:
     """Return a valid proof for a POST to :data:`URL` with :data:`TOKEN`, changed by the arguments."""
     good = {"jti": "1", "htm": "POST", "htu": URL, "iat": int(NOW), "ath": base64url_sha256(TOKEN)}
-    told = {name: value for name, value in {**good, **claims}.items() if value is not ...}
+    payload = {name: value for name, value in {**good, **claims}.items() if value is not ...}
     return sign(
-        told, Key.from_jwk({**key.private(), "kid": None}), typ=typ, header={"jwk": key.bare if jwk is None else jwk}
+        payload, Key.from_jwk({**key.private(), "kid": None}), typ=typ, header={"jwk": key.bare if jwk is None else jwk}
     )
 
 

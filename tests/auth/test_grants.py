@@ -77,8 +77,8 @@ class World:
         return NOT_FOUND
 
     def challenge(self, scheme: str = "Bearer", **parameters: str) -> dict[str, str]:
-        said = {"resource_metadata": PLACE, **parameters}
-        return refused(f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in said.items()))
+        members = {"resource_metadata": PLACE, **parameters}
+        return refused(f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in members.items()))
 
     async def refuse(self, client: GrantClient, status: int = 401, **parameters: str) -> bool:
         return await client.challenged(URL, status, self.challenge(**parameters))

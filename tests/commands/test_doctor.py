@@ -149,8 +149,8 @@ def examined(folder: Path, site: str, *names: str, code: int = 1) -> dict[str, A
     args = [f"--plugin={name}" for name in names]
     ended = run("plugins", "doctor", "--json", "--timeout=60", *args, cwd=folder, PYTHONPATH=site)
     assert ended.returncode == code, ended.stderr
-    told = json.loads(ended.stdout)
-    return {each["name"]: each for each in told["plugins"]} | {"": told["together"]}
+    report = json.loads(ended.stdout)
+    return {each["name"]: each for each in report["plugins"]} | {"": report["together"]}
 
 
 def test_failing_import_of_one_plugin_does_not_affect_the_others(tmp_path: Path, site: str) -> None:
@@ -252,8 +252,8 @@ def test_examples_of_read_only_tools_are_called_and_measured(tmp_path: Path, sit
 def test_shipped_plugins_have_no_findings(tmp_path: Path) -> None:
     """Except the authorization server, which has no tools and needs an issuer, and the demonstration."""
     ended = run("plugins", "doctor", "--json", "--no-plugin=authserver", "--timeout=60", cwd=tmp_path)
-    told = json.loads(ended.stdout)
+    report = json.loads(ended.stdout)
 
     assert ended.returncode == 0
-    assert {each["name"]: each["warnings"] for each in told["plugins"] if each["warnings"]} == {}
-    assert len(told["plugins"]) >= 10
+    assert {each["name"]: each["warnings"] for each in report["plugins"] if each["warnings"]} == {}
+    assert len(report["plugins"]) >= 10

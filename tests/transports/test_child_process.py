@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 IMPATIENT = ChildTimeouts(exit=0.3, terminate=0.3)
 
 
-async def test_the_child_has_its_own_process_session(tmp_path: Path) -> None:
+async def test_child_has_its_own_process_session(tmp_path: Path) -> None:
     """Ctrl-C in the terminal therefore does not reach it."""
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path)) as channel:

@@ -76,7 +76,7 @@ class WebSocketExchange:
         self._unwritten = bytearray()
         self._written: trio.Event | None = None
         """Set when the current write has ended; ``None`` if nothing is being written."""
-        self._heard = trio.current_time()
+        self._last_received = trio.current_time()
         self._pinged = inf
         self._is_read = True
 
@@ -91,13 +91,13 @@ class WebSocketExchange:
         if self._frames is None:
             await self._accepted.wait()
         if self._frames is not None and not self.is_complete:
-            self._heard, self._pinged = trio.current_time(), inf
+            self._last_received, self._pinged = trio.current_time(), inf
             await self._take(self._frames, data)
         most = self._connection.engine.limits.message_bytes
         while (len(self._inbox) >= _MAX_QUEUED_MESSAGES or self._queued > most) and not self.is_complete:
             await self._changed.wait()
         self._is_read = True
-        self._heard = trio.current_time()
+        self._last_received = trio.current_time()
 
     def leave(self) -> None:
         """Note that the client has left."""
@@ -113,7 +113,7 @@ class WebSocketExchange:
             return
         if now >= self._pinged + interval:
             self._connection.cut()
-        elif self._pinged == inf and now >= self._heard + interval:
+        elif self._pinged == inf and now >= self._last_received + interval:
             self._pinged = now
             self._connection.engine.start_soon(self._answer, self._frames.send(Ping()))
 

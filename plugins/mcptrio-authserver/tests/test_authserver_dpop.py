@@ -52,8 +52,8 @@ async def test_tokens_are_bound_to_the_key_of_the_proof(site: Site, prover: DPoP
     assert tokens["token_type"] == "DPoP"
     assert payload(tokens["access_token"])["cnf"] == {"jkt": prover.thumbprint}
     assert response.headers["dpop-nonce"]
-    told = await site.post("introspect", {"token": tokens["access_token"]}, auth=("server", SECRET))
-    assert (told.json()["token_type"], told.json()["cnf"]) == ("DPoP", {"jkt": prover.thumbprint})
+    reply = await site.post("introspect", {"token": tokens["access_token"]}, auth=("server", SECRET))
+    assert (reply.json()["token_type"], reply.json()["cnf"]) == ("DPoP", {"jkt": prover.thumbprint})
 
 
 async def test_refresh_token_of_a_public_client_is_bound_to_its_key(site: Site, prover: DPoPSigner) -> None:

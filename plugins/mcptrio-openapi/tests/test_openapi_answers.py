@@ -134,7 +134,7 @@ async def test_image_instead_of_json_is_an_error(call: Call, reply: Any) -> None
     assert result.content[1].mime_type == "image/png"
 
 
-async def test_a_head_request_returns_headers(call: Call, reply: Any) -> None:
+async def test_head_request_returns_headers(call: Call, reply: Any) -> None:
     headers = {"ETag": '"x"', "Set-Cookie": "session=1", "X-Any": "y"}
     result = await call(b"HTTP/1.1 200 OK\r\n" + reply(headers=headers).split(b"\r\n", 1)[1], method="head")
 

@@ -44,7 +44,7 @@ async def test_definitions_take_few_tokens(postgres_client: Any, check_tokens: A
         ({"query_timeout": 0}, r"query_timeout"),
     ],
 )
-async def test_an_invalid_setting_is_reported(settings: dict[str, Any], message: str) -> None:
+async def test_invalid_setting_is_reported(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(PluginError, match=message) as failed:
         async with open_served(ServerSpec(plugins=["postgres"], config={"postgres": settings})):
             pass

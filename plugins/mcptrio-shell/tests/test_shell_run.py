@@ -276,7 +276,7 @@ async def test_processor_time_and_memory_are_limited(connected: Connect, run: Ru
     assert grown["stdout"]["text"].strip() == "0"
 
 
-async def test_a_command_that_starts_too_many_processes_is_killed(connected: Connect, run: Run) -> None:
+async def test_command_that_starts_too_many_processes_is_killed(connected: Connect, run: Run) -> None:
     """A fork bomb of forty processes."""
     script = "i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; wait"
     async with connected(limits=Limits(processes=10)) as client:

@@ -82,7 +82,7 @@ async def test_host_can_list_get_read_and_verify_a_skill(shelf: Path, revision: 
                 assert f"sha256:{hashlib.sha256(data).hexdigest()}" == row["digest"]
 
 
-async def test_the_extension_and_resources_are_advertised(shelf: Path) -> None:
+async def test_extension_and_resources_are_advertised(shelf: Path) -> None:
     async with connected(shelf) as client:
         assert client.capabilities.extensions == {EXTENSION: {"directoryRead": True}}
         assert client.capabilities.resources is not None
