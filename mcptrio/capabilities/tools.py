@@ -234,8 +234,6 @@ class Tools:
             else:
                 raise
         if scope.task is None and (entry.mark.task != "never" or (params.task is not None and self.has_task_tools)):
-            # Creating a task waits for the store, and the status names what is waiting.
-            scope.label, scope.owner = entry.key, entry.owner.plugin
             convert = partial(_finished, scope, entry)
             if task := await self._task_calls.begin(scope, params, entry.mark, entry.owner, convert):
                 return task
