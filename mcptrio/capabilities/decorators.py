@@ -14,7 +14,6 @@ from math import inf
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
 
 from attrs import evolve, field, fields, frozen
-from attrs.converters import optional as optional_converter
 from attrs.validators import and_, gt, in_, instance_of, lt, optional
 
 from mcptrio.ground.expected import expect
@@ -56,6 +55,11 @@ _MARKS = "__mcptrio_marks__"
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
+# Not attrs' optional(tuple): to find the signature of tuple, attrs has Python tokenize it, 5 ms of each start.
+def _icons(icons: Iterable[Icon] | None) -> tuple[Icon, ...] | None:
+    return None if icons is None else tuple(icons)
+
+
 def _scopes(scopes: Iterable[str]) -> frozenset[str]:
     # Each letter of a string would become a scope.
     if isinstance(scopes, str):
@@ -89,7 +93,7 @@ class _EntryMark:
     name: str | None = None
     title: str | None = None
     description: str | None = None
-    icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
+    icons: tuple[Icon, ...] | None = field(default=None, converter=_icons)
     meta: Mapping[str, Any] | None = None
     timeout: float | None = field(default=None, validator=_SECONDS)
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)

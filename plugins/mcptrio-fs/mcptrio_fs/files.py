@@ -313,8 +313,9 @@ class Files:
         """Get type, size, times and permissions of a file or directory."""
         sandbox = await self.access.sandbox(ctx)
         status, _ = await self.access.run(sandbox, path, lambda: sandbox.status(path))
-        # Linux keeps the time of creation where the standard library does not reach it before Python 3.15.
-        created = getattr(status, "st_birthtime", None)
+        created: float | None = getattr(status, "st_birthtime", None)
+        if created is None:
+            created = await self.access.run(sandbox, path, lambda: sandbox.created(path))
         is_directory, is_file = stat.S_ISDIR(status.st_mode), stat.S_ISREG(status.st_mode)
         return Details(
             type="directory" if is_directory else "file" if is_file else "other",
