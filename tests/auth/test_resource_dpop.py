@@ -229,7 +229,7 @@ async def test_required_nonce_is_sent_accepted_and_rotated() -> None:
             await guard.admit(proven(clock, prover=prover))
         assert refused.value.status == 401
         headers = {name.lower(): value for name, value in refused.value.headers.items()}
-        assert prover.heard(RESOURCE, headers)
+        assert prover.take_nonce(RESOURCE, headers)
         return parse_challenges(refused.value.challenge or "")[0].parameters.get("error")
 
     assert await ask() == "use_dpop_nonce"
@@ -247,7 +247,7 @@ async def test_replicas_with_the_same_key_accept_each_others_nonces() -> None:
     prover = DPoPSigner(KEY, clock=clock)
     with pytest.raises(AuthorizationError) as refused:
         await one.admit(proven(clock, prover=prover))
-    prover.heard(RESOURCE, {name.lower(): value for name, value in refused.value.headers.items()})
+    prover.take_nonce(RESOURCE, {name.lower(): value for name, value in refused.value.headers.items()})
 
     assert await two.admit(proven(clock, prover=prover)) == BOUND
 

@@ -30,6 +30,29 @@ class Config:
 def setup(config: Config):
     pass
 """
+UNANNOTATED = """
+from mcptrio import Context, prompt, tool
+
+@tool
+async def dig(ctx, depth: int = 1) -> str:
+    "Dig a hole and return it."
+    return ""
+
+@tool
+async def fill(ctx: Context, context="") -> str:
+    "Fill a hole, given the context of it."
+    return ""
+
+@tool
+async def rake(context: str) -> str:
+    "Rake, given the context of it."
+    return ""
+
+@prompt
+def plan(context) -> str:
+    "Plan a garden."
+    return ""
+"""
 ODD = """
 from typing import Any
 from mcptrio import hookimpl, tool
@@ -191,6 +214,20 @@ def test_modules_that_a_plugin_imports_later_are_checked(tmp_path: Path) -> None
     assert found["lazy"]["problems"] == [
         "its module doc_lazy.part cannot be imported: ModuleNotFoundError: No module named 'no_such_library_here'"
     ]
+
+
+def test_parameter_that_should_be_the_context_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "garden.py").write_text(UNANNOTATED)
+    done = run("plugins", "doctor", "--plugin", "garden.py", "--json", cwd=tmp_path)
+    listed = run("list", "--plugin", "garden.py", cwd=tmp_path)
+
+    found = json.loads(done.stdout)["plugins"][0]["warnings"]
+    said = [
+        "tool dig: ctx has no annotation, so clients pass it; expected `ctx: Context`",
+        "prompt plan: context has no annotation, so clients pass it; expected `context: Context`",
+    ]
+    assert [each for each in found if "annotation" in each] == said
+    assert all(f"garden: {each}" in listed.stderr for each in said)
 
 
 def test_unknown_plugin_is_invalid_usage(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 OLD, NEW, OTHER = b"old key of sixteen", b"new key of sixteen", b"other key, sixteen"
 SAME: dict[str, str] = {"audience": "here", "principal": "ann", "digest": "d"}
-JOURNAL = Journal(round=2, answers={"a": {"action": "accept"}}, once={"e": [1]}, asked=("b",), ticket="t")
+JOURNAL = Journal(round=2, answers={"a": {"action": "accept"}}, once={"e": [1]}, question_keys=("b",), ticket="t")
 
 
 def test_sealed_values_round_trip() -> None:

@@ -201,7 +201,7 @@ import sys, trio
 from mcptrio.transports import child_process
 from mcptrio.transports.child import ChildTimeouts, open_child
 
-child_process.KILLED = 60
+child_process.KILL_TIMEOUT = 60
 
 async def main():
     async with open_child(sys.argv[1:], timeouts=ChildTimeouts(exit=100, terminate=100)) as channel:

@@ -178,7 +178,7 @@ class StaticTokens:
         self._revoked: dict[str, str] = {}
         self._seen: tuple[int, ...] | None = None
         self._look_at = float("-inf")
-        self._looking = trio.Lock()
+        self._reload_lock = trio.Lock()
 
     def recognizes(self, token: str, issuer: str | None) -> bool | None:
         """Return whether the token has the prefix. See :class:`mcptrio.abc.TokenVerifier`."""
@@ -189,7 +189,7 @@ class StaticTokens:
         if not token.startswith(PREFIX):
             return None
         if trio.current_time() >= self._look_at:
-            await self._look()
+            await self._reload_if_changed()
         if self._tokens is None:
             raise Overloaded("tokens cannot be verified now", retry_after=_CHECK_INTERVAL)
         wanted = hash_of(token).hex()
@@ -211,9 +211,9 @@ class StaticTokens:
 
     # Private
 
-    async def _look(self) -> None:
+    async def _reload_if_changed(self) -> None:
         """Read the file again if it has changed. One task reads; the others wait for it."""
-        async with self._looking:
+        async with self._reload_lock:
             if trio.current_time() < self._look_at:
                 return
             # A file system may be slow or remote, so do not block the event loop.

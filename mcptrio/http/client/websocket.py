@@ -190,13 +190,13 @@ class WebSocketChannel:
             if idle < pings.interval:
                 await trio.sleep(pings.interval - idle)
                 continue
-            asked = trio.current_time()
+            sent = trio.current_time()
             with trio.move_on_after(pings.timeout):
                 try:
                     await self._connection.ping()
                 except (trio_websocket.ConnectionClosed, ProtocolError):
                     return  # the channel has ended; receive() reports it
-            if line.heard < asked:
+            if line.heard < sent:
                 self._broken = f"the server has not answered a ping within {pings.timeout:g} s"
                 self._life.cancel()
 

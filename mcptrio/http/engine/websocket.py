@@ -105,7 +105,7 @@ class WebSocketExchange:
             self.is_gone = True
             self._disconnect(_ABNORMAL, "")
 
-    def look(self, now: float) -> None:
+    def check_liveness(self, now: float) -> None:
         """Ping an idle client, and cut one that has not answered a ping."""
         interval = self._connection.engine.limits.ping_interval
         # While the application is behind, the client may have answered in data that is not read yet.
@@ -148,7 +148,7 @@ class WebSocketExchange:
             self._inbox.append(event)  # for every later call
         elif event["type"] == "websocket.receive":
             self._queued -= len(event["bytes"] if "bytes" in event else event["text"].encode())
-        self._tell()
+        self._notify()
         return event
 
     async def send(self, event: MutableMapping[str, Any]) -> None:
@@ -252,7 +252,7 @@ class WebSocketExchange:
                 self._queued += len(message)
                 received = {"text": message.decode()} if isinstance(event, TextMessage) else {"bytes": bytes(message)}
                 self._inbox.append({"type": "websocket.receive", **received})
-                self._tell()
+                self._notify()
         elif isinstance(event, Ping):
             await self._answer(frames.send(event.response()))
         elif isinstance(event, CloseConnection):
@@ -277,7 +277,7 @@ class WebSocketExchange:
     def _disconnect(self, code: int, reason: str) -> None:
         self._inbox.append({"type": "websocket.disconnect", "code": code, "reason": reason})
         self._accepted.set()
-        self._tell()
+        self._notify()
 
     async def _write(self, data: bytes) -> None:
         """Write data, and return when all of it is written."""
@@ -308,7 +308,7 @@ class WebSocketExchange:
             self._written.set()
             self._written = None
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
 

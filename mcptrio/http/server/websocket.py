@@ -211,7 +211,7 @@ async def serve_websocket(
     code, reason = CloseCode.FAILED, "internal error"
     try:
         with trio.CancelScope() as scope:
-            exchange.stays(scope.cancel)
+            exchange.end_if_unauthorized(scope.cancel)
             await engine.serve(channel, principal=principal)
         if scope.cancel_called:
             code, reason = CloseCode.POLICY, "the access token is no longer good; connect again with another"

@@ -117,6 +117,6 @@ async def _workspace_symbols(session: LanguageSession, *, query: str) -> list[Sy
         raise RequestRefused("the language server cannot search for symbols")
     await session.sync()
     # A lone surrogate, which JSON can contain, has no form in UTF-8.
-    said = query.encode(errors="replace").decode()
-    result = await session.request("workspace/symbol", {"query": said})
+    sendable = query.encode(errors="replace").decode()
+    result = await session.request("workspace/symbol", {"query": sendable})
     return read_result(result or [], list[SymbolInformation])

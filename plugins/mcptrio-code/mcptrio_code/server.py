@@ -132,7 +132,7 @@ class LanguageServer:
                     task_status.started(session)
                     await self._wait_until_idle(session)
                     self._session = None
-                    await _say_goodbye(session)
+                    await _shut_down(session)
                 nursery.cancel_scope.cancel()
         finally:
             if self._session is session:
@@ -178,7 +178,7 @@ class LanguageServer:
         return {**{name: os.environ[name] for name in _PASSED_ON if name in os.environ}, **self.spec.env}
 
 
-async def _say_goodbye(session: LanguageSession) -> None:
+async def _shut_down(session: LanguageSession) -> None:
     with trio.move_on_after(_SHUTDOWN):
         try:
             await session.request("shutdown", None)

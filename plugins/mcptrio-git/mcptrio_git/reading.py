@@ -113,7 +113,7 @@ class GitReading:
         paths: Paths = (),
         offset: Offset = 0,
     ) -> str:
-        """Diff the staged changes, which the next commit contains."""
+        """Diff the staged changes."""
         async with self.access.open(ctx, repo_path) as work:
             return await self._diff(work, ("--cached",), context_lines, paths, offset)
 
@@ -130,7 +130,7 @@ class GitReading:
         ctx: Context,
         target: Annotated[
             str,
-            "Revision, against the working tree; or 'a..b'; or 'a...b', b against its merge base with a.",
+            "Revision (against the working tree), 'a..b', or 'a...b' (b since their merge base).",
         ],
         repo_path: RepoPath = "",
         context_lines: _Context = 3,
@@ -158,7 +158,7 @@ class GitReading:
         repo_path: RepoPath = "",
         max_count: Limit = 10,
         start_timestamp: Annotated[str, "Since: ISO 8601, or '2 weeks ago'."] = "",
-        end_timestamp: Annotated[str, "Until."] = "",
+        end_timestamp: str = "",
         revision: Annotated[str, "Or a range 'a..b'."] = "HEAD",
         paths: Paths = (),
         author: Annotated[str, "Regular expression."] = "",

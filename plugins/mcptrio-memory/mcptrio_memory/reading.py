@@ -27,7 +27,8 @@ from .texts import export_text, graph_text, stats_text
 __all__ = ["ALL", "Cursor", "Fields", "Limit", "MemoryReading", "Namespace", "read_graph_page"]
 
 Limit = Annotated[int, Meta(ge=0, description="0 for the default.")]
-Cursor = Annotated[str, "From the previous answer."]
+# An answer that has a next page says how to get it.
+Cursor: TypeAlias = str
 Fields = Annotated[list[Field], "What to return; empty for all."]
 # An unknown one is refused with the allowed ones, which costs less than a description in each tool.
 Namespace: TypeAlias = str
@@ -82,8 +83,8 @@ class MemoryReading:
         fields: Fields = ALL,
         namespace: Namespace = "",
     ) -> Graph:
-        """Full-text search (all words or their beginnings must occur; typos are tolerated if nothing matches) in names,
-        types and observations. Best matches first, then the newest, with their relations."""
+        """Search names, types and observations for all words or their beginnings; typos are tolerated if nothing
+        matches. Best matches first, then the newest, with their relations."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, fields)

@@ -15,7 +15,7 @@ from mcptrio import ResourceNotFound, ToolError, tool
 from mcptrio.types import BlobResourceContents, ReadResourceResult
 
 from .catalogue import Catalogue, Skill
-from .shelf import SkillIndex
+from .index import SkillIndex
 from .uris import MANIFEST
 
 __all__ = ["SkillReading"]

@@ -137,7 +137,7 @@ class SQLiteReading:
             # One more than requested shows whether there are more.
             return [_entry(each) for each in after[: most + 1]]
 
-        entries = await self.queries.look(work)
+        entries = await self.queries.run_in_thread(work)
         return DatabaseList(
             items=tuple(entries[:most]),
             truncated=len(entries) > most,

@@ -56,7 +56,7 @@ from .rendering import (
     worktrees_text,
 )
 
-__all__ = ["Ancestry", "Looking"]
+__all__ = ["Ancestry", "GitInspection"]
 
 _SPACES = {"local": ("refs/heads",), "remote": ("refs/remotes",), "all": ("refs/heads", "refs/remotes")}
 _T = TypeVar("_T")
@@ -90,7 +90,7 @@ def _ancestry_text(found: Ancestry) -> str:
 
 
 @frozen(eq=False, repr=False)
-class Looking:
+class GitInspection:
     """The tools that look around."""
 
     access: GitAccess
@@ -105,7 +105,7 @@ class Looking:
         open_world=False,
     )
     async def git_list_repositories(self, ctx: Context, limit: Limit = 100, cursor: str = "") -> RepositoryList:
-        """List the repositories by name and path, for repo_path, which is optional if there is only one."""
+        """List the repositories for repo_path, which is optional if there is only one."""
         names = await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads)
         found = [RepositoryEntry(name=name, path=path) for name, path in names.items()]
         items, truncated, following = self._page(found, limit, cursor, repository_line)
@@ -132,7 +132,7 @@ class Looking:
         limit: Limit = 100,
         cursor: str = "",
     ) -> Branches:
-        """List branches with newest commit and upstream; * marks the checked-out one."""
+        """List branches with their upstream; * marks the checked-out one."""
         async with self.access.open(ctx, repo_path) as work:
             conditions: list[str] = []
             if contains:
@@ -313,7 +313,7 @@ class Looking:
         second: str,
         repo_path: RepoPath = "",
     ) -> Ancestry:
-        """Find the merge base of the commits first and second, and how many commits each is ahead of the other."""
+        """Find the merge base of two commits, and how many commits each is ahead of the other."""
         async with self.access.open(ctx, repo_path) as work:
             one, other = (found.id for found in await work.look_up((first, "first"), (second, "second")))
             bases = await work.text("merge-base", "--all", one, other, codes=(0, 1))
