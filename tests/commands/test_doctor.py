@@ -99,14 +99,14 @@ from typing import Annotated
 from msgspec import Meta
 from mcptrio import ToolError, tool
 
-Count = Annotated[int, Meta(description="Lines.", examples=[EXAMPLE])]
+Count = Annotated[int, Meta(description="Lines.")]
 
-@tool(read_only=True)
+@tool(read_only=True, examples=[{"count": EXAMPLE}])
 async def lines(count: Count) -> str:
     "Return that many lines of 100 characters."
     return ("x" * 99 + "\\n") * count
 
-@tool(read_only=True)
+@tool(read_only=True, examples=lambda _: [{"count": EXAMPLE}])
 async def items(count: Count) -> list[str]:
     "Return that many items of 100 characters."
     if count == 2:
@@ -243,6 +243,7 @@ def test_examples_of_read_only_tools_are_called_and_measured(tmp_path: Path, sit
     found = examined(tmp_path, site, "few.py", "many.py")
 
     assert found["few"]["warnings"] == ["tool items: its example fails: not two"]
+    assert found["few"]["called"] == ["lines", "items"]
     assert found["many"]["warnings"][0] == (
         "tool lines: the answer to its example has 100000 characters, more than 40000: return it in pages"
     )

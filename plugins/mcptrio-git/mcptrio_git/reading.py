@@ -32,6 +32,7 @@ from .arguments import (
 )
 from .commits import LOG, Log, parse_log
 from .differences import read_diff
+from .examples import in_repository
 from .process import Output
 from .rendering import MAX_TEXT, commit_text, diff_text, fitting, log_text, status_line, status_text
 from .showing import show
@@ -58,7 +59,15 @@ class GitReading:
         """Check the configured paths once the server has started."""
         server.add_background(self.access.report_missing)
 
-    @tool(text=status_text, title="Git Status", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=status_text,
+        title="Git Status",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_status(
         self,
         ctx: Context,
@@ -71,7 +80,14 @@ class GitReading:
         async with self.access.open(ctx, repo_path) as work:
             return await read_status(work, untracked, limit, cursor)
 
-    @tool(title="Git Diff Unstaged", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Git Diff Unstaged",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_diff_unstaged(
         self,
         ctx: Context,
@@ -84,7 +100,14 @@ class GitReading:
         async with self.access.open(ctx, repo_path) as work:
             return await self._diff(work, (), context_lines, paths, offset)
 
-    @tool(title="Git Diff Staged", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Git Diff Staged",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_diff_staged(
         self,
         ctx: Context,
@@ -97,7 +120,14 @@ class GitReading:
         async with self.access.open(ctx, repo_path) as work:
             return await self._diff(work, ("--cached",), context_lines, paths, offset)
 
-    @tool(title="Git Diff", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Git Diff",
+        read_only=True,
+        examples=in_repository(target="HEAD"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_diff(
         self,
         ctx: Context,
@@ -116,7 +146,15 @@ class GitReading:
             revisions = (f"{first}...{second}",) if dots == "..." else (first, second) if dots else (first,)
             return await self._diff(work, revisions, context_lines, paths, offset)
 
-    @tool(text=log_text, title="Git Log", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=log_text,
+        title="Git Log",
+        read_only=True,
+        examples=in_repository(max_count=100),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_log(
         self,
         ctx: Context,
@@ -178,7 +216,14 @@ class GitReading:
             next_cursor=f"{start}:{skip + len(shown)}" if truncated else None,
         )
 
-    @tool(title="Git Show", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Git Show",
+        read_only=True,
+        examples=in_repository(revision="HEAD"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_show(
         self,
         ctx: Context,
