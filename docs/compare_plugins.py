@@ -64,7 +64,8 @@ The reference sqlite server is archived, so it is not compared.
 _TRANSCRIPT = """## A repository explored and changed
 
 `python -m benchmarks.transcripts.repository` gives both the same twelve tasks, with the calls that a model would write.
-It counts the tokens of calls and answers. An answer of more than 10,000 tokens is discarded, and counts as refused.
+It stops at the answer, and counts the tokens of calls and answers.
+An answer of more than 10,000 tokens is discarded, and counts as refused.
 """
 
 

@@ -193,6 +193,12 @@ def test_option_with_a_typing_error_is_refused(mark: Callable[..., object]) -> N
     assert refused(TypeError, lambda: mark(titel="Now")) == "there is no option titel; did you mean title?"
 
 
+def test_examples_of_a_tool_that_changes_something_are_refused() -> None:
+    for hint in (None, False):
+        said = refused(ValueError, lambda hint=hint: tool(read_only=hint, examples=[{}]))  # type: ignore[misc]
+        assert said == f"examples: expected read_only=True with them, got {hint}"
+
+
 def test_decorator_without_its_parentheses_is_refused() -> None:
     assert refused(TypeError, lambda: resource(wrong(now))) == "@resource: uri: expected str, got the function now"
 

@@ -17,6 +17,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc import StateSealer
+from mcptrio.abc.status import ParkedStatus
 from mcptrio.errors import ConnectionClosed, InvalidParams, MCPError
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.guarded import Done, Failure, run_guarded
@@ -183,6 +184,11 @@ class Run:
                 self.work.end()
             self._ended.set()
             self.wake()
+
+    @property
+    def status(self) -> ParkedStatus:
+        request, age = self.channel.scope.status, trio.current_time() - self.since
+        return ParkedStatus(label=self.label, client=request.client, principal=request.principal, age=age)
 
     def cancel(self, reason: str) -> None:
         """Cancel the handler when its side effects have ended, but no later than after :data:`MAX_FINISH`."""

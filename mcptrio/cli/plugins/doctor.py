@@ -183,6 +183,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
             "import_seconds": None,
             "offers": {},
             "tokens": {},
+            "called": [],
             "may_be_renamed": False,
             "problems": [problem],
             "warnings": [f"its last output: {line}" for line in examined.last_words[-1:]],

@@ -21,7 +21,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.cli.server.example_calls import example_warnings
+from mcptrio.cli.server.example_calls import ExampleCalls, call_examples
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.own_issuers import mismatches
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server
@@ -82,11 +82,10 @@ def examine(text: str, send: Any) -> None:
     send({"stage": "importing all its modules"})
     missing = {plugin.name: list(_missing_modules(plugin)) for plugin in server.plugins.plugins.values()}
     send({"stage": "calling the examples of its tools"})
-    answers = run_guarded_sync(lambda: trio.run(example_warnings, read, chosen.wanted(read)))
+    answers = run_guarded_sync(lambda: trio.run(call_examples, read, chosen.wanted(read)))
+    calls = ExampleCalls() if isinstance(answers, Failure) else answers.value
     if isinstance(answers, Failure):
-        examples = {chosen.plugins[0]: [f"its examples could not be called: {answers.error}"[:_MAX_SENTENCE_CHARS]]}
-    else:
-        examples = answers.value
+        calls.warn(chosen.plugins[0], f"its examples could not be called: {answers.error}"[:_MAX_SENTENCE_CHARS])
     send({"stage": "its own doctor"})
     reports = []
     for plugin in server.plugins.plugins.values():
@@ -94,7 +93,8 @@ def examine(text: str, send: Any) -> None:
             report = _report(server, plugin)
             report["problems"] += missing[plugin.name]
             report["problems"] += map(str, mismatches(read, server, plugin))
-            report["warnings"] += examples.get(plugin.name, [])
+            report["warnings"] += calls.warnings.get(plugin.name, [])
+            report["called"] = calls.called.get(plugin.name, [])
             # A second plugin of the same name is called "NAME #2".
             name = plugin.name.partition(" #")[0]
             # The server imported the plugin after this function, so its own measurement is too short.

@@ -140,6 +140,11 @@ def _request(request: RequestStatus, questions: Sequence[str]) -> Sequence[Span]
     elif request.waiting_for_input:
         question = f" ({', '.join(map(_short, questions))})" if questions else ""
         spans.append((f"  waits for its client{question}", ("cyan",)))
+    elif request.waits_for is not None:
+        what = {"thread": "a free thread", "store": "the store"}.get(request.waits_for, "a free place")
+        spans.append((f"  waits for {what}", ("yellow",)))
+    elif request.in_thread:
+        spans.append(("  in a thread", ()))
     return spans
 
 

@@ -96,6 +96,11 @@ class LanguageServer:
             self._users -= 1
             self._last_use = trio.current_time()
 
+    def has_program(self) -> bool:
+        """Return whether the program of the server is there. Blocks."""
+        program = self._command()[0]
+        return os.sep in program or shutil.which(program, path=self._environment().get("PATH")) is not None
+
     async def _ready(self, nursery: trio.Nursery) -> LanguageSession:
         async with self._starting:
             if self._session is not None and self._session.connection.ended is None:

@@ -63,7 +63,7 @@ async def test_restarts_are_spaced(fake_client: Connect) -> None:
 async def test_missing_program_is_named(code_client: Connect) -> None:
     server = {"command": ["no-such-server"], "globs": ["*.py"]}
     async with code_client(servers={"python": server}) as client:
-        message = await refusal(client, "outline", path="shapes.py")
+        message = await refusal(client, "diagnostics", path="shapes.py")
         assert (
             message == "the language server python: cannot start no-such-server: 'no-such-server' was not found in PATH"
         )

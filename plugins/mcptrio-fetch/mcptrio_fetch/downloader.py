@@ -47,7 +47,8 @@ class Download:
     user_agent: str
     method: Literal["GET", "HEAD"] = "GET"
     limit: Callable[[FetchedPage], int]
-    """Called after the headers; returns the maximum bytes of the unpacked body. An exception ends the download."""
+    """Returns the maximum bytes of the unpacked body. It is called after the headers, and again with the first bytes,
+    which tell the kind of a page without a type. An exception ends the download."""
     known: FetchedPage | None = None
     """The cached page, which is the result if the site answers that it has not changed."""
     permit: Permit | None = None
@@ -126,6 +127,8 @@ class Downloader:
         # httpx2 unpacks at most 1 MiB at a time, so a bomb ends at the limit.
         async with aclosing(response.aiter_bytes()) as chunks:
             async for chunk in chunks:
+                if not body:
+                    limit = wanted.limit(evolve(page, body=chunk))
                 body += chunk
                 if len(body) > limit:
                     return evolve(page, body=bytes(body[:limit]), is_whole=False)

@@ -18,6 +18,7 @@ from mcptrio import ToolError
 
 from .byte_cache import ByteCache
 from .config import Config
+from .documents import DOCUMENTS, INSTALL
 from .downloader import Download, Downloader, Permit, Report, parse_url
 from .errors import Unreachable, printable
 from .gate import AddressGate
@@ -37,6 +38,8 @@ _VERSION: Final = "0.1"
 _KEEP_SECONDS = 3600.0
 """Maximum seconds for which a page is stored, to be revalidated with its ETag."""
 _ENTRY_WEIGHT = 2048
+_TEXTS: Final = ("html", "text")
+_MEDIA: Final = ("image", "audio")
 
 
 class Web:
@@ -78,10 +81,10 @@ class Web:
     async def read(
         self, request: PageRequest, *, raw: bool = False, continues: bool = False, report: Report | None = None
     ) -> tuple[FetchedPage, Rendered | None]:
-        """Return a page and its text; no text for an image, a sound or a PDF.
+        """Return a page and its text; no text for an image, a sound, or a document that is not converted.
 
         Args:
-            raw: do not convert HTML.
+            raw: do not convert HTML or documents.
             continues: whether an earlier piece has been read.
 
         Raises:
@@ -89,7 +92,10 @@ class Web:
         """
         request = evolve(request, url=str(parse_url(request.url)))
         kept = await self._keep(request, continues=continues, report=report)
-        if kept.page.kind not in ("html", "text"):
+        is_document = kept.page.kind in DOCUMENTS
+        if kept.page.kind in _MEDIA or (is_document and (raw or not self._renderer.documents.is_installed)):
+            # It may have been downloaded to be converted, with a higher limit.
+            self._check_size(kept.page, self._config.max_media_bytes)
             return kept.page, None
         rendered = kept.texts.get(raw)
         if rendered is None:
@@ -145,7 +151,9 @@ class Web:
         if page.status >= 400 or page.status == 304:
             self._kept.drop(request)
             raise ToolError(f"Failed to fetch {printable(request.url)} - status code {page.status}")
-        self._check_size(page)
+        limit = self._max_bytes(page)
+        if page.kind not in _TEXTS:
+            self._check_size(page, limit)
         is_same = kept is not None and known is not None and page.body is known.body
         fresh_for = min(
             self._config.cache_seconds, self._config.cache_seconds if page.fresh_for is None else page.fresh_for
@@ -188,34 +196,37 @@ class Web:
         return self._config.user_agent or f"{_PRODUCT}/{_VERSION} (Model Context Protocol; {who})"
 
     def _limit(self, page: FetchedPage) -> int:
-        """How much of a page to read; asked when its headers are there."""
+        """How much of a page to read; asked when its headers are there, and with its first bytes."""
         if page.status >= 400:
             return 0
-        if page.kind in ("html", "text"):
+        limit = self._max_bytes(page)
+        if page.kind not in _TEXTS and page.length is not None and page.length > limit:
+            self._refuse_size(page, str(page.length), limit)
+        return limit
+
+    def _max_bytes(self, page: FetchedPage) -> int:
+        """
+        Raises:
+            ToolError: a page of this kind cannot be read.
+        """
+        kind = page.kind
+        if kind in _TEXTS:
             return self._config.max_bytes
-        if page.length is not None and page.length > self._config.max_media_bytes:
-            self._refuse_size(page, str(page.length))
-        if page.kind == "binary":
-            raise ToolError(
-                f"expected a page, an image, audio or a PDF, got {page.content_type}: {printable(page.url)}"
-            )
-        return self._config.max_media_bytes
+        if kind in DOCUMENTS and self._renderer.documents.is_installed:
+            return self._config.max_document_bytes
+        if kind == "pdf" or kind in _MEDIA:
+            return self._config.max_media_bytes
+        got = page.content_type if page.has_type else "binary data of another kind"
+        advice = f"; {INSTALL}" if kind in DOCUMENTS else ""
+        raise ToolError(f"expected a page, an image, audio or a PDF, got {got}: {printable(page.url)}{advice}")
 
-    def _check_size(self, page: FetchedPage) -> None:
-        """The contents do not match their declared type."""
-        if page.kind == "binary":
-            raise ToolError(
-                f"expected a page, an image, audio or a PDF, got binary data of another kind: {printable(page.url)}"
-            )
-        if page.kind in ("html", "text"):
-            return
-        if not page.is_whole or len(page.body) > self._config.max_media_bytes:
-            self._refuse_size(page, "more")
+    def _check_size(self, page: FetchedPage, limit: int) -> None:
+        if not page.is_whole or len(page.body) > limit:
+            self._refuse_size(page, str(len(page.body)) if page.is_whole else "more", limit)
 
-    def _refuse_size(self, page: FetchedPage, size: str) -> NoReturn:
+    def _refuse_size(self, page: FetchedPage, size: str, limit: int) -> NoReturn:
         raise ToolError(
-            f"expected at most {self._config.max_media_bytes} bytes of {page.content_type or page.kind}, got {size}: "
-            f"{printable(page.url)}"
+            f"expected at most {limit} bytes of {page.content_type or page.kind}, got {size}: {printable(page.url)}"
         )
 
 

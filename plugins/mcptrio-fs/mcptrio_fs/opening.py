@@ -15,11 +15,13 @@ import stat
 
 from mcptrio.errors import ToolError
 
+from .birth_time import birth_time
 from .errors import printable
 
 __all__ = [
     "Swapped",
     "components",
+    "created_at",
     "descend",
     "open_listing",
     "open_regular",
@@ -142,6 +144,16 @@ def stat_below(real: str) -> os.stat_result:
     if stat.S_ISLNK(status.st_mode):
         raise Swapped
     return status
+
+
+def created_at(real: str) -> float | None:
+    """Return the time of creation of a file or directory. Raises as ``descend``."""
+    above, name = os.path.split(real)
+    at = descend(above)
+    try:
+        return birth_time(at, name or ".")
+    finally:
+        os.close(at)
 
 
 def components(path: str) -> list[str]:

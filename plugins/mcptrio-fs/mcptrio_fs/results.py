@@ -97,7 +97,7 @@ class Details(Struct, frozen=True, kw_only=True):
     type: Literal["file", "directory", "other"]
     size: int
     created: str | UnsetType = UNSET
-    """Missing where the operating system or Python does not give it."""
+    """Missing if the file system does not keep it."""
 
     modified: str
     accessed: str

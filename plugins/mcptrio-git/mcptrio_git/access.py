@@ -252,6 +252,7 @@ class RepositoryWork:
     async def git(
         self,
         *arguments: str,
+        options: Sequence[str] = (),
         kind: Kind | None = None,
         stdin: bytes = b"",
         skip: int = 0,
@@ -262,6 +263,7 @@ class RepositoryWork:
 
         Args:
             arguments: without ``git``; values from outside have been checked.
+            options: options of git that come before the command.
             kind: the rights of the command, if less than those of the call.
             skip: bytes of output that are dropped first.
             limit: bytes of output that are kept; beyond them the command is ended, and the output is ``cut``.
@@ -272,7 +274,7 @@ class RepositoryWork:
         """
         self.progress.what = f"git {arguments[0]}"
         command = GitCommand(
-            argv=(self.binary.path, "--no-pager", *arguments),
+            argv=(self.binary.path, "--no-pager", *options, *arguments),
             cwd=self.root,
             env=self._environment(kind or self.kind),
             stdin=stdin,

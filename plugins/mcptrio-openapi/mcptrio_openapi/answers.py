@@ -120,7 +120,8 @@ _NOT_JSON: Any = object()
 
 
 def _fitting(operation: Operation, value: Any, text: str, note: str | None) -> CallToolResult:
-    content = (TextContent(text=text), TextContent(text=note)) if note else (TextContent(text=text),)
+    # The server cuts texts at the end of a result, so the headers, which may lead to the next page, come first.
+    content = (TextContent(text=note), TextContent(text=text)) if note else (TextContent(text=text),)
     if operation.output_validator is None:
         if isinstance(value, dict):
             return CallToolResult(content=content, structured_content=value)
@@ -143,12 +144,12 @@ def _fitting(operation: Operation, value: Any, text: str, note: str | None) -> C
 def _cut(operation: Operation, answer: Answer, text: str, note: str | None) -> CallToolResult:
     """Return the beginning of a text that is too long. A cut JSON text is no JSON."""
     explanation = (
-        f"the answer ({answer.phrase}) is cut after {len(answer.body)} bytes (max_response_bytes); if the operation "
-        "has arguments for paging or choosing fields, ask for less"
+        f"[the first {len(answer.body)} bytes (max_response_bytes) of the answer; for the rest, ask for less with "
+        "arguments for paging or choosing fields, if the operation has them]"
     )
     is_error = operation.output_schema is not None
-    blocks = [TextContent(text=text), TextContent(text=explanation), *([TextContent(text=note)] if note else [])]
-    return CallToolResult(content=tuple(blocks), is_error=is_error)
+    texts = (explanation, note, text) if note else (explanation, text)
+    return CallToolResult(content=tuple(TextContent(text=each) for each in texts), is_error=is_error)
 
 
 def _refusal(operation: Operation, answer: Answer, hide: Callable[[str], str]) -> str:
