@@ -12,7 +12,7 @@ from benchmarks.transcripts.document import make_pdf, run_ours
 README = Path(__file__).resolve().parent.parent / "README.md"
 
 
-async def test_a_pdf_of_40_pages_takes_the_tokens_of_the_readme(tmp_path: Path) -> None:
+async def test_pdf_of_40_pages_takes_the_tokens_of_the_readme(tmp_path: Path) -> None:
     await trio.to_thread.run_sync((tmp_path / "voyage.pdf").write_bytes, make_pdf())
     with trio.fail_after(60):
         took = (await run_ours(tmp_path)).total

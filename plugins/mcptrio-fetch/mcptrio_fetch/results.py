@@ -77,7 +77,7 @@ class PageHead:
     """The URLs on the way."""
 
 
-def answer_text(asked: str, page: FetchedPage, rendered: Rendered, *, start: int, most: int) -> CallToolResult:
+def answer_text(requested: str, page: FetchedPage, rendered: Rendered, *, start: int, most: int) -> CallToolResult:
     """A piece of a text.
 
     Args:
@@ -96,16 +96,16 @@ def answer_text(asked: str, page: FetchedPage, rendered: Rendered, *, start: int
         notes.append(f"continue with offset={end}")
     # In each piece: a reader of the first one decides whether the page is worth more.
     notes += rendered.notes
-    where = asked if page.url == asked else f"{asked}, redirected to {page.url}"
+    where = requested if page.url == requested else f"{requested}, redirected to {page.url}"
     title = f"Title: {rendered.title}\n" if rendered.title is not None and not start else ""
     rest = f"\n[{'; '.join(notes)}]" if notes else ""
     return CallToolResult(content=(TextContent(text=f"{rendered.prefix}Contents of {where}:\n{title}{piece}{rest}"),))
 
 
-def answer_media(asked: str, page: FetchedPage, note: str = "") -> CallToolResult:
+def answer_media(requested: str, page: FetchedPage, note: str = "") -> CallToolResult:
     """An image, audio or a document, after a line that describes it."""
     what = f"{page.content_type or page.kind}, {len(page.body)} bytes{note and f'; {note}'}"
-    return CallToolResult(content=(TextContent(text=f"Contents of {asked}: {what}"), _block(page)))
+    return CallToolResult(content=(TextContent(text=f"Contents of {requested}: {what}"), _block(page)))
 
 
 def links_text(links: Links) -> str:

@@ -20,7 +20,7 @@ from mcptrio import Secret, Server, ToolError, connect
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"max_bytes": 1}, "max_bytes"),
         ({"request_timeout": float("nan")}, "request_timeout"),
@@ -32,8 +32,8 @@ from mcptrio import Secret, Server, ToolError, connect
         ({"ca_file": Path("/nowhere/ca.pem")}, "expected a file for ca_file"),
     ],
 )
-def test_invalid_setting_is_refused(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said) as caught:
+def test_invalid_setting_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
         Config(**settings)
     assert "s3cret" not in str(caught.value)
 

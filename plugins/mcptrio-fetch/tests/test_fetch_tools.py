@@ -128,7 +128,7 @@ async def test_url_without_a_scheme_is_fetched_with_https(reading: Any) -> None:
 
 async def test_definitions_take_few_tokens(reading: Any, check_tokens: Any) -> None:
     async with reading() as reader:
-        await check_tokens(reader.client, 288)
+        await check_tokens(reader.client, 232)
 
 
 async def test_links_and_headers_are_lines(reading: Any, site: Any) -> None:

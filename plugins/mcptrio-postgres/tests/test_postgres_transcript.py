@@ -13,7 +13,7 @@ from benchmarks.transcripts.database import prepare, run_ours
 README = Path(__file__).resolve().parent.parent / "README.md"
 
 
-async def test_a_database_of_80_tables_takes_the_tokens_of_the_readme(own_shop: Any, tmp_path: Path) -> None:
+async def test_database_of_80_tables_takes_the_tokens_of_the_readme(own_shop: Any, tmp_path: Path) -> None:
     own_shop.ask("DROP SCHEMA public CASCADE; CREATE SCHEMA public; DROP SCHEMA stock CASCADE")
     await trio.to_thread.run_sync(prepare, own_shop.url)
     with trio.fail_after(60):
