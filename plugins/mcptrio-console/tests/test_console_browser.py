@@ -23,7 +23,7 @@ from mcptrio.serving import ShownSetting
 from mcptrio.types import Implementation
 from tests.chromium import Browser, check_accessibility, open_browser, read_axe
 
-from .conftest import Garden, Site, failing_plugin, opened
+from .conftest import Garden, Site, Tokens, failing_plugin, opened
 
 PAGES = (
     *("", "tree", "sessions", "plugins", "tools", "tool?name=draw", "tasks", "log", "replicas"),
@@ -240,6 +240,10 @@ async def test_session_is_recorded_by_keyboard(tmp_path: Path) -> None:
         await tab_to(browser, "Next")
         await browser.leads_on(partial(browser.press, "Enter"))
         assert (await browser.url()) == f"{site.console}message?number=2"
+        await browser.open(f"{site.console}wire")
+        await tab_to(browser, "Delete")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        assert await browser.evaluate("document.querySelectorAll('tbody tr').length") == 0
 
 
 async def test_plugin_is_restarted_and_withheld_by_keyboard(tmp_path: Path) -> None:
@@ -319,3 +323,23 @@ async def test_browser_runs_none_of_the_hostile_texts(tmp_path: Path) -> None:
             await browser.evaluate(f"document.body.append({script})")
             assert await browser.evaluate("window.pwned") is None
             nursery.cancel_scope.cancel()
+
+
+async def test_browser_signs_in_with_a_token_and_out_by_keyboard(tmp_path: Path, axe: str) -> None:
+    async with opened(guard=Tokens(), scope="console") as site, open_browser(tmp_path / "profile") as browser:
+        await browser.open(site.console)
+        await check_accessibility(browser, axe)
+        await tab_to(browser, "Or enter an access token")
+        for token, title in (("weak", "Sign in"), ("good", "Now")):
+            await browser.type(token)
+            await browser.leads_on(partial(browser.press, "Enter"))
+            assert str(await browser.evaluate("document.title")).startswith(title)
+            if title == "Sign in":
+                await check_accessibility(browser, axe)
+                await tab_to(browser, "Or enter an access token")
+
+        await tab_to(browser, "Sign out")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        assert str(await browser.evaluate("document.title")).startswith("Sign in")
+        await browser.open(f"{site.console}sessions")
+        assert str(await browser.evaluate("document.title")).startswith("Sign in")
