@@ -61,10 +61,10 @@ class PythonEnvironment:
     isolated: bool = True
 
     def interpreter(self) -> Path:
-        asked = [sys.version, *self.requirements]
+        requested = [sys.version, *self.requirements]
         if str(ROOT) in self.requirements:
-            asked.append((ROOT / "pyproject.toml").read_text("utf-8"))
-        directory = _directory(self.name, asked)
+            requested.append((ROOT / "pyproject.toml").read_text("utf-8"))
+        directory = _directory(self.name, requested)
         python = directory / "bin" / "python"
         if not (directory / "ready").exists():
             _begin(directory)
@@ -120,8 +120,8 @@ def cleaned(**more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(own)} | more
 
 
-def _directory(name: str, asked: list[str]) -> Path:
-    digest = hashlib.sha256("\n".join(asked).encode()).hexdigest()[:12]
+def _directory(name: str, requested: list[str]) -> Path:
+    digest = hashlib.sha256("\n".join(requested).encode()).hexdigest()[:12]
     return _CACHE / f"{name}-{digest}"
 
 

@@ -4,7 +4,8 @@
     python benchmarks/telemetry.py --before ../an-older-checkout
 
 The servers run at the same time and are measured in alternating rounds, so that other work of the machine meets all of
-them. The median of the rounds counts. It prints the table for ``RESULTS.md``.
+them. The median of the rounds counts. A share is the median of the shares of each round, because the machine is faster
+in some rounds than in others.
 """
 
 from __future__ import annotations
@@ -78,10 +79,13 @@ def main() -> None:
     print(f"{describe_machine()}; {CONNECTIONS} connections, {arguments.rounds} rounds\n")
     print("| telemetry | calls/s | ÷ off | CPU µs a call | ÷ off |\n|---|---|---|---|---|")
     for name, found in rates.items():
-        rate, cost = median(found), median(costs[name])
-        relative = rate / median(rates["off"]), cost / median(costs["off"])
-        shown = f"{rate:,.0f} ({min(found):,.0f} – {max(found):,.0f})"
-        print(f"| {name} | {shown} | {relative[0]:.3f} | {cost:.0f} | {relative[1]:.3f} |")
+        shown = f"{median(found):,.0f} ({min(found):,.0f} – {max(found):,.0f})"
+        rate, cost = _share(found, rates["off"]), _share(costs[name], costs["off"])
+        print(f"| {name} | {shown} | {rate:.3f} | {median(costs[name]):.0f} | {cost:.3f} |")
+
+
+def _share(figures: list[float], of: list[float]) -> float:
+    return median(figure / base for figure, base in zip(figures, of, strict=True))
 
 
 def cpu_seconds(pid: int) -> float:

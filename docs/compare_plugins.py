@@ -66,7 +66,8 @@ The plugins code, openapi, shell and skills have no reference server.
 _TRANSCRIPT = """## A repository explored and changed
 
 `python -m benchmarks.transcripts.repository` gives both the same twelve tasks, with the calls that a model would write.
-It counts the tokens of calls and answers. An answer of more than 10,000 tokens is discarded, and counts as refused.
+It stops at the answer, and counts the tokens of calls and answers.
+An answer of more than 10,000 tokens is discarded, and counts as refused.
 """
 
 

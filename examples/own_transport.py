@@ -106,6 +106,6 @@ async def ask(port: int, text: str) -> str:
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with connect(adapt_channel(LSPChannel(stream), form="bytes")) as client:
         result = await client.call_tool("shout", {"text": text})
-        (said,) = result.content
-        assert isinstance(said, TextContent)
-        return said.text
+        (content,) = result.content
+        assert isinstance(content, TextContent)
+        return content.text

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcptrio.abc.status import ServerStatus as ServerStatus
     from mcptrio.abc.status import SessionStatus as SessionStatus
     from mcptrio.abc.status import ThreadStatus as ThreadStatus
+    from mcptrio.abc.status import WaitsFor as WaitsFor
     from mcptrio.capabilities.authorization import Authorizer as Authorizer
     from mcptrio.capabilities.authorization import Component as Component
     from mcptrio.capabilities.call_limits import CallLimits as CallLimits
@@ -113,6 +114,7 @@ _HOMES = {
     "SessionStatus": "mcptrio.abc.status",
     "TaskEnded": "mcptrio.abc.observers",
     "ThreadStatus": "mcptrio.abc.status",
+    "WaitsFor": "mcptrio.abc.status",
     # Recordings
     "RecordedMessage": "mcptrio.recording.sequence",
     "SessionRecording": "mcptrio.recording.session_recording",

@@ -23,12 +23,16 @@ __all__ = [
     "SessionStatus",
     "StoreStatus",
     "ThreadStatus",
+    "WaitsFor",
 ]
 
 # The four values are also the words that commands and /readyz show.
 PluginState: TypeAlias = Literal["loaded", "running", "quarantined", "disabled"]
 """``loaded``: imported and registered; ``running``: its lifespan is open; ``quarantined``: it failed (see ``failure``)
 and its entries are withdrawn; ``disabled``: installed but not imported."""
+WaitsFor: TypeAlias = Literal["tool", "plugin", "thread", "store"]
+"""``tool``, ``plugin``: the tool or its plugin runs as many calls as its ``concurrency`` allows; ``thread``: its plugin
+or the client has as many threads as it may have; ``store``: the answer of a store outside the process."""
 
 
 @frozen(kw_only=True)
@@ -38,12 +42,14 @@ class RequestStatus:
     Args:
         label: The tool, prompt or resource that is asked for.
         plugin: The name of the plugin that handles the request; ``None`` for the server itself.
+        client: The name that the client gives itself.
+        principal: The subject of the authenticated client.
         age: Seconds since its start.
         deadline: Seconds until its deadline; ``None`` without one.
         progress, total: The last report.
         waiting_for_input: Whether its handler waits for an answer of the client.
-        queued: Whether its call waits for a place, because the tool or its plugin has as many calls, or threads, as it
-            may have.
+        waits_for: What its call waits for; ``None`` if it runs.
+        in_thread: Whether its function is sync, and so runs in a thread.
         cancelled: The reason, once it is cancelled.
     """
 
@@ -51,13 +57,16 @@ class RequestStatus:
     method: str
     label: str
     plugin: str | None
+    client: str | None
+    principal: str | None
     revision: str
     age: float
     deadline: float | None
     progress: float | None
     total: float | None
     waiting_for_input: bool
-    queued: bool
+    waits_for: WaitsFor | None
+    in_thread: bool
     cancelled: str | None
 
 
@@ -104,9 +113,13 @@ class ParkedStatus:
 
     Args:
         label: The tool, prompt or resource that was asked for.
+        client: The name that the client gives itself.
+        principal: The subject of the authenticated client.
     """
 
     label: str
+    client: str | None
+    principal: str | None
     age: float
 
 

@@ -77,14 +77,13 @@ class FunctionCaller:
                 limits.check_rate()
                 timeout = limits.timeout if timeout is None else timeout
             # The tool's own limiter first: calls that wait for a slow tool must not hold the places of other tools.
-            for each in (
-                limiter,
-                limits.limiter if limits is not None else None,
-                # Sync functions need a thread too. It is acquired last, because threads are the scarcest resource.
-                self._state.threads.of_calls(owner.plugin) if function.in_thread else None,
-            ):
-                if each is not None:
-                    await work.hold(each)
+            if limiter is not None:
+                await work.hold(limiter, "tool")
+            if limits is not None and limits.limiter is not None:
+                await work.hold(limits.limiter, "plugin")
+            # Sync functions need a thread too. It is acquired last, because threads are the scarcest resource.
+            if function.in_thread:
+                await work.hold(self._state.threads.of_calls(owner.plugin), "thread")
             # The deadline starts here, because the function does not count its time in the queue.
             scope.begin(timeout)
             # A call that was cancelled or timed out while it waited must not begin.

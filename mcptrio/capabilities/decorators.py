@@ -122,11 +122,17 @@ class ToolMark(_EntryMark):
     resumable: bool = False
     fallback_tools: bool = False
     text: Callable[[Any], str] | None = None
+    examples: Sequence[Mapping[str, Any]] | Callable[[Any], Iterable[Mapping[str, Any]]] = ()
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     listed: Tool | None = None
     """The tool as another server lists it: offered unchanged except for the name. The function takes ``arguments``, a
     dict that is not validated, and its result is not validated either; the other server does both."""
+
+    def __attrs_post_init__(self) -> None:
+        # The doctor makes these calls, and must not change anything.
+        if self.examples and self.read_only is not True:
+            raise ValueError(f"examples: expected read_only=True with them, got {self.read_only!r}")
 
 
 @frozen(kw_only=True)
@@ -192,6 +198,7 @@ class ToolOptions(_EntryOptions, total=False):
     resumable: bool
     fallback_tools: bool
     text: Callable[[Any], str] | None
+    examples: Sequence[Mapping[str, Any]] | Callable[[Any], Iterable[Mapping[str, Any]]]
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
     listed: Tool | None
@@ -237,6 +244,9 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
             of the user and results of ``ctx.once`` are kept.
         text: Makes the text for the model from the value that the function returns; by default its JSON. The structured
             content is for programs.
+        examples: Arguments of calls that ``mcptrio plugins doctor`` makes to measure the answers; clients do not see
+            them. If they depend on settings, a function of the method's object that returns them, before the lifespan.
+            Only with ``read_only=True``.
         fallback_tools: Whether a tool with ``task="required"`` is offered to clients without tasks as two tools:
             ``start_NAME`` starts a task, and ``NAME_status`` shows or cancels it.
         scopes: Scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,

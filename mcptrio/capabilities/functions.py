@@ -20,7 +20,7 @@ from mcptrio.ground.guarded import well_nested
 from mcptrio.runtime.work import Work
 from mcptrio.schema.signatures import Arguments, bound_keywords
 
-__all__ = ["Function"]
+__all__ = ["Function", "unannotated_context"]
 
 MAX_ITEMS = 10_000
 """The maximum number of items of a generator. More are an error, because the result is one message."""
@@ -79,6 +79,16 @@ class Function:
         if inspect.isasyncgen(result):
             return await well_nested(_collect, result)
         return result
+
+
+def unannotated_context(function: Callable[..., Any]) -> str | None:
+    """Return the name of a parameter that is an argument of the client, although the author means the context."""
+    if _context_parameter(function) is not None:
+        return None
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in ("ctx", "context") and parameter.annotation is parameter.empty:
+            return parameter.name if parameter.name not in bound_keywords(function) else None
+    return None
 
 
 def _call(function: Callable[..., Any], values: dict[str, Any]) -> tuple[Any]:

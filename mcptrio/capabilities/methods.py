@@ -105,7 +105,7 @@ class Methods:
             ending = Cancelling()
             with self._state.works.new(mark.name, owner.plugin, ending) as work, ending.cancel_scope:
                 if function.in_thread:
-                    await work.hold(self._state.threads.of_calls(owner.plugin))
+                    await work.hold(self._state.threads.of_calls(owner.plugin), "thread")
                 await function(dict.fromkeys(free, params), None, work)
 
         self.listeners.setdefault(mark.name, []).append(handle_notification)

@@ -67,6 +67,8 @@ class TaskCalls:
             MethodNotFound: The client must ask for a task, or must not (2025-11-25).
             MissingClientCapability: The tool is for clients with tasks only, and this one has none.
         """
+        # Creating a task waits for the store, and the status names what waits.
+        scope.label, scope.owner = params.name, owner.plugin
         peer = scope.request.peer
         policy = partial(policy_of, mark, owner, self._settings)
         if peer.revision.tasks is TaskCreation.BY_CLIENT:

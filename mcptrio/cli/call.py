@@ -10,7 +10,7 @@ import click
 from mcptrio.cli.client.arguments import check_arguments, read_arguments, read_file, read_json
 from mcptrio.cli.client.client_command import RecordingCommand
 from mcptrio.cli.client.command_context import CommandContext
-from mcptrio.cli.client.contents import Contents, says_the_same
+from mcptrio.cli.client.contents import Contents, repeats_structured
 from mcptrio.cli.client.exit_codes import ExitCode
 from mcptrio.cli.client.following import follow_call, record_detached
 from mcptrio.cli.client.tool_options import as_words, help_of
@@ -168,11 +168,11 @@ async def show_result(
         return code
     structured = result.structured_content
     # At a terminal the structured content is easier to read than the same JSON in one line.
-    if says_the_same(result.content, structured) and cmd.console.is_out_terminal:
+    if repeats_structured(result.content, structured) and cmd.console.is_out_terminal:
         cmd.console.print_json(structured)
         return code
     await contents.show(result.content)
-    if structured is not ABSENT and not says_the_same(result.content, structured):
+    if structured is not ABSENT and not repeats_structured(result.content, structured):
         cmd.console.print_json(structured)
     if structured is not ABSENT and tool is not None and tool.output_schema is None and cmd.verbose:
         cmd.console.note(f"{name} has no output schema, yet its result is structured", "yellow")

@@ -15,6 +15,7 @@ import trio
 
 from mcptrio.cli.client.exit_codes import ExitCode
 from mcptrio.cli.client.running import run_at_console
+from mcptrio.cli.client.url_hints import has_no_path
 from mcptrio.cli.help_pages import CLICommand
 from mcptrio.cli.server.status_tree import status_lines
 from mcptrio.cli.terminal.console import Console
@@ -37,7 +38,8 @@ def command(ctx: click.Context, server: str | None, once: bool) -> None:
     """Show what servers on this machine do, request by request.
 
     For each plugin: the sessions, and their requests with age, deadline, progress and what they wait for. PID or URL,
-    as `mcptrio ps` prints them, selects a server; the PID of a parent selects its workers. Press q to exit.
+    as `mcptrio ps` prints them, selects a server; the URL needs no path. The PID of a parent selects its workers. Press
+    q to exit.
     """
     ctx.exit(run_at_console(lambda: partial(_show, server, once)))
 
@@ -74,7 +76,13 @@ async def _find(wanted: str | None) -> Sequence[ProcessStatus]:
 def _is_wanted(process: ProcessStatus, wanted: str) -> bool:
     if wanted.isdecimal():
         return int(wanted) in (process.pid, process.parent)
-    return any(wanted.rstrip("/") == address.rstrip("/") for address in process.addresses)
+    wanted = wanted.rstrip("/")
+    # As in other commands, a URL without a path means the endpoint of that server.
+    is_prefix = has_no_path(wanted)
+    return any(
+        address.rstrip("/") == wanted or (is_prefix and address.startswith(f"{wanted}/"))
+        for address in process.addresses
+    )
 
 
 def _page(processes: Sequence[ProcessStatus], console: Console) -> list[str]:

@@ -17,6 +17,7 @@ from mcptrio.abc.observers import Observer
 from mcptrio.capabilities.authorization import Authorizer
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.decorators import Mark, ToolMark, marks_of
+from mcptrio.capabilities.functions import unannotated_context
 from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.middleware import Middleware
 from mcptrio.capabilities.prompts import PromptEntry
@@ -225,6 +226,7 @@ class PluginSetup(CatalogRegistrar):
         if isinstance(mark, ToolMark):
             return self._offer_tool(function, mark)
         name = catalog.register(function, mark, plugin)
+        self._check_context(function, mark, name)
         for registry in catalog.registries_of(type(mark)):
             _name_tools_in(registry.find(name), self.tool_name)
         self._note(mark.kind, name)
@@ -278,6 +280,7 @@ class PluginSetup(CatalogRegistrar):
                 return name
             task = "required"
         self._catalog.register(function, evolve(mark, name=name, task=task), plugin)
+        self._check_context(function, mark, name)
         # The lock is checked after the registration, which makes the definition; no client has seen it yet.
         entry = registry.find(name)
         _name_tools_in(entry, self.tool_name)
@@ -288,6 +291,13 @@ class PluginSetup(CatalogRegistrar):
             return name
         self._note("tools", name)
         return name
+
+    def _check_context(self, function: Any, mark: Mark, name: str) -> None:
+        if (parameter := unannotated_context(function)) is not None:
+            kind = mark.kind.removesuffix("s")
+            text = f"{kind} {name}: {parameter} has no annotation, so clients pass it; expected `{parameter}: Context`"
+            self._plugin.warnings.append(text)
+            _log.warning("%s: %s", self._plugin.label, text)
 
     def _note(self, kind: str, name: str) -> None:
         self._plugin.offers.setdefault(kind, []).append(name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Protocol
 
-import trio
 from attrs import frozen
 
 from mcptrio.abc.status import ParkedStatus
@@ -23,7 +22,9 @@ class Parked(Protocol):
     label: str
     owner: str | None
     """The plugin whose handler it is."""
-    since: float
+
+    @property
+    def status(self) -> ParkedStatus: ...
 
     def cancel(self, reason: str) -> None: ...
 
@@ -93,8 +94,7 @@ class SuspendedHandlers:
 
     @property
     def status(self) -> tuple[ParkedStatus, ...]:
-        runs = [space.run for space in self._parked.values()]
-        return tuple(ParkedStatus(label=run.label, age=trio.current_time() - run.since) for run in runs)
+        return tuple(space.run.status for space in self._parked.values())
 
     def _take(self, ticket: str) -> _Space:
         space = self._parked.pop(ticket)

@@ -14,7 +14,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc import MessageSink, Principal
-from mcptrio.abc.status import RequestStatus
+from mcptrio.abc.status import RequestStatus, WaitsFor
 from mcptrio.abc.tracing import trace_notification
 from mcptrio.errors import ConnectionClosed, MCPError, MethodNotFound
 from mcptrio.ground.deadlines import Deadlines
@@ -72,7 +72,9 @@ class RequestScope:
     """Makes a task of the request while its handler runs; ``None`` if it must be answered with its result."""
     task: LongWork | None = field(init=False, default=None)
     """The task for which the handler works, once the client's request has been answered."""
-    is_queued: bool = field(init=False, default=False)  # its call waits for a place
+    waits_for: WaitsFor | None = field(init=False, default=None)
+    in_thread: bool = field(init=False, default=False)
+    store_waits: int = field(init=False, default=0)  # operations of stores that have not ended
     is_resumable: bool = field(init=False, default=False)  # in another process, once the request is a task
     can_stay_open: bool = field(init=False, default=False)
     """Whether it may stay open without a task (:meth:`keep_open`)."""
@@ -310,19 +312,22 @@ class RequestScope:
 
     @property
     def status(self) -> RequestStatus:
-        now = trio.current_time()
+        now, peer = trio.current_time(), self.request.peer
         return RequestStatus(
             id=self.request.id,
             method=self.request.method.name,
             label=self.label,
             plugin=self.owner,
-            revision=self.request.peer.revision.version,
+            client=peer.info.name if peer.info is not None else None,
+            principal=self.principal.subject if self.principal is not None else None,
+            revision=peer.revision.version,
             age=now - self.started,
             deadline=None if self.deadline == inf else self.deadline - now,
             progress=self.progress.latest if self.progress else None,
             total=self.progress.total if self.progress else None,
             waiting_for_input=self._waiting > 0,
-            queued=self.is_queued,
+            waits_for=self.waits_for or ("store" if self.store_waits else None),
+            in_thread=self.in_thread,
             cancelled=self.reason,
         )
 

@@ -17,6 +17,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc import StateSealer
+from mcptrio.abc.status import ParkedStatus
 from mcptrio.errors import ConnectionClosed, InvalidParams, MCPError
 from mcptrio.ground.deadlines import Deadlines
 from mcptrio.ground.guarded import Done, Failure, run_guarded
@@ -184,6 +185,11 @@ class Run:
             self._ended.set()
             self.wake()
 
+    @property
+    def status(self) -> ParkedStatus:
+        request, age = self.channel.scope.status, trio.current_time() - self.since
+        return ParkedStatus(label=self.label, client=request.client, principal=request.principal, age=age)
+
     def cancel(self, reason: str) -> None:
         """Cancel the handler when its side effects have ended, but no later than after :data:`MAX_FINISH`."""
         if self._is_ending or self.is_over:
@@ -266,13 +272,13 @@ class Run:
         self._names.add(name)
         return name
 
-    def wait_for(self, key: str, asked: PendingQuestion) -> None:
-        self.open[key] = asked
+    def wait_for(self, key: str, question: PendingQuestion) -> None:
+        self.open[key] = question
         self.wake()
 
-    def withdraw(self, key: str, asked: PendingQuestion) -> None:
+    def withdraw(self, key: str, question: PendingQuestion) -> None:
         """Forget a question for whose answer no task waits any more."""
-        if self.open.get(key) is asked:
+        if self.open.get(key) is question:
             del self.open[key]
             self.wake()
 

@@ -269,7 +269,7 @@ class Session(Conversation):
 
     def _accept(self, event: RequestReceived, outlet: MessageSink, own: bool) -> None:
         try:
-            scope = self.server.gate.open(self, event, outlet, owns_outlet=own)
+            scope = self.server.gate.admit(self, event, outlet, owns_outlet=own)
         except Overloaded as error:
             # The reader must not wait for room in the outlet, so a task sends the refusal.
             self.start(self._refuse, self.connection.error(event, error), outlet, own)
@@ -288,9 +288,9 @@ class Session(Conversation):
                 _log.warning("%s: %s was dropped: too many notifications are waiting", self.name, event.method.name)
                 return
             self._pending_notifications += 1
-            self.start(self._hear, listener, event)
+            self.start(self._run_listener, listener, event)
 
-    async def _hear(self, listener: Listener, event: NotificationReceived) -> None:
+    async def _run_listener(self, listener: Listener, event: NotificationReceived) -> None:
         try:
             await handle_notification(listener, self, event)
         finally:
@@ -315,7 +315,7 @@ class Session(Conversation):
         Returns:
             Whether the request is kept open without a task, until :meth:`conclude` or a cancellation.
         """
-        scope = self.server.gate.open(self, event, outlet)
+        scope = self.server.gate.admit(self, event, outlet)
         self.in_flight[event.id] = scope
         is_kept_open = False
         try:
@@ -384,7 +384,7 @@ class Session(Conversation):
             self.connection.drop_response(request)
         if self.in_flight.get(request.id) is scope:
             del self.in_flight[request.id]
-        self.server.gate.close(scope)
+        self.server.gate.release(scope)
         if is_open:
             self.server.forget(self)
         if scope.owns_outlet:

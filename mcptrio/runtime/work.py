@@ -14,7 +14,7 @@ from typing import Protocol, Self
 import trio
 from attrs import define, field
 
-from mcptrio.abc.status import ThreadStatus
+from mcptrio.abc.status import ThreadStatus, WaitsFor
 from mcptrio.errors import InternalError, MCPError
 from mcptrio.ground.shares import SharedPlace
 from mcptrio.runtime.fair_limiter import FairLimiter
@@ -28,8 +28,10 @@ CANCEL_TIMEOUT = 1.0
 class Ending(Protocol):
     """A request as its calls see it: it can be ended before their code has ended."""
 
-    is_queued: bool
-    """Whether a call waits for a place."""
+    waits_for: WaitsFor | None
+    """The limit at which a call waits for a place."""
+    in_thread: bool
+    """Whether a call has a place for its thread."""
 
     @property
     def memory(self) -> SharedPlace | None:
@@ -49,7 +51,8 @@ class Cancelling:
     """Cancels a call made for a notification or an HTTP exchange, not for an MCP request."""
 
     memory = None
-    is_queued = False
+    waits_for: WaitsFor | None = None
+    in_thread = False
 
     def __init__(self) -> None:
         self.cancel_scope = trio.CancelScope()
@@ -112,18 +115,20 @@ class Work:
     ) -> None:
         self.end()
 
-    async def hold(self, limiter: FairLimiter) -> None:
+    async def hold(self, limiter: FairLimiter, place: WaitsFor) -> None:
         """Wait for a place, and keep it until the code has ended. A checkpoint only if no place is free."""
         try:
             # Almost always free, and a checkpoint costs more than the call.
             limiter.acquire_on_behalf_of_nowait(self)
         except trio.WouldBlock:
-            self.scope.is_queued = True
+            self.scope.waits_for = place
             try:
                 await limiter.acquire_on_behalf_of(self)
             finally:
-                self.scope.is_queued = False
+                self.scope.waits_for = None
         self._limiters.append(limiter)
+        if place == "thread":
+            self.scope.in_thread = True
 
     async def wait_ended(self) -> None:
         if self._parts:

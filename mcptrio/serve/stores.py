@@ -13,9 +13,9 @@ from mcptrio.abc import Bus, Stores, StoreStatus
 from mcptrio.abc.tracing import TRACING
 from mcptrio.errors import ConfigError
 from mcptrio.serve.stores_table import StoresTable
+from mcptrio.serve.watched_stores import watched_stores
 from mcptrio.server import Server
 from mcptrio.stores.opening import open_stores
-from mcptrio.telemetry.traced_stores import traced_stores
 
 __all__ = ["open_table", "serve_with_stores"]
 
@@ -86,5 +86,5 @@ async def serve_with_stores(
         return
     async with open_table(table, bus) as stores:
         has_details = TRACING.tracer is not None and TRACING.tracer.has_details
-        server.use_stores(traced_stores(stores) if has_details else stores)
+        server.use_stores(watched_stores(stores, traced=has_details))
         await serve(**more)

@@ -118,8 +118,8 @@ def call(name: str, id: Any = 1) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": {}}}
 
 
-def text_in(said: dict[str, Any]) -> str:
-    text: str = said["result"]["content"][0]["text"]
+def text_in(response: dict[str, Any]) -> str:
+    text: str = response["result"]["content"][0]["text"]
     return text
 
 

@@ -84,30 +84,30 @@ def test_help_without_a_tool_is_that_of_the_command(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--bed", "east", "--litres-each", "3", "--gently"), "east 3 True None"),
         (("--bed=west", "--no-gently", "--tags", "a", "--tags", "b"), "west 2 False ['a', 'b']"),
         (("bed=north", "--litres-each=1"), "north 1 False None"),
     ],
 )
-def test_arguments_are_given_as_options(folder: Path, args: tuple[str, ...], said: str) -> None:
-    assert call(folder, "water", *args)[:2] == (0, f"{said}\n")
+def test_arguments_are_given_as_options(folder: Path, args: tuple[str, ...], message: str) -> None:
+    assert call(folder, "water", *args)[:2] == (0, f"{message}\n")
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--litre-each", "3"), "no option --litre-each; did you mean --litres-each?"),
         (("--verbos",), "no option --verbos; did you mean --verbose?"),
         (("--bed",), "--bed: expected a value, got nothing"),
     ],
 )
-def test_misspelt_option_error_suggests_the_nearest(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_misspelt_option_error_suggests_the_nearest(folder: Path, args: tuple[str, ...], message: str) -> None:
     code, _, err = call(folder, "water", *args)
 
     assert code == 2
-    assert said in err
+    assert message in err
 
 
 def test_occupied_port_error_names_the_option(folder: Path) -> None:
@@ -159,3 +159,22 @@ def test_failing_url_error_names_the_probable_cause(folder: Path) -> None:
     assert f"the server speaks plain HTTP: use http://{here}/mcp" in scheme.stderr.decode()
     assert "is the server running? `mcptrio run FILE.py --http` starts one" in gone.stderr.decode()
     assert {path.returncode, scheme.returncode, gone.returncode} == {4}
+
+
+def test_url_without_a_path_means_the_endpoint(folder: Path) -> None:
+    with serving("--http", "--port=0", "--plugin=garden.py", cwd=folder) as served:
+        here = f"127.0.0.1:{served.port}"
+        found = [run("list", url, cwd=folder) for url in (f"http://{here}", f"http://{here}/", f"ws://{here}")]
+        found += [
+            run("call", f"http://{here}", "--record=trip.jsonl", "water", "bed=east", cwd=folder) for _ in range(2)
+        ]
+        recordings = [run("show", name, cwd=folder).stdout for name in ("trip.jsonl", "trip.jsonl.1")]
+    (folder / "mcptrio.toml").write_text('[http]\npath = "/api"\n')
+    with serving("--http", "--port=0", "--plugin=garden.py", cwd=folder) as served:
+        elsewhere = run("list", f"http://127.0.0.1:{served.port}", cwd=folder)
+
+    assert [each.returncode for each in found] == [0] * 5, found
+    # The attempt at / was not recorded, so the older recording is still there.
+    assert all(b"tools/list" in each for each in recordings)
+    assert elsewhere.returncode == 4
+    assert "HTTP 404; no endpoint at / and /mcp" in elsewhere.stderr.decode()

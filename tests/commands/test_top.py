@@ -251,6 +251,23 @@ def test_page_in_a_pipe_is_the_tree_of_requests(stdio: Served, folder: Path, run
     assert lines[4].endswith("waits for its client (elicitation/create)")
 
 
+def test_request_that_waits_for_a_place_says_so(folder: Path, runtime: Path) -> None:
+    env = environment(runtime)
+    (folder / "mcptrio.toml").write_text("[plugins.garden]\nconcurrency = 1\n")
+    with serving("--stdio", "--plugin=garden.py", cwd=folder, env=env) as served:
+        greeted(served)
+        dig(served)
+        call = {"name": "dig", "arguments": {}}
+        served.send({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call})
+        deadline = time.monotonic() + WAIT_TIMEOUT
+        while "dig  tools/call 7" not in (shown := top(folder, runtime).stdout.decode()):
+            assert time.monotonic() < deadline
+
+    [running, waiting] = [line for line in shown.splitlines() if "dig" in line]
+    assert running.endswith("3 of 10")
+    assert waiting.endswith("waits for a free place")
+
+
 def test_text_of_a_client_cannot_steer_the_terminal(folder: Path, runtime: Path) -> None:
     env = environment(runtime)
     with serving("--stdio", "--plugin=garden.py", cwd=folder, env=env) as served:
@@ -331,13 +348,16 @@ def test_url_selects_a_server(folder: Path, runtime: Path) -> None:
         serving("--http", "--port=0", "--plugin=garden.py", cwd=folder, env=env) as one,
         serving("--http", "--port=0", "--plugin=garden.py", cwd=folder, env=env) as other,
     ):
-        url = f"http://127.0.0.1:{one.port}/mcp"
+        origin = f"http://127.0.0.1:{one.port}"
         assert other.port
         listed(folder, runtime, until=2)
-        shown = top(folder, runtime, url).stdout.decode()
+        pages = [top(folder, runtime, url).stdout.decode() for url in (f"{origin}/mcp", origin, f"{origin}/")]
+        beginning = top(folder, runtime, f"{origin}/mc")
 
-    assert url in shown
-    assert f"pid {other.process.pid}" not in shown
+    for shown in pages:
+        assert f"{origin}/mcp" in shown
+        assert f"pid {other.process.pid}" not in shown
+    assert beginning.returncode == 4
 
 
 def test_isolated_plugin_is_part_of_its_server(folder: Path, runtime: Path) -> None:

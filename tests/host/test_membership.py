@@ -80,10 +80,10 @@ async def test_server_is_removed_before_the_host_is_opened() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("", "a server's name"), ("x" * 201, "a server's name"), ("a\nb", "a server's name")]
+    ("name", "message"), [("", "a server's name"), ("x" * 201, "a server's name"), ("a\nb", "a server's name")]
 )
-async def test_invalid_server_name_is_refused(name: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+async def test_invalid_server_name_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         Host({name: plain()}, approve=None)
 
 

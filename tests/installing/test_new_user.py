@@ -77,7 +77,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     there = open_elsewhere(folder, Path(at_home(says.venv)))
     there.install(*(ROOT / project for project in says.projects))
     Path(at_home(says.configuration_path)).write_text(says.configuration)
-    said = []
+    messages = []
     for command in says.commands:
         done = subprocess.run(
             [at_home(word) for word in command],
@@ -90,8 +90,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        said.append(done.stdout)
-    return Installation(there, home, tuple(said))
+        messages.append(done.stdout)
+    return Installation(there, home, tuple(messages))
 
 
 def _bare(**more: str) -> Mapping[str, str]:

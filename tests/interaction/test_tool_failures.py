@@ -124,7 +124,7 @@ async def test_specified_protocol_error_keeps_its_code(serve: Serve) -> None:
     assert (await (await peer.start_call("objects")).error())["code"] == -32602
 
 
-async def test_an_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
+async def test_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
     peer = await serve(add)
 
     error = await (await peer.start_call("nobody")).error()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from attrs import define, field
 
+from mcptrio.abc.status import ParkedStatus
 from mcptrio.runtime.parking import SuspendedHandlers
 
 __all__: list[str] = []
@@ -12,8 +13,11 @@ __all__: list[str] = []
 @define(eq=False)
 class Run:
     label: str
-    since: float = 0.0
     cancelled: list[str] = field(factory=list)
+
+    @property
+    def status(self) -> ParkedStatus:
+        return ParkedStatus(label=self.label, client=None, principal=None, age=0.0)
 
     def cancel(self, reason: str) -> None:
         self.cancelled.append(reason)

@@ -10,8 +10,8 @@ import trio
 
 from mcptrio import PluginSetup, Server, hookimpl, lifespan
 from mcptrio.abc import SessionRecord
+from mcptrio.serve.watched_stores import watched_stores
 from mcptrio.stores import open_stores
-from mcptrio.telemetry.traced_stores import traced_stores
 from tests.telemetry.spans import is_child, traced
 
 __all__: list[str] = []
@@ -53,7 +53,7 @@ async def test_lifespan_and_restarts_of_a_plugin_have_spans(autojump_clock: Any)
 async def test_operations_of_stores_have_spans(tmp_path: Path) -> None:
     with traced(details=True) as spans:
         async with open_stores(f"sqlite:{tmp_path / 'stores'}") as opened:
-            stores = traced_stores(opened)
+            stores = watched_stores(opened, traced=True)
             with spans.tracer.start_as_current_span("request"):
                 await stores.sessions.save(SessionRecord(id="it", revision="2025-11-25"))
             assert await stores.sessions.load("it") is not None

@@ -11,24 +11,27 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, contextmanager
 from functools import partial
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TextIO, TypeAlias
 
+import attrs
 import click
 import trio
 
 from mcptrio.cli.client.command_context import CommandContext
 from mcptrio.cli.client.exit_codes import ExitCode, only, report
 from mcptrio.cli.client.targets import FoundTarget, TargetOptions, find_target
-from mcptrio.cli.client.url_hints import hint_of, usual_endpoint
+from mcptrio.cli.client.url_hints import has_no_path, hint_of, usual_endpoint
 from mcptrio.cli.server.log_output import log_warnings
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.messages import ConsoleHandler
 from mcptrio.cli.terminal.progress import progress_line
-from mcptrio.cli.terminal.prompting import Person, handlers_for
+from mcptrio.cli.terminal.prompting import TerminalUser, handlers_for
 from mcptrio.cli.terminal.terminal import Terminal, open_terminal
+from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.connect import connect
@@ -102,7 +105,8 @@ def _run(start: Callable[[], Work], console: Console, url: str) -> int:
         _log.debug("the whole error:", exc_info=error)
         hint = hint_of(failure, url)
         # Only after the failure, so that a working connection costs no probe.
-        if (usual := usual_endpoint(failure, url)) and trio.run(_answers, usual):
+        usual = usual_endpoint(failure, url)
+        if usual and not has_no_path(url) and trio.run(_answers, usual):
             hint = f"the server answers at {usual}"
         return report(console, failure, hint)
     except (KeyboardInterrupt, click.Abort):  # raised before the handler was installed
@@ -167,23 +171,21 @@ async def connected(
         console.note(found.note, "dim")
     settings = options.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
-    # Without a Person the client declares no capability for questions, so the server asks none.
-    person = Person(console, terminal) if terminal is not None and settings.input else None
+    # Without a TerminalUser the client declares no capability for questions, so the server asks none.
+    person = TerminalUser(console, terminal) if terminal is not None and settings.input else None
     handlers = handlers or handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
-    # MCPTRIO_CLIENT_INPUT=false also prevents the question whether to log in.
-    target = await _authorized(found, console, terminal if person is not None else None)
+    connecting = partial(
+        connect,
+        handlers=handlers,
+        timeouts=_timeouts(options.timeout),
+        revision=options.revision,
+        log_level=log_level,
+    )
     async with AsyncExitStack() as stack:
         with progress_line(console, f"connecting to {found.name}"):
-            client = await stack.enter_async_context(
-                connect(
-                    target,
-                    handlers=handlers,
-                    timeouts=_timeouts(options.timeout),
-                    revision=options.revision,
-                    log_level=log_level,
-                    record=options.record,
-                )
-            )
+            # MCPTRIO_CLIENT_INPUT=false also prevents the question whether to log in.
+            authorize = partial(_authorized, found.name, console, terminal if person is not None else None)
+            target, client = await _open(stack, connecting, authorize, found.target, options.record)
         cmd = CommandContext(
             client=client,
             options=options,
@@ -199,15 +201,38 @@ async def connected(
         return await action(cmd) or ExitCode.DONE
 
 
-async def _authorized(found: FoundTarget, console: Console, terminal: Terminal | None) -> Target:
+async def _open(
+    stack: AsyncExitStack,
+    connecting: Callable[..., AbstractAsyncContextManager[Client]],
+    authorize: Callable[[Target], Awaitable[Target]],
+    target: Target,
+    record: Path | None,
+) -> tuple[Target, Client]:
+    """Connect until the stack is closed. The endpoint of a URL without a path is at / or at the usual path."""
+    chosen = await authorize(target)
+    if isinstance(target, Endpoint) and has_no_path(target.url):
+        try:
+            # Recording an attempt that fails would replace an older recording.
+            if record is None:
+                return chosen, await stack.enter_async_context(connecting(chosen))
+            async with connecting(chosen):
+                pass
+        except RequestFailed as error:
+            if not (usual := usual_endpoint(error, target.url)):
+                raise
+            chosen = await authorize(attrs.evolve(target, url=usual))
+    return chosen, await stack.enter_async_context(connecting(chosen, record=record))
+
+
+async def _authorized(server: str, console: Console, terminal: Terminal | None, target: Target) -> Target:
     """Return the target; a URL gets its stored credentials, or an offer to log in."""
-    if not isinstance(found.target, Endpoint):
-        return found.target
+    if not isinstance(target, Endpoint):
+        return target
     from mcptrio.cli.client.credentials import authorized
     from mcptrio.cli.client.signing_in import sign_in
 
-    redirects = None if terminal is None else sign_in(console, terminal, server=found.name)
-    return await authorized(found.target, redirects)
+    redirects = None if terminal is None else sign_in(console, terminal, server=server)
+    return await authorized(target, redirects)
 
 
 async def _hint_at_login(target: Target) -> str:

@@ -14,7 +14,7 @@ import click
 
 from mcptrio.errors import MCPTrioError, RequestFailed, RequestTimeout
 
-__all__ = ["hint_of", "usual_endpoint"]
+__all__ = ["has_no_path", "hint_of", "usual_endpoint"]
 
 _ENDPOINTS = {"http": "/mcp", "https": "/mcp", "ws": "/ws", "wss": "/ws"}
 """By scheme, the path that mcptrio and most other servers use."""
@@ -38,6 +38,8 @@ def hint_of(error: MCPTrioError | OSError, url: str) -> str:
         return ""
     text = str(error)
     if usual := usual_endpoint(error, url):
+        if has_no_path(url):
+            return f"no endpoint at / and {_ENDPOINTS[parts.scheme]}"
         return f"no endpoint at {parts.path or '/'}; most servers have it at {usual}"
     if os.strerror(ECONNREFUSED) in text:
         return "is the server running? `mcptrio run FILE.py --http` starts one"
@@ -61,6 +63,15 @@ def usual_endpoint(error: BaseException, url: str) -> str:
         return ""
     endpoint = _ENDPOINTS[parts.scheme]
     return f"{parts.scheme}://{parts.netloc}{endpoint}" if parts.path.rstrip("/") != endpoint else ""
+
+
+def has_no_path(url: str) -> bool:
+    """Return whether a URL names a server only, so that its endpoint is at / or at the usual path."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.path in ("", "/") and not parts.query
 
 
 def _split(error: BaseException, url: str) -> SplitResult | None:

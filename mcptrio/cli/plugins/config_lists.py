@@ -110,8 +110,8 @@ def _with_list(text: str, line: str) -> str:
 def _checked(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
     # The edited text is parsed and compared with the expected value, because a wrong edit could change other settings.
     expected: dict[str, Any] = parse(text)
-    said = expected.setdefault(_TABLE, {}).setdefault(key, [])
-    expected[_TABLE][key] = [*said, name] if is_in else [each for each in said if each != name]
+    names = expected.setdefault(_TABLE, {}).setdefault(key, [])
+    expected[_TABLE][key] = [*names, name] if is_in else [each for each in names if each != name]
     try:
         is_right = parse(edited) == expected
     except ValueError:

@@ -13,7 +13,7 @@ from mcptrio.serving import RequestStatus, ServerStatus
 
 from .charts import Counted
 from .samples import Samples
-from .words import cut, duration, milliseconds, state_of
+from .words import LISTENING, cut, duration, milliseconds, state_of, user_of
 
 __all__ = ["Problem", "find_problems", "is_slow"]
 
@@ -21,11 +21,9 @@ _SLOW_SECONDS: Final = 10.0
 _NEAR_DEADLINE: Final = 0.25
 """Share of the time of a request that is left when its deadline is called near."""
 _MANY_FAILURES: Final = 0.05
-_MAX_SLOW: Final = 3
+_MAX_SLOW: Final = 5
 _MINUTE: Final = 60.0
 _LAG_SECONDS: Final = 0.1
-_LISTENING: Final = "subscriptions/listen"
-"""It is meant to last."""
 _REFUSED: Final = {
     "stopping": "the server is stopping",
     "requests": "too many requests were in flight",
@@ -53,7 +51,7 @@ def find_problems(status: ServerStatus, samples: Samples) -> list[Problem]:
 
 def is_slow(request: RequestStatus) -> bool:
     """Return whether an operator should look at a request: it runs long, or its deadline is near."""
-    if request.method == _LISTENING:
+    if request.method == LISTENING:
         return False
     left = request.deadline
     return request.age > _SLOW_SECONDS or (left is not None and left < _NEAR_DEADLINE * (request.age + left))
@@ -106,10 +104,11 @@ def _of_requests(status: ServerStatus) -> Iterator[Problem]:
     for request, session in slow[:_MAX_SLOW]:
         left = f"; its deadline is in {duration(request.deadline)}" if request.deadline is not None else ""
         text = (
-            f"“{cut(request.label, 80)}” of {cut(session.client or 'a client without a name', 80)}"
-            f" (session {session.number}) has been open for {duration(request.age)} and"
+            f"“{cut(request.label, 80)}” of {user_of(request)} (session {session.number})"
+            f" has been open for {duration(request.age)} and"
             f" {state_of(request, session.questions)}{left}."
         )
         yield Problem(text, "tree")
     if len(slow) > _MAX_SLOW:
-        yield Problem(f"{len(slow) - _MAX_SLOW} more requests take long.", "tree")
+        more = len(slow) - _MAX_SLOW
+        yield Problem(f"{more} more {'request takes' if more == 1 else 'requests take'} long.", "tree")

@@ -34,7 +34,7 @@ from .tool_calls import ToolCaller
 from .tool_forms import PREFIX, arguments_of, fields_of
 from .watching import MAX_VIEWERS, StatusWatch
 from .wire import WireRecorder
-from .words import byte_count, cut, duration, milliseconds
+from .words import byte_count, cut, duration, milliseconds, state_of, user_of
 
 __all__ = ["PATH", "ConsolePage", "make_app"]
 
@@ -100,6 +100,7 @@ class ConsoleWeb:
             loader=PackageLoader(_PACKAGE), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
         self._templates.filters.update(duration=duration, milliseconds=milliseconds, cut=cut, bytes=byte_count)
+        self._templates.filters.update(user=user_of, state=state_of)
         self._templates.globals.update(
             server=name,
             path=PATH,

@@ -7,10 +7,12 @@ from typing import Final
 
 import orjson
 
-from mcptrio.serving import QuestionStatus, RequestStatus
+from mcptrio.serving import ParkedStatus, QuestionStatus, RequestStatus, TaskEnded
 
-__all__ = ["as_json", "byte_count", "cut", "duration", "milliseconds", "state_of"]
+__all__ = ["LISTENING", "as_json", "byte_count", "cut", "duration", "milliseconds", "state_of", "user_of"]
 
+LISTENING: Final = "subscriptions/listen"
+"""It is meant to last."""
 _MAX_CHARS: Final = 300
 
 
@@ -60,7 +62,13 @@ def as_json(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def state_of(request: RequestStatus, questions: Sequence[QuestionStatus]) -> str:
+def user_of(request: RequestStatus | ParkedStatus | TaskEnded) -> str:
+    """Return the client of a request, and its user if the client is authenticated."""
+    client = cut(request.client or "a client without a name", 80)
+    return client if request.principal is None else f"{client}, user {cut(request.principal, 80)}"
+
+
+def state_of(request: RequestStatus, questions: Sequence[QuestionStatus] = ()) -> str:
     """Return what a request waits for, in words."""
     if request.cancelled is not None:
         return f"is ending: {cut(request.cancelled)}"
@@ -68,7 +76,14 @@ def state_of(request: RequestStatus, questions: Sequence[QuestionStatus]) -> str
         methods = sorted({question.method for question in questions})
         asked = f" ({', '.join(methods)})" if methods else ""
         return f"waits for its client to answer{asked}"
-    if request.queued:
-        return f"waits until {cut(request.plugin or 'the server')} has a free place: other calls have all of them"
-    where = f"in {cut(request.plugin)}" if request.plugin is not None else "in the server"
-    return f"runs {where}"
+    if request.method == LISTENING:
+        return "stays open to report changes"
+    where = cut(request.plugin or "the server")
+    if request.waits_for == "store":
+        return "waits for the shared store to answer"
+    if request.waits_for == "thread":
+        return f"waits for a free thread: other calls of {where} or of this client have all that they may have"
+    if request.waits_for is not None:
+        limited = cut(request.label) if request.waits_for == "tool" else where
+        return f"waits until {limited} has a free place: other calls have all of them"
+    return f"runs in a thread of {where}" if request.in_thread else f"runs in {where}"

@@ -16,6 +16,7 @@ from attrs import define, field
 from mcptrio_console import make_console
 
 from mcptrio import Context, PluginSetup, Server, hookimpl, tool
+from mcptrio.abc import Stores
 from mcptrio.serving import ConsoleOptions, serve_asgi
 from mcptrio.types import ImageContent, TextContent
 
@@ -117,11 +118,14 @@ async def opened(
     plugins: Sequence[object] = (),
     name: str = "shop",
     config: dict[str, Any] | None = None,
+    stores: Stores | None = None,
     **options: Any,
 ) -> AsyncIterator[Site]:
     garden = garden or Garden()
     links: list[str] = []
     server = Server(name, plugins=[_module(garden), *plugins], config=config)
+    if stores is not None:
+        server.use_stores(stores)
     console = make_console(server, ConsoleOptions(announce=links.append, **options))
     async with server.open(), trio.open_nursery() as nursery:
         [url] = await nursery.start(partial(serve_asgi, console, bind="127.0.0.1:0"))

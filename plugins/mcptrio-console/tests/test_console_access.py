@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 import trio
 
 from mcptrio.abc import Principal, RequestHead
 from mcptrio.errors import AuthorizationError
+from mcptrio.serve.auth_config import guard_of
+from mcptrio.serve.config import load_config
+from tests.auth.server_parts import ISSUER, OTHER_KEY, RESOURCE, Clock, Issuer
 
 from .conftest import opened
 
@@ -167,6 +172,37 @@ async def test_access_token_with_the_scope_opens_the_console(
         if status == 303:
             assert await site.note("end", session="999") == "The session had already ended."
             assert "end (by ada): The session had already ended." in caplog.text
+
+
+async def test_signed_token_of_the_configured_issuer_opens_the_console(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    (tmp_path / "mcptrio.toml").write_text(f'[auth]\nresource = "{RESOURCE}"\nissuers = ["{ISSUER}"]\n')
+    issuer = Issuer(Clock(time.time()))
+    guard = guard_of(load_config(tmp_path / "mcptrio.toml"), fetch=issuer, environ={})
+    scope, now = "read console", int(issuer.clock())
+    wrong = [
+        issuer.token(),
+        issuer.token(scope=scope, exp=now - 600),
+        issuer.token(scope=scope, aud="https://other.example/mcp"),
+        issuer.token(OTHER_KEY, scope=scope),
+    ]
+    async with opened(guard=guard, scope="console") as site:
+
+        async def sign_in(token: str) -> int:
+            fields, headers = {"token": token}, {"Origin": site.url}
+            return (await site.http.post(f"{site.console}sign_in", data=fields, headers=headers)).status_code
+
+        assert [await sign_in(each) for each in wrong] == [401] * 4
+        assert (await site.get()).status_code == 401
+
+        token = issuer.token(scope=scope)
+        assert await sign_in(token) == 303
+        assert await site.note("end", session="999") == "The session had already ended."
+
+    assert "end (by ada): The session had already ended." in caplog.text
+    assert token not in caplog.text
 
 
 async def test_session_ends_with_its_token(autojump_clock: trio.testing.MockClock) -> None:

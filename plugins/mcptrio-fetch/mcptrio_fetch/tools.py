@@ -18,9 +18,10 @@ from msgspec import Meta
 from mcptrio import Context, ToolError, lifespan, prompt, resource, tool
 from mcptrio.types import BlobResourceContents, CallToolResult, TextResourceContents
 
-from .asked import PageRequest
 from .config import Config
+from .documents import INSTALL
 from .errors import printable
+from .page_request import PageRequest
 from .resolving import Resolver, SystemResolver
 from .results import Links, PageHead, answer_media, answer_text, contents_of, head_text, links_text, whole_text
 
@@ -77,15 +78,15 @@ class Fetch:
         url: str,
         offset: Annotated[int, Meta(ge=0, description="First character.")] = 0,
         limit: Annotated[int, Meta(ge=1, description="Characters at most.")] = 5000,
-        raw: Annotated[bool, "Return the HTML."] = False,
+        raw: Annotated[bool, "Return the HTML or file unchanged."] = False,
     ) -> CallToolResult:
-        """Fetch a URL: HTML as Markdown, in pieces; images, audio and PDFs as files."""
+        """Fetch a URL: HTML and documents as Markdown, in pieces; images and audio as files."""
         url = _with_scheme(url)
         web = await self._use()
-        asked = PageRequest(url=url)
-        page, rendered = await web.read(asked, raw=raw, continues=offset > 0, report=ctx.report_progress)
+        request = PageRequest(url=url)
+        page, rendered = await web.read(request, raw=raw, continues=offset > 0, report=ctx.report_progress)
         if rendered is None:
-            return answer_media(url, page)
+            return answer_media(url, page, INSTALL if page.kind == "pdf" and not raw else "")
         return answer_text(url, page, rendered, start=offset, most=min(limit, self._config.max_chars))
 
     @tool(title="Fetch Links", read_only=True, destructive=False, idempotent=True, open_world=True, text=links_text)
@@ -144,14 +145,14 @@ class Fetch:
 
     @resource(TEMPLATE, name="pages", title="Web pages")
     async def page(self, ctx: Context, url: str) -> TextResourceContents | BlobResourceContents:
-        """A web page as Markdown, other text unchanged, images, sounds and PDF files as bytes. In the URL, encode
+        """A web page or document as Markdown, other text unchanged, images and sounds as bytes. In the URL, encode
         percent-encoded parts once more (``%2520``), or encode all of it (``https%3A%2F%2F…``)."""
         web = await self._use()
         page, rendered = await web.read(PageRequest(url=url), report=ctx.report_progress)
         uri = "fetch://" + quote(url, safe=_AS_IT_IS)  # as it was asked for
         if rendered is None:
             return contents_of(page, uri)
-        kind = "text/markdown" if page.kind == "html" else page.content_type or "text/plain"
+        kind = page.content_type or "text/plain" if page.kind == "text" else "text/markdown"
         text = whole_text(rendered, self._config.max_chars)
         return TextResourceContents(uri=uri, mime_type=kind, text=text)
 

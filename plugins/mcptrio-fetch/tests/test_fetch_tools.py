@@ -169,7 +169,7 @@ async def test_media_are_returned_as_content_blocks(reading: Any, site: Any) -> 
     async with reading(allow_private=True, max_media_bytes=4096) as reader:
         image = await reader.call("fetch", url=site.url("/a.png"))
         sound = await reader.call("fetch", url=site.url("/a.ogg"))
-        document = await reader.call("fetch", url=site.url("/a.pdf"))
+        document = await reader.call("fetch", url=site.url("/a.pdf"), raw=True)
         failures = [await reader.failure(site.url(path)) for path in ("/a.zip", "/a.bin", "/big.png")]
 
     assert isinstance(image.content[1], ImageContent)

@@ -23,11 +23,11 @@ __all__ = [
     "components",
     "created_at",
     "descend",
-    "look_at",
     "open_listing",
     "open_regular",
     "open_regular_in",
     "resolve",
+    "stat_below",
     "step",
 ]
 
@@ -131,7 +131,7 @@ def open_regular_in(at: int, name: str, real: str) -> int:
     return descriptor
 
 
-def look_at(real: str) -> os.stat_result:
+def stat_below(real: str) -> os.stat_result:
     """The result of stat(2). Raises as ``descend``."""
     if real == "/":
         return os.stat("/")

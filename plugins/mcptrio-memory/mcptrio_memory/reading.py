@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from mcptrio import Context, tool
 
+from .examples import in_memory
 from .jsonl import write_lines
 from .memory import Memory
 from .model import Count, Field, Graph, GraphExport, GraphStats
@@ -42,7 +43,15 @@ class MemoryReading:
 
     memory: Memory
 
-    @tool(title="Read Graph", read_only=True, destructive=False, idempotent=True, open_world=False, text=graph_text)
+    @tool(
+        title="Read Graph",
+        read_only=True,
+        examples=in_memory(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=graph_text,
+    )
     async def read_graph(
         self,
         ctx: Context,
@@ -56,7 +65,15 @@ class MemoryReading:
         name = memory.namespace(ctx, namespace)
         return await memory.read(partial(read_graph_page, name, memory.wanted(limit, fields), cursor))
 
-    @tool(title="Search Nodes", read_only=True, destructive=False, idempotent=True, open_world=False, text=graph_text)
+    @tool(
+        title="Search Nodes",
+        read_only=True,
+        examples=in_memory(query="the"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=graph_text,
+    )
     async def search_nodes(
         self,
         ctx: Context,
@@ -78,7 +95,15 @@ class MemoryReading:
 
         return await memory.read(search)
 
-    @tool(title="Open Nodes", read_only=True, destructive=False, idempotent=True, open_world=False, text=graph_text)
+    @tool(
+        title="Open Nodes",
+        read_only=True,
+        examples=in_memory(names=["nobody"]),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=graph_text,
+    )
     async def open_nodes(
         self,
         ctx: Context,
@@ -96,7 +121,13 @@ class MemoryReading:
         return await memory.read(partial(_open, space, names, wanted, cursor))
 
     @tool(
-        title="Graph Statistics", read_only=True, destructive=False, idempotent=True, open_world=False, text=stats_text
+        title="Graph Statistics",
+        read_only=True,
+        examples=in_memory(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=stats_text,
     )
     async def graph_stats(self, ctx: Context, namespace: Namespace = "") -> GraphStats:
         """Count entities, relations and observations by type, and list the namespaces."""
@@ -113,7 +144,15 @@ class MemoryReading:
 
         return await memory.read(count)
 
-    @tool(title="Export Graph", read_only=True, destructive=False, idempotent=True, open_world=False, text=export_text)
+    @tool(
+        title="Export Graph",
+        read_only=True,
+        examples=in_memory(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=export_text,
+    )
     async def export_graph(
         self, ctx: Context, limit: Limit = 0, cursor: Cursor = "", namespace: Namespace = ""
     ) -> GraphExport:
