@@ -55,7 +55,7 @@ class PeerSession(Protocol):
 
     @property
     def record(self) -> SessionRecord | None:
-        """``None`` until ``initialize`` has been answered with a result."""
+        """The record of the session; ``None`` until ``initialize`` has been answered with a result."""
         ...
 
     def refresh(self, record: SessionRecord) -> None:

@@ -138,7 +138,9 @@ class EventStore(Protocol):
         ...
 
     async def settle(self, session: str, stream: str) -> None:
-        """Append the will of a stream that its writer gives up, unless the stream is complete or unknown.
+        """Complete a stream that its writer gives up, with its fallback event (``will``).
+
+        Does nothing if the stream is complete or unknown.
 
         A store that cannot do it now does it as soon as it can. It does the same for writers that have ended without
         calling this.

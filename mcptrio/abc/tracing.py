@@ -112,7 +112,7 @@ class Tracer(Protocol):
     """Makes spans. Each context manager is used inside one task, and none of them raises."""
 
     def receiving(self, headers: Mapping[str, str], network: Network) -> AbstractContextManager[None]:
-        """Inside, messages of one HTTP request or of one channel are received.
+        """Return a context in which messages of one HTTP request or of one channel are received.
 
         Args:
             headers: The headers of the HTTP request. Their trace context is linked, because it is not that of a
@@ -121,17 +121,19 @@ class Tracer(Protocol):
         ...
 
     def serving(self, served: TracedRequest) -> AbstractContextManager[None]:
-        """Inside, a request is worked on."""
+        """Return a context in which a request is handled."""
         ...
 
     def notified(self, message: Notification) -> AbstractContextManager[None]:
-        """Inside, a received notification is handled."""
+        """Return a context in which a received notification is handled."""
         ...
 
     def sending(
         self, message: Request | Notification, *, revision: str | None = None, to: str | None = None
     ) -> AbstractContextManager[TraceOutcome]:
-        """Inside, a message is sent and its response is awaited. Adds the trace context to ``params._meta``.
+        """Return a context in which a message is sent and its response is awaited.
+
+        Adds the trace context to ``params._meta``.
 
         Args:
             to: The URL of the server, or its command.
@@ -139,19 +141,19 @@ class Tracer(Protocol):
         ...
 
     def disconnected(self, to: str, seconds: float) -> None:
-        """A connection of a client has ended."""
+        """Record that a connection of a client has ended."""
         ...
 
     def waiting(self, method: str) -> AbstractContextManager[None]:
-        """Inside, a handler waits for an answer that its client gives in another request, or a client for its user."""
+        """Return a context for a wait: of a handler for an answer in another request, or of a client for its user."""
         ...
 
     def joining(self) -> AbstractContextManager[None]:
-        """Inside, all messages that are sent belong to one trace."""
+        """Return a context in which all sent messages belong to one trace."""
         ...
 
     def working(self, served: TracedRequest, carrier: Carrier) -> AbstractContextManager[TraceOutcome]:
-        """Inside, a task works for a request that was answered before.
+        """Return a context in which a task works for a request that was answered before.
 
         Args:
             carrier: The value that :meth:`carrier` returned in that request.
@@ -200,14 +202,14 @@ def receiving(network: Network) -> AbstractContextManager[None]:
 
 
 def notified(message: object) -> AbstractContextManager[None]:
-    """Inside, a received message is handled; it is traced if it is a notification."""
+    """Return a context in which a received message is handled. Notifications are traced."""
     if TRACING.tracer is not None and isinstance(message, Notification):
         return TRACING.tracer.notified(message)
     return nullcontext()
 
 
 def answering(served: AnsweredRequest) -> AbstractContextManager[None]:
-    """Inside, a client answers a request of the server."""
+    """Return a context in which a client answers a request of the server."""
     return TRACING.tracer.serving(served) if TRACING.tracer is not None else nullcontext()
 
 

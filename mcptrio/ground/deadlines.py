@@ -21,7 +21,7 @@ class Timed(Protocol):
 
     @property
     def deadline(self) -> float:
-        """On Trio's clock; ``math.inf`` for none."""
+        """The deadline on Trio's clock; ``math.inf`` for none."""
         ...
 
     def expire(self) -> None:

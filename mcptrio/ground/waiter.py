@@ -48,7 +48,7 @@ class Waiter(Generic[T]):
         return self.settle(outcome.Error(error))
 
     def settle(self, result: outcome.Outcome[T]) -> bool:
-        """:meth:`set` or :meth:`fail`. Returns as :meth:`set`."""
+        """Hand over a value or an exception: see :meth:`set` and :meth:`fail`. Returns as :meth:`set`."""
         if self._is_over:
             return False
         self._is_over = True

@@ -93,7 +93,7 @@ class ApprovalRequest:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the server's definition of the tool. Use it as the key of remembered decisions.
+        """A digest that changes with the server's definition of the tool: the key of remembered decisions.
 
         For a question it depends only on the server and the kind.
         """

@@ -57,7 +57,7 @@ class HostChange:
 
 
 class HostChanges:
-    """``async for change in changes``; ends when the host is closed. Made by ``Host.subscribe``.
+    """The changes of a subscription: ``async for change in changes``, until the host is closed. See ``Host.subscribe``.
 
     Equal changes that are not read yet are reported once. Only the newest state of a task is.
     """

@@ -123,7 +123,10 @@ class HostList(Generic[T]):
 
 
 class HostListing(Generic[T]):
-    """``async for each in listing``, or ``await listing.all()``. Each requests the lists again, concurrently."""
+    """A list over all servers: ``async for each in listing``, or ``await listing.all()``.
+
+    Each use requests the lists again, from all servers concurrently.
+    """
 
     def __init__(self, fetch: Callable[[], Awaitable[HostList[T]]]) -> None:
         self._fetch = fetch

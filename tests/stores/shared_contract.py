@@ -1,4 +1,4 @@
-"""What stores do that several replicas share: bus, wills, effects, proofs and quotas.
+"""What stores do that several replicas share: bus, fallback events, effects, proofs and quotas.
 
 A module of tests imports these functions and has the fixture ``replica``, which opens the stores of one more replica on
 the same data.
@@ -199,7 +199,7 @@ async def test_replica_that_closes_leaves_its_streams_with_their_wills(replica: 
         async with replica() as one:
             await one.events.append("s", "x", b"1", will=b"gone")
             await one.events.append("s", "y", b"1", last=True)
-        await eventually(lambda: there.count(wake_message("x")) >= 2, "the reader is woken by the will")
+        await eventually(lambda: there.count(wake_message("x")) >= 2, "the reader is woken by the fallback event")
         events, is_last = await two.events.read("s", "x", 0)
         assert ([event.data for event in events], is_last) == ([b"1", b"gone"], True)
 

@@ -43,7 +43,7 @@ _MISSING = {
 
 
 class ClientCommand(CLICommand):
-    """Made by ``@click.command(name, cls=ClientCommand)`` of an async function."""
+    """A command that connects to a server: ``@click.command(name, cls=ClientCommand)`` on an async function."""
 
     arguments = (("TARGET", _SERVER),)
     sections = MappingProxyType(

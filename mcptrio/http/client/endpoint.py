@@ -93,7 +93,7 @@ class HTTPEndpoint:
 
     @property
     def name(self) -> str:
-        """For logs and errors: the URL without credentials and query."""
+        """The URL without credentials and query, for logs and errors."""
         return self.origin + self.target.partition("?")[0]
 
     def join(self, reference: str) -> HTTPEndpoint:

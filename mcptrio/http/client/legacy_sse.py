@@ -61,7 +61,10 @@ Item: TypeAlias = Message | Sequence[Message]
 
 
 class SSEChannel:
-    """Made by :func:`open_sse_channel`. See :class:`mcptrio.abc.MessageChannel`."""
+    """A client's channel over HTTP with SSE, made by :func:`open_sse_channel`.
+
+    See :class:`mcptrio.abc.MessageChannel`.
+    """
 
     def __init__(
         self, requests: HTTPRequests, headers: ClientHeaders, stream: _Stream, *, name: str, nursery: trio.Nursery

@@ -61,7 +61,7 @@ class _Session:
 
 
 class HTTPLink:
-    """Made by :func:`open_http_link`. See :class:`mcptrio.abc.links.Link`."""
+    """A client's link over Streamable HTTP, made by :func:`open_http_link`. See :class:`mcptrio.abc.links.Link`."""
 
     def __init__(
         self,

@@ -68,7 +68,10 @@ DEFAULT_PINGS: Final = Pings()
 
 
 class WebSocketChannel:
-    """Made by :func:`open_websocket_channel`. See :class:`mcptrio.abc.MessageChannel`."""
+    """A client's channel over a WebSocket, made by :func:`open_websocket_channel`.
+
+    See :class:`mcptrio.abc.MessageChannel`.
+    """
 
     def __init__(self, line: Line, *, name: str, limits: MessageLimits) -> None:
         self.name = name

@@ -33,7 +33,7 @@ def count_login(ledger: Ledger, config: Config, name: str, address: str | None, 
 
 
 def forgive_login(ledger: Ledger, config: Config, name: str, address: str | None) -> None:
-    """Uncount a successful login: reset the counter of user and address, and reduce the others by one."""
+    """Reset the counter of user and address after a successful login, and reduce the others by one."""
     wide_address, narrow, wide_user = _counters(config, name, address)
     forget_attempts(ledger, *narrow)
     take_back_attempt(ledger, *wide_address)

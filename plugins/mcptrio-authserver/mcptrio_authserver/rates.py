@@ -55,7 +55,7 @@ def forget_attempts(ledger: Ledger, rate: Rate, key: str) -> None:
 
 
 def take_back_attempt(ledger: Ledger, rate: Rate, key: str) -> None:
-    """Uncount one successful attempt; the others count until the window ends."""
+    """Subtract one successful attempt; the others count until the window ends."""
     record = ledger.get(f"rate:{rate.kind}", key)
     if record is not None:
         count, end = max(0, record["count"] - 1), record["end"]

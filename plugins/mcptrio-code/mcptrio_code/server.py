@@ -72,7 +72,7 @@ class LanguageServer:
     _failure: str = field(init=False, default="")
 
     async def use(self, nursery: trio.Nursery, work: Callable[[LanguageSession], Awaitable[_T]]) -> _T:
-        """Do something that only asks the server. If the server dies meanwhile, do it once more with a new one.
+        """Run a function that only reads from the server. If the server dies, run it once more with a new one.
 
         Args:
             nursery: The nursery in which the server runs.

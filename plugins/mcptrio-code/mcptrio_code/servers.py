@@ -83,7 +83,7 @@ class LanguageServers:
         return [self._server(name, folder) for name, folder in found]
 
     async def use(self, server: LanguageServer, work: Callable[[LanguageSession], Awaitable[_T]]) -> _T:
-        """Do something that only asks a server.
+        """Run a function that only reads from a server.
 
         Raises:
             ToolError: The server cannot be started, refuses, or dies twice.
@@ -93,7 +93,7 @@ class LanguageServers:
         return await server.use(self._nursery, work)
 
     async def use_for(self, real: str, work: Callable[[LanguageSession], Awaitable[_T]]) -> _T:
-        """Do something that only asks the language server of a file.
+        """Run a function that only reads from the language server of a file.
 
         Raises:
             ToolError: None is configured for it, or it cannot be started, refuses, or dies twice.

@@ -105,7 +105,7 @@ class LanguageSession:
     _syncing: trio.Lock = field(init=False, factory=trio.Lock)
 
     async def open(self) -> None:
-        """Agree on capabilities with the server.
+        """Negotiate capabilities with the server.
 
         Raises:
             RequestRefused: It refuses, or takes too long.

@@ -35,7 +35,7 @@ class ServerConsole:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """StatusWatch the server, keep its log, and answer requests during the block."""
+        """Watch the server, keep its log, and answer requests during the block."""
         options = self._options
         access = ConsoleAccess(lambda token: options.announce(f"/console/?token={token}"), options.guard, options.scope)
         samples = Samples()

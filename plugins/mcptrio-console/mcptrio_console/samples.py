@@ -32,7 +32,7 @@ _LISTENING: Final = "subscriptions/listen"
 
 @define(eq=False)
 class TrafficSample:
-    """Five seconds.
+    """The traffic of five seconds.
 
     Args:
         number: seconds of Trio's clock divided by five.

@@ -225,7 +225,7 @@ class ConsoleWeb:
     # Every request
 
     async def check(self) -> Response | None:
-        """Refuse what comes from elsewhere."""
+        """Refuse requests from other hosts and origins."""
         if not self._options.is_host_served(request.headers.get("Host")):
             return self._problem(421, "Host: not served here.")
         if request.method != "POST":
@@ -358,7 +358,7 @@ def make_app(
 
 
 def _to(path: str) -> Response:
-    """Lead to a page."""
+    """Return a redirect to a page."""
     return Response(b"", 303, headers={"Location": f"{PATH}/{path}"})
 
 

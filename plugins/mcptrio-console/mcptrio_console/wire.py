@@ -50,7 +50,7 @@ class WireRecording:
 
 
 class WireRecorder:
-    """Has one recording at a time."""
+    """Records one session at a time."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

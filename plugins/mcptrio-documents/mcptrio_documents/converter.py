@@ -174,7 +174,7 @@ class _Run:
             del self.messages[:-_MAX_LAST_WORDS]
 
     async def end(self) -> None:
-        """Kill it if it runs, and wait until it is gone. Call this under a shield."""
+        """Kill the process if it runs, and wait until it has ended. Call this in a shielded scope."""
         for stream in (self._stdin, self._stdout, self._stderr):
             stream.close()
         await self.process.end(exit=0, terminate=0)

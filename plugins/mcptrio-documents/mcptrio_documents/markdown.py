@@ -22,7 +22,7 @@ _HEADING = re.compile(r"^(#{1,6})[ \t]+(\S.*)$", re.MULTILINE)
 
 
 class _Converter(MarkdownConverter):  # type: ignore[misc, unused-ignore]
-    """Without pictures, which a model cannot see here, and without links within the document."""
+    """Converts HTML without pictures, which a model cannot see here, and without links within the document."""
 
     def convert_img(self, el: Any, text: str, parent_tags: set[str]) -> str:
         return str(el.get("alt") or "").strip()

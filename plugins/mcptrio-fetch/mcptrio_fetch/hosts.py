@@ -29,7 +29,7 @@ class Places:
 
     @classmethod
     def of(cls, entries: Iterable[str]) -> Places:
-        """From texts that :func:`check_places` has passed."""
+        """Return the places for texts that :func:`check_places` has accepted."""
         names: set[str] = set()
         suffixes: list[str] = []
         networks: list[IPv4Network | IPv6Network] = []

@@ -107,7 +107,7 @@ def _parse(html: str, url: str) -> Any:
 
 
 def _drop_anchors(tree: Any, url: str) -> None:
-    """Links within the page, which many sites put around each heading: they have no target in Markdown."""
+    """Drop links within the page, which many sites put around each heading: they have no target in Markdown."""
     for element in list(tree.iter("a")):
         target, anchor = urldefrag(element.get("href") or "")
         if anchor and target == url:

@@ -105,7 +105,7 @@ class FetchTransport:
 
 
 def explain(error: Exception, url: str) -> ToolError:
-    """Say what went wrong with a request, without what only the operator may know."""
+    """Describe the failure of a request, without details that only the operator may know."""
     match error:
         case httpcore2.ConnectTimeout():
             why = "connecting took too long"
@@ -139,7 +139,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to the addresses that the gate returns, and to no name.
+    """Connects only to the addresses that the gate returns, never to a host name.
 
     TLS is begun later, by the pool, with the name of the URL: so SNI contains it, and the certificate must be valid
     for it.

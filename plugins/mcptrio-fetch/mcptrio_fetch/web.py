@@ -196,7 +196,7 @@ class Web:
         return self._config.user_agent or f"{_PRODUCT}/{_VERSION} (Model Context Protocol; {who})"
 
     def _limit(self, page: FetchedPage) -> int:
-        """How much of a page to read; asked when its headers are there, and with its first bytes."""
+        """Return how much of a page to read. Called when its headers have arrived, and again with its first bytes."""
         if page.status >= 400:
             return 0
         limit = self._max_bytes(page)

@@ -21,7 +21,7 @@ MAX_PROPOSALS = 1000
 
 
 def complete_path(sandbox: Sandbox, typed: str, *, checkpoint: Checkpoint) -> list[str]:
-    """Paths that start with ``typed``, sorted.
+    """Return the paths that start with ``typed``, sorted.
 
     Args:
         typed: a path, with or without its first slash; the results have the same form. Directories end in a slash.

@@ -105,7 +105,7 @@ def apply_edits(text: str, edits: Sequence[Edit], *, path: str, checkpoint: Chec
 
 
 def shown(diff: str) -> str:
-    """As much of a diff as an answer has room for, in whole lines."""
+    """Return as much of a diff as an answer has room for, in whole lines."""
     if len(diff) <= MAX_DIFF:
         return diff
     kept = diff[: diff.rfind("\n", 0, MAX_DIFF) + 1 or MAX_DIFF]

@@ -21,7 +21,7 @@ class AccessDenied(ToolError):
 
 
 class NotThere(ToolError):
-    """Nothing is at this path."""
+    """No file or directory exists at this path."""
 
     def __init__(self, path: str, advice: str = "") -> None:
         super().__init__(f"not found: {printable(path)}{advice}")

@@ -122,7 +122,7 @@ def list_below(
 
 
 def scan(descriptor: int, sandbox: Sandbox, sizes: bool, path: str, checkpoint: Checkpoint) -> list[DirectoryEntry]:
-    """Every entry that is not denied, in order of name."""
+    """Return every entry that is not denied, in order of name."""
     found: list[DirectoryEntry] = []
     with os.scandir(descriptor) as entries:
         for number, entry in enumerate(entries, 1):

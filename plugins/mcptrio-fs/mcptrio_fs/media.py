@@ -81,7 +81,7 @@ def media_type(name: str, head: bytes) -> str:
 
 
 def is_text(data: bytes) -> bool:
-    """Say whether bytes are text: UTF-8 without NUL. A character cut off at the end does not count against them."""
+    """Return whether bytes are text: UTF-8 without NUL. A character cut off at the end does not count against them."""
     if b"\0" in data:
         return False
     try:

@@ -59,7 +59,7 @@ class GlobPattern(Struct, frozen=True):
         return cls(text, tuple(alternatives), negated)
 
     def matches(self, parts: Sequence[str]) -> bool:
-        """Say whether the path with these components matches."""
+        """Return whether the path with these components matches."""
         names = [part if part.isascii() else unicodedata.normalize("NFC", part) for part in parts]
         return any(_match(alternative, names) for alternative in self._alternatives) is not self._negated
 

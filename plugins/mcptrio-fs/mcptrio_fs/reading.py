@@ -79,7 +79,7 @@ def read_text(sandbox: Sandbox, path: str, *, offset: int, limit: int, checkpoin
 
 
 def read_lines(sandbox: Sandbox, path: str, *, first: int, count: int, limit: int, checkpoint: Checkpoint) -> Text:
-    """``count`` lines from the line ``first``, without the line end of the last one.
+    """Return ``count`` lines from the line ``first``, without the line end of the last one.
 
     Args:
         first: the number of a line, from 1.
@@ -166,7 +166,7 @@ def read_bytes(sandbox: Sandbox, path: str, *, limit: int, checkpoint: Checkpoin
 
 
 def read_at(descriptor: int, offset: int, count: int, checkpoint: Checkpoint) -> bytes:
-    """At most ``count`` bytes of an opened file from ``offset``."""
+    """Return at most ``count`` bytes of an opened file from ``offset``."""
     data = bytearray()
     while len(data) < count:
         checkpoint()

@@ -74,7 +74,7 @@ class FileResources:
         return await self.access.run(sandbox, "/" + value.lstrip("/"), work)
 
     async def watch(self, subscriptions: FileSubscriptions) -> None:
-        """Tell the subscribers of changed files, until cancelled."""
+        """Notify the subscribers of changed files, until cancelled."""
         config = self.access.config
         await FileWatcher(
             subscriptions=subscriptions,

@@ -120,7 +120,7 @@ class Sandbox(Struct, frozen=True):
         return self._retrying(path, lambda place: place)
 
     def is_denied(self, names: list[str]) -> bool:
-        """Say whether a name among these components is denied."""
+        """Return whether a name among these components is denied."""
         return bool(self.denied) and any(pattern.matches([name]) for name in names for pattern in self.denied)
 
     @contextmanager

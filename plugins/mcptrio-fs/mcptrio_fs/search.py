@@ -66,7 +66,7 @@ class Search:
     _bytes: int = field(init=False, default=0)
 
     def advance(self, seconds: float, checkpoint: Checkpoint) -> bool:
-        """Walk on for a while; returns whether there is more.
+        """Continue the walk for a while. Returns whether there is more.
 
         Raises:
             ToolError: the first directory is none, or may not be listed.

@@ -25,12 +25,12 @@ _TRIES = 8
 
 
 def wire_size(text: str) -> int:
-    """Bytes of a text in JSON, without its quotes."""
+    """Return the bytes of a text in JSON, without its quotes."""
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")) - 2
 
 
 def most_bytes_of_media(most: int) -> int:
-    """How large a file may be that goes into an answer of ``most`` bytes as Base64."""
+    """Return how large a file may be to fit as Base64 into an answer of ``most`` bytes."""
     return (most - AROUND) // 4 * 3
 
 
@@ -54,7 +54,7 @@ async def fitting(read: Callable[[int], Awaitable[Text]], bound: int, most: int)
 
 
 def how_many_fit(lines: Sequence[str], most: int) -> int:
-    """How many of these lines, from the first on, are in an answer; one is, however long it is."""
+    """Return how many of these lines, from the first on, fit into an answer; at least one."""
     # Almost always all: one pass over the whole text is ten times as fast as one for each line.
     if wire_size("\n".join(lines)) <= most:
         return len(lines)

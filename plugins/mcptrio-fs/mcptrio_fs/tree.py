@@ -54,7 +54,7 @@ class Tree:
     _queue: deque[tuple[tuple[str, ...], dict[str, Any]]] = field(init=False, factory=deque)
 
     def advance(self, seconds: float, checkpoint: Checkpoint) -> bool:
-        """Walk on for a while; returns whether there is more.
+        """Continue the walk for a while. Returns whether there is more.
 
         Raises:
             ToolError: the first directory is none, or may not be listed.
@@ -127,7 +127,7 @@ class Tree:
 
 
 def _excludes(pattern: GlobPattern, parts: tuple[str, ...]) -> bool:
-    """In a tree, a pattern without a star also means the name anywhere."""
+    """Return whether a pattern excludes the entry. A pattern without a star matches the name in any directory."""
     if pattern.matches(parts):
         return True
     if "*" in pattern.text:

@@ -36,7 +36,7 @@ class FileSubscriptions(Struct, frozen=True):
 
 
 class FileWatcher(Struct, kw_only=True, frozen=True):
-    """Looks at the subscribed files and tells of changes."""
+    """Polls the subscribed files and notifies their subscribers of changes."""
 
     subscriptions: FileSubscriptions
     read_fingerprints: Callable[[Iterable[str]], Awaitable[Mapping[str, Fingerprint]]]

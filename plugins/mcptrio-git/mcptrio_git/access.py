@@ -63,7 +63,7 @@ class Object:
 
 @define(eq=False, repr=False)
 class GitAccess:
-    """Git, with the rights that the configuration allows."""
+    """Runs git with the rights that the configuration allows."""
 
     config: Config
     repositories: Repositories = field(init=False)

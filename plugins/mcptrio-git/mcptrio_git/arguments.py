@@ -101,7 +101,7 @@ def check_name(value: str, where: str) -> str:
 
 
 def check_paths(paths: Sequence[str], root: str, where: str) -> list[str]:
-    """Paths relative to the root, which git is given behind ``--``.
+    """Return the paths relative to the root, for git's arguments after ``--``.
 
     Raises:
         ToolError: they are too many or too long, or one leads out of the work tree, or begins with ``:``, which would

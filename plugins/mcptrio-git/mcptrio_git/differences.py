@@ -149,7 +149,7 @@ def _diff(patch: bytes, stats: bytes, *, start: int, cut: bool) -> Diff:
 
 
 def _without_heads(patch: str, start: int) -> str:
-    """Leave out the lines that only repeat the names of a file and of its two versions."""
+    """Remove the lines that only repeat the names of a file and of its two versions."""
     # A later part may begin within a line, whose end is content.
     return re.sub(("^" if start == 0 else r"(?<=\n)") + _HEAD, "", patch, flags=re.MULTILINE)
 

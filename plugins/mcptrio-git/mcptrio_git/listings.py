@@ -164,7 +164,7 @@ class RepositoryList(Struct, frozen=True, kw_only=True):
 
 
 def parse_matches(output: bytes, skip: int, most: int) -> list[Match]:
-    """Matches ``skip`` to ``skip + most`` of an output of ``git grep -z -n --column``."""
+    """Return the matches ``skip`` to ``skip + most`` in the output of ``git grep -z -n --column``."""
     matches: list[Match] = []
     for line in output.split(b"\n")[skip : skip + most]:
         path, *rest = line.split(b"\0", 3)

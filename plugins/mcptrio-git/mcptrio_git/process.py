@@ -139,7 +139,7 @@ async def run(command: GitCommand, listener: Listener) -> Output:
 
 @define(eq=False, repr=False)
 class _Collected:
-    """Standard output, as much as is wanted."""
+    """Collects standard output up to a limit."""
 
     skip: int
     limit: int
@@ -163,7 +163,7 @@ class _Collected:
 
 @define(eq=False, repr=False)
 class _Readers:
-    """How many pipes are still open."""
+    """The number of pipes that are still open."""
 
     left: int
     done: trio.Event = field(init=False, factory=trio.Event)

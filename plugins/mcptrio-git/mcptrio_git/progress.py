@@ -43,7 +43,7 @@ class GitProgress:
             await self.ctx.report_progress(seconds, message=f"{self.what}: {seconds:.0f} s")
 
     async def on_stderr(self, message: bytes) -> None:
-        """Git has written to standard error."""
+        """Handle a piece of git's standard error."""
         if not self.talks:
             return
         *lines, self._unfinished = re.split(rb"[\r\n]", self._unfinished + message)

@@ -108,7 +108,7 @@ class Tags(Struct, frozen=True, kw_only=True):
 
 
 async def list_branches(work: RepositoryWork, spaces: tuple[str, ...], conditions: tuple[str, ...]) -> list[Branch]:
-    """All branches below ``refs/heads`` or ``refs/remotes``.
+    """Return all branches below ``refs/heads`` or ``refs/remotes``.
 
     Args:
         conditions: options such as ``--contains=<id>``.
@@ -135,7 +135,7 @@ async def list_branches(work: RepositoryWork, spaces: tuple[str, ...], condition
 
 
 async def list_tags(work: RepositoryWork) -> list[Tag]:
-    """All tags."""
+    """Return all tags."""
     return [
         Tag(
             name=named(name),
@@ -152,7 +152,7 @@ async def list_tags(work: RepositoryWork) -> list[Tag]:
 
 
 async def names_of(work: RepositoryWork, *spaces: str, most: int = 2000) -> list[str]:
-    """Short names of references, those changed last first.
+    """Return the short names of references, the last changed first.
 
     Args:
         spaces: such as ``refs/heads``.

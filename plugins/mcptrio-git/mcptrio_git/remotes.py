@@ -230,7 +230,7 @@ _PUSHED: dict[str, Literal["updated", "created", "up_to_date"]] = {" ": "updated
 
 
 def _fetched_by(work: RepositoryWork) -> tuple[str, ...]:
-    """Git's own program at the other end, which for ``file`` is this machine, whatever the repository names for it."""
+    """Return the option for git's own program at the remote end (for ``file``: this machine), not a configured one."""
     return () if work.config.hooks else ("--upload-pack=git-upload-pack",)
 
 

@@ -34,7 +34,7 @@ _MAX_GIT_FILE_BYTES = 4096
 
 
 class UnknownRepository(ToolError):
-    """There is no repository, or it is not allowed."""
+    """The repository does not exist or is not allowed."""
 
 
 @frozen(kw_only=True, repr=False)

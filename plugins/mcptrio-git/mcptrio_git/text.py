@@ -47,7 +47,7 @@ def page_of(data: bytes, *, start: int, cut: bool) -> TextPage:
 
 
 def text_of(data: bytes) -> str:
-    """Text; bytes that are no UTF-8 become U+FFFD."""
+    """Decode UTF-8; invalid bytes become U+FFFD."""
     return data.decode("utf-8", "replace")
 
 

@@ -17,7 +17,7 @@ _OVERHEAD = 40
 
 
 def created_entities(created: Sequence[Entity], budget: int) -> CreatedEntities:
-    """Those that fit, from the first on; the last of them with those of its observations that do."""
+    """Return the items that fit, from the first on. The last one has only the observations that fit."""
     shown: list[Entity] = []
     is_cut = False
     for entity in created:
@@ -40,7 +40,7 @@ def created_entities(created: Sequence[Entity], budget: int) -> CreatedEntities:
 
 
 def created_relations(created: Sequence[Relation], budget: int) -> CreatedRelations:
-    """Those that fit, from the first on."""
+    """Return the items that fit, from the first on."""
     shown: list[Relation] = []
     for relation in created:
         budget -= _size(relation.source, relation.target, relation.relation_type)
@@ -53,7 +53,7 @@ def created_relations(created: Sequence[Relation], budget: int) -> CreatedRelati
 
 
 def added(results: Sequence[AddedObservations], budget: int) -> Added:
-    """Those that fit, from the first on; the last of them with those of its observations that do."""
+    """Return the items that fit, from the first on. The last one has only the observations that fit."""
     shown: list[AddedObservations] = []
     is_cut = False
     for result in results:

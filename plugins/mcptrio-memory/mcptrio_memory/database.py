@@ -41,7 +41,7 @@ _BUSY_MS: Final = 100
 
 
 class MemoryDatabase:
-    """Made by :func:`open_database`."""
+    """A knowledge graph database, opened by :func:`open_database`."""
 
     def __init__(self, writer: sqlite3.Connection, readers: list[sqlite3.Connection], busy_timeout: float) -> None:
         self._writer = writer
@@ -51,7 +51,7 @@ class MemoryDatabase:
         self._busy_timeout = busy_timeout
 
     async def write(self, work: Work[T]) -> T:
-        """Do it in a transaction, and return when that is committed.
+        """Run a function in a transaction, and return its result after the commit.
 
         Raises:
             MemoryUnavailable: it was not done.

@@ -102,7 +102,7 @@ def open_file(path: Path, *, max_bytes: int, busy_timeout: float) -> sqlite3.Con
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """Another connection to a file that has been opened, which only reads.
+    """Open another connection to an opened file, for reading only.
 
     Raises:
         MemoryUnavailable: it cannot be opened.

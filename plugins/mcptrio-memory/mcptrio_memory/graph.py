@@ -71,7 +71,7 @@ class Editor:
         return GraphChange(namespace=self.namespace, result=result, touched=touched, revision=revision)
 
     def create_entities(self, entities: Sequence[NewEntity]) -> list[Entity]:
-        """Those that were not there; an observation that is there twice counts once.
+        """Create the missing entities, and return them. Repeated observations count once.
 
         Raises:
             ToolError: one has too many observations.
@@ -93,7 +93,7 @@ class Editor:
         return created
 
     def create_relations(self, relations: Sequence[Relation], *, loose: bool = False) -> list[Relation]:
-        """Those that were not there.
+        """Create the missing relations, and return them.
 
         Args:
             loose: the ends need not be there.
@@ -116,7 +116,7 @@ class Editor:
         return created
 
     def add_observations(self, additions: Sequence[NewObservations]) -> list[AddedObservations]:
-        """Those that were not there, entity by entity.
+        """Add the missing observations, and return them by entity.
 
         Raises:
             ToolError: an entity is not there, or would have too many; nothing is added.
@@ -152,7 +152,7 @@ class Editor:
         return missing
 
     def delete_observations(self, deletions: Sequence[ObservationsToDelete]) -> tuple[int, list[str]]:
-        """How many were deleted, and the names of entities that were not there."""
+        """Delete observations. Returns how many were deleted, and the names of unknown entities."""
         count = 0
         missing: list[str] = []
         for deletion in deletions:
@@ -171,7 +171,7 @@ class Editor:
         return count, missing
 
     def delete_relations(self, relations: Iterable[Relation]) -> int:
-        """How many were deleted."""
+        """Delete relations, and return how many were deleted."""
         count = 0
         for relation in relations:
             deleted = self.statements.execute(

@@ -129,7 +129,7 @@ def write_lines(entities: Iterable[Entity], relations: Iterable[Relation]) -> li
 
 
 def add_up(one: Imported, other: Imported) -> Imported:
-    """Two parts of an import as one."""
+    """Return the sum of two parts of an import."""
     return Imported(
         lines=one.lines + other.lines,
         entities_created=one.entities_created + other.entities_created,

@@ -48,7 +48,7 @@ class Everything:
     """One letter, which distinguishes cursors of different tools."""
 
     def rows(self, statements: Statements, start: int) -> Iterator[Row]:
-        """Those at a position and behind it; the position is the entity's id."""
+        """Return the rows from a position on. The position is the entity's id."""
         while True:
             rows = statements.execute(
                 "SELECT id, id, name, type FROM entities WHERE id >= ? AND namespace = "
@@ -67,7 +67,7 @@ class Everything:
 
 @frozen(eq=False)
 class Chosen:
-    """Some entities by id, in a given order."""
+    """A selection of entities by id, in a given order."""
 
     ids: Sequence[int]
     kind: str
@@ -77,7 +77,7 @@ class Chosen:
     )
 
     def rows(self, statements: Statements, start: int) -> Iterator[Row]:
-        """Those at a position and behind it."""
+        """Return the rows from a position on."""
         for position in range(start, len(self.ids)):
             yield from statements.execute(
                 "SELECT ?, id, name, type FROM entities WHERE id = ?", (position, self.ids[position])

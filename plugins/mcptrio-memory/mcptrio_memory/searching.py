@@ -29,7 +29,7 @@ _IN_NAMESPACE = "e.namespace = (SELECT id FROM namespaces WHERE name = ?)"
 
 
 def find_entities(statements: Statements, namespace: str, query: str) -> list[int]:
-    """Ids, at most :data:`MAX_FOUND_ENTITIES`. An empty query finds all entities, the last changed first."""
+    """Return at most :data:`MAX_FOUND_ENTITIES` ids. An empty query finds all entities, the last changed first."""
     folded = query.casefold().strip()
     if not folded:
         return _ids(
@@ -57,7 +57,7 @@ def find_entities(statements: Statements, namespace: str, query: str) -> list[in
 
 
 def find_names(statements: Statements, namespace: str, typed: str, limit: int) -> list[str]:
-    """Names that contain the typed text, ignoring case."""
+    """Return the names that contain the typed text, ignoring case."""
     rows = statements.execute(
         f"SELECT e.name FROM search s JOIN entities e ON e.id = s.rowid WHERE {_IN_NAMESPACE}"
         " AND instr(s.name, ?) ORDER BY length(e.name), e.name LIMIT ?",

@@ -28,7 +28,7 @@ class CallAbandoned(Exception):
 
 
 class Statements:
-    """Used in one thread, except for :meth:`stop`."""
+    """Executes SQL statements in one thread; :meth:`stop` may be called from another."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -51,7 +51,7 @@ class Statements:
         return row[0] if row is not None else None
 
     def abandon(self) -> None:
-        """Undo the transaction, stopped or not. Some errors have undone all of it already."""
+        """Roll the transaction back, even after a stop. Some errors have undone all of it already."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 

@@ -54,7 +54,7 @@ def related_text(created: CreatedRelations) -> str:
 
 
 def added_text(added: Added) -> str:
-    """How many observations each entity got."""
+    """Render how many observations each entity got."""
     counts = [f"{each.entity_name} +{len(each.added_observations)}" for each in added.results]
     return _listed("observations added", counts, added.total)
 

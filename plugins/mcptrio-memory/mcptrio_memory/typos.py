@@ -22,7 +22,7 @@ def plain(word: str) -> str:
 
 
 def allowed_mistakes(word: str) -> int:
-    """Letters that are added, left out, exchanged or swapped: none in a short word, one or two in a longer one."""
+    """Return how many letters may be added, left out, exchanged or swapped: up to two, by the length of the word."""
     return 0 if not 4 <= len(word) <= _MAX_LENGTH else 1 if len(word) < 8 else 2
 
 

@@ -41,7 +41,7 @@ class GraphSubscriptions:
 
 @define(eq=False, kw_only=True)
 class GraphWatcher:
-    """Tells of changes."""
+    """Notifies subscribers of changes."""
 
     subscriptions: GraphSubscriptions
     namespace: str
@@ -52,7 +52,7 @@ class GraphWatcher:
     _known: Revisions = field(init=False, factory=dict)
 
     def notify(self, change: GraphChange[Any]) -> None:
-        """Tell of what this process has changed."""
+        """Notify the subscribers of a change that this process has made."""
         if change.revision is None:
             return
         for uri, target in self._targets().items():
@@ -63,7 +63,7 @@ class GraphWatcher:
                 self.subscriptions.notify(uri)
 
     def notify_caller_graph(self, change: GraphChange[Any]) -> None:
-        """Tell the caller whose graph it is, which has its name, of what this process has changed."""
+        """Notify only the caller whose name the graph has of a change that this process has made."""
         if change.revision is None:
             return
         for uri, target in self._targets().items():

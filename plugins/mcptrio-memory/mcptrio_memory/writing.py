@@ -216,6 +216,6 @@ def _import(memory: Memory, batch: list[Line], editor: Editor) -> Imported:
 
 
 def _listed(names: list[str]) -> str:
-    """Names for a message, limited in number."""
+    """Return names for a message, limited in number."""
     shown = ", ".join(name[:100] for name in names[:50])
     return shown if len(names) <= 50 else f"{shown}, and {len(names) - 50} more"

@@ -30,7 +30,7 @@ def valid_name(text: str, most: int, *, dots: bool = False) -> str:
 
 
 class Names:
-    """Names that are in use.
+    """Gives out names that are unique among the names in use.
 
     Args:
         most: characters of a name.

@@ -20,7 +20,7 @@ _LOCAL_NAMES = (".localhost", ".local", ".internal", ".lan", ".home.arpa", ".tes
 
 
 def origin_of(url: str) -> str:
-    """``scheme://host[:port]``, without the scheme's own port.
+    """Return ``scheme://host[:port]``, without the scheme's default port.
 
     Raises:
         ValueError: it is no http or https URL with a host.

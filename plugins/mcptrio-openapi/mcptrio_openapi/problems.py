@@ -17,7 +17,7 @@ __all__ = ["DocumentError", "DocumentProblem", "join", "name_kind", "shorten"]
 
 @frozen(kw_only=True)
 class DocumentProblem:
-    """Something wrong with a document."""
+    """A problem in a document."""
 
     pointer: str
     """Where, as a URI fragment: ``#/paths/~1pets/get``."""

@@ -30,6 +30,6 @@ class ApiReport:
 
 @frozen(kw_only=True)
 class Report:
-    """All of them."""
+    """The reports of all APIs."""
 
     apis: tuple[ApiReport, ...]

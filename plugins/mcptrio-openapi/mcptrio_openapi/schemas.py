@@ -209,7 +209,7 @@ class Schemas:
         return isinstance(target, Mapping) and target.get(keyword) is True
 
     def _bound(self, out: dict[str, Any], schema: Mapping[str, Any], pointer: str) -> None:
-        """``required`` without the hidden, and the exclusive bounds, which were booleans in 3.0."""
+        """Convert ``required`` (without hidden members) and the exclusive bounds, which were booleans in 3.0."""
         if not self._sending:
             return
         if (required := schema.get("required")) is not None:
@@ -240,7 +240,7 @@ class Schemas:
                 out[keyword] = limit
 
     def _typed(self, out: dict[str, Any], schema: Mapping[str, Any], pointer: str) -> dict[str, Any]:
-        """Its types, one for each alternative; and the values, sorted to them."""
+        """Return the types, one for each alternative, with the values of each type."""
         types = _types(schema, pointer)
         nullable = schema.get("nullable") is True
         if nullable and types:

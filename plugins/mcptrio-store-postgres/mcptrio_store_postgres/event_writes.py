@@ -216,7 +216,7 @@ class EventWrites:
         return [results[at] for at in range(len(items))]
 
     def settle(self, batch: WorkBatch, items: Sequence[tuple[str, str, int]]) -> Results:
-        """Append the wills of streams of this process: ``(session, stream, token)``."""
+        """Complete streams of this process with their fallback events: ``(session, stream, token)``."""
         wanted = sorted(items)
         parameters = {
             "cost": EVENT_COST,
@@ -232,7 +232,7 @@ class EventWrites:
         return [None] * len(items)
 
     def settle_writer(self, batch: WorkBatch, writer: str) -> bool:
-        """Append the wills of some streams of a replica that has ended. Returns whether there may be more."""
+        """Complete some streams of an ended replica with their fallback events. Returns whether there may be more."""
         parameters = {"cost": EVENT_COST, "age": self.age, "writer": writer, "most": _TAKEN}
         rows = batch.connection.execute(_SETTLE.format(_OF_WRITER), parameters).fetchall()
         self._settled(batch, rows)

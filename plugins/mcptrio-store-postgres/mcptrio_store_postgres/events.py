@@ -1,4 +1,4 @@
-"""The event store: streams with one writer each, their wills, and the inboxes of sessions."""
+"""The event store: streams with one writer each, their fallback events, and the inboxes of sessions."""
 
 from __future__ import annotations
 

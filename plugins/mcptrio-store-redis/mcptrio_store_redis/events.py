@@ -301,7 +301,7 @@ class RedisEventStore:
 def settle_command(
     base: str, stream: str, writer: str, announcement: tuple[Argument, Argument], limits: tuple[int, int, int]
 ) -> RedisCommand:
-    """Return the command that completes a stream of a replica with its will."""
+    """Return the command that completes a stream of a replica with its fallback event."""
     return run(SETTLE, base, stream, writer, *announcement, *limits)
 
 

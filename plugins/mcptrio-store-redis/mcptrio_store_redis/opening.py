@@ -38,7 +38,7 @@ _RETRY: Final = 0.25
 async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | None = None) -> AsyncIterator[Stores]:
     """Open the stores, and close them at the end of the block.
 
-    At the end, the streams that this replica has not completed are completed with their wills.
+    At the end, the streams that this replica has not completed are completed with their fallback events.
 
     Args:
         url: ``redis://HOST:PORT/DATABASE``, ``rediss://…``, ``redis+sentinel://HOST,HOST/SERVICE`` or
