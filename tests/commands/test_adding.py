@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -77,6 +78,6 @@ def test_presets_are_pinned_valid_and_documented(tmp_path: Path) -> None:
         source = preset.entry.get("url")
         if source is None:
             package, _, version = preset.entry["args"][-1].rpartition("@")
-            assert version[0].isdigit()
+            assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version), name
             source = f"{package}` {version}"
         assert f"| `{name}` | `{source}" in page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -26,6 +27,8 @@ from .symbols import positions_of, symbols_of
 
 __all__ = ["Locating"]
 
+_MAX_INDEXING: Final = 10.0
+"""Seconds to wait for a server that has found no symbol, and may not have read the folder yet."""
 _MAX_ASKED: Final = 8
 """Occurrences of a name at which a server is asked; the first ones may be in comments."""
 
@@ -140,8 +143,13 @@ async def _opened(session: LanguageSession, real: str) -> OpenDocument:
 async def _workspace_symbols(session: LanguageSession, *, query: str) -> list[SymbolInformation]:
     if not session.capabilities.get("workspaceSymbolProvider"):
         raise RequestRefused("the language server cannot search for symbols")
-    await session.sync()
+    document = await session.sync()
     # A lone surrogate, which JSON can contain, has no form in UTF-8.
     sendable = query.encode(errors="replace").decode()
     result = await session.request("workspace/symbol", {"query": sendable})
+    if not result and document is not None:
+        # pyright finds the files of the folder some time after its start, and reports diagnostics after that.
+        with trio.move_on_after(_MAX_INDEXING), suppress(RequestRefused):
+            await session.diagnose(document)
+        result = await session.request("workspace/symbol", {"query": sendable})
     return read_result(result or [], list[SymbolInformation])

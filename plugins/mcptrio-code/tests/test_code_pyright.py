@@ -32,6 +32,12 @@ async def test_project_is_explored(code_client: Connect, check_tokens: Any) -> N
         assert found == "shapes.py:16: def area(self) -> int:"
 
 
+async def test_first_call_finds_symbols_of_all_files(code_client: Connect, project: Path) -> None:
+    (project / "pyrightconfig.json").unlink()
+    async with code_client() as client:
+        assert await answer(client, "find_symbol", query="Shape") == "shapes.py:6: class Shape:"
+
+
 async def test_what_is_asked_wrongly_is_explained(code_client: Connect, project: Path) -> None:
     (project / "data.bin").write_bytes(b"\xff")
     (project / "bad.py").write_bytes(b"\xff")
