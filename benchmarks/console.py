@@ -101,11 +101,11 @@ def held(port: int, count: int) -> Iterator[None]:
     waiting: list[Connection] = []
     try:
         while len(waiting) < count:
-            asked = [Connection(port, (call,)) for _ in range(min(_AT_ONCE, count - len(waiting)))]
-            waiting += asked
-            for connection in asked:
+            connections = [Connection(port, (call,)) for _ in range(min(_AT_ONCE, count - len(waiting)))]
+            waiting += connections
+            for connection in connections:
                 connection.send()
-            for connection in asked:
+            for connection in connections:
                 connection.read_until(b"notifications/progress")
         yield
     finally:

@@ -56,7 +56,7 @@ def open_sessions(port: int, count: int, opened: Callable[[int], None] | None = 
 
 @contextmanager
 def open_streams(port: int, count: int, opened: Callable[[int], None] | None = None) -> Iterator[list[Connection]]:
-    """Streams of ``subscriptions/listen`` on connections of their own, all acknowledged.
+    """Streams of ``subscriptions/listen`` on separate connections, all acknowledged.
 
     Args:
         opened: called with the number of streams after each.
@@ -65,13 +65,13 @@ def open_streams(port: int, count: int, opened: Callable[[int], None] | None = N
     streams: list[Connection] = []
     try:
         while len(streams) < count:
-            asked = []
+            requested = []
             for number in range(min(_AT_ONCE, count - len(streams))):
                 # mcptrio gives one address at most half of its connections.
-                asked.append(Connection(port, (request,), source=f"127.0.0.{2 + number % 4}"))
-                streams.append(asked[-1])
-                asked[-1].send()
-            for number, stream in enumerate(asked, len(streams) - len(asked) + 1):
+                requested.append(Connection(port, (request,), source=f"127.0.0.{2 + number % 4}"))
+                streams.append(requested[-1])
+                requested[-1].send()
+            for number, stream in enumerate(requested, len(streams) - len(requested) + 1):
                 answer = stream.read_until(_ACKNOWLEDGED)
                 if MEMO.encode() not in answer:
                     raise unexpected(f"a stream of changes of {MEMO}", answer)

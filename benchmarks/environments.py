@@ -61,10 +61,10 @@ class PythonEnvironment:
     isolated: bool = True
 
     def interpreter(self) -> Path:
-        asked = [sys.version, *self.requirements]
+        requested = [sys.version, *self.requirements]
         if str(ROOT) in self.requirements:
-            asked.append((ROOT / "pyproject.toml").read_text("utf-8"))
-        directory = _directory(self.name, asked)
+            requested.append((ROOT / "pyproject.toml").read_text("utf-8"))
+        directory = _directory(self.name, requested)
         python = directory / "bin" / "python"
         if not (directory / "ready").exists():
             _begin(directory)
@@ -120,8 +120,8 @@ def cleaned(**more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(own)} | more
 
 
-def _directory(name: str, asked: list[str]) -> Path:
-    digest = hashlib.sha256("\n".join(asked).encode()).hexdigest()[:12]
+def _directory(name: str, requested: list[str]) -> Path:
+    digest = hashlib.sha256("\n".join(requested).encode()).hexdigest()[:12]
     return _CACHE / f"{name}-{digest}"
 
 
@@ -133,7 +133,7 @@ def _begin(directory: Path) -> None:
 
 def _run(*command: str, cwd: Path = ROOT) -> None:
     path = f"{Path(command[0]).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    # Where the network has an authority of its own, npm installs nothing without it.
+    # Where the network has its own authority, npm installs nothing without it.
     trusted = {name: os.environ[name] for name in ("NODE_EXTRA_CA_CERTS",) if name in os.environ}
     subprocess.run(command, check=True, stdout=sys.stderr, cwd=cwd, env=cleaned(PATH=path, **trusted))
 

@@ -54,8 +54,8 @@ def started(
             if process.poll() is None:
                 raise
             errors.seek(max(0, errors.seek(0, os.SEEK_END) - _LAST))
-            said = errors.read().decode(errors="replace").strip()
-            raise RuntimeError(f"ended with {process.returncode}: {said or error}") from error
+            message = errors.read().decode(errors="replace").strip()
+            raise RuntimeError(f"ended with {process.returncode}: {message or error}") from error
         finally:
             for stream in (process.stdin, process.stdout):
                 if stream is not None:

@@ -151,10 +151,10 @@ def _mypy(folder: Path, places: dict[str, str]) -> list[str]:
     command = [sys.executable, "-m", "mypy", "--strict"]
     command += [str(folder / name) for name in sorted(places)]
     env = {**os.environ, "MYPYPATH": str(folder)}
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env).stdout
-    if not re.search(rf"(?:checked|in) {len(places)} source files", said):
-        raise SystemExit(f"mypy: expected to check {len(places)} files, got:\n{said}")
-    lines = re.finditer(r"^(?:.*/)?(\w+\.py):(\d+): error: (.*)", said, re.MULTILINE)
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env).stdout
+    if not re.search(rf"(?:checked|in) {len(places)} source files", output):
+        raise SystemExit(f"mypy: expected to check {len(places)} files, got:\n{output}")
+    lines = re.finditer(r"^(?:.*/)?(\w+\.py):(\d+): error: (.*)", output, re.MULTILINE)
     return [_said(places, match[1], int(match[2]), match[3]) for match in lines]
 
 
@@ -172,14 +172,14 @@ def _pyright(folder: Path, places: dict[str, str]) -> list[str]:
         sys.executable,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = json.loads(done.stdout)
-    if said["summary"]["filesAnalyzed"] < len(places):
-        raise SystemExit(f"pyright: expected to check {len(places)} files, got {said['summary']}")
+    report = json.loads(done.stdout)
+    if report["summary"]["filesAnalyzed"] < len(places):
+        raise SystemExit(f"pyright: expected to check {len(places)} files, got {report['summary']}")
     return [
         _said(
             places, Path(each["file"]).name, each["range"]["start"]["line"] + 1, f"{each['message']} {each.get('rule')}"
         )
-        for each in said["generalDiagnostics"]
+        for each in report["generalDiagnostics"]
         if each["severity"] == "error"
     ]
 

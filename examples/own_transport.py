@@ -73,7 +73,7 @@ class Config:
 async def serve(
     engine: Engine, *, port: int = 0, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]
 ) -> None:
-    """Bring every connection to the server, as a session of its own."""
+    """Bring every connection to the server, as its own session."""
 
     async def connected(stream: trio.SocketStream) -> None:
         async with stream:
@@ -106,6 +106,6 @@ async def ask(port: int, text: str) -> str:
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with connect(adapt_channel(LSPChannel(stream), form="bytes")) as client:
         result = await client.call_tool("shout", {"text": text})
-        (said,) = result.content
-        assert isinstance(said, TextContent)
-        return said.text
+        (content,) = result.content
+        assert isinstance(content, TextContent)
+        return content.text

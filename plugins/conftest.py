@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import orjson
 import pytest
@@ -12,10 +12,12 @@ import trio
 from hypothesis import HealthCheck, settings
 
 from mcptrio import Client
+from mcptrio.types import CallToolResult, TextContent
 from tests.leaks import adopt_orphans, nothing_left
 
 __all__ = ["CheckTokens", "nothing_left"]
 
+Call: TypeAlias = Callable[..., Awaitable[Any]]
 CheckTokens: TypeAlias = Callable[[Client, int], Awaitable[None]]
 
 adopt_orphans()
@@ -55,3 +57,43 @@ def check_tokens() -> CheckTokens:
         assert known * 0.9 <= size / 4 <= known * 1.1, f"the tools take {size // 4} tokens; {known} are known"
 
     return check
+
+
+@pytest.fixture
+def call() -> Call:
+    """Call a tool, and return its structured result."""
+
+    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> Any:
+        result = await client.call_tool(tool, arguments)
+        assert not result.is_error, result.content
+        return result.structured_content
+
+    return call_tool
+
+
+@pytest.fixture
+def text() -> Call:
+    """Call a tool, and return the text that a model reads."""
+
+    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> str:
+        result: CallToolResult = await client.call_tool(tool, arguments)
+        [block] = result.content
+        assert isinstance(block, TextContent)
+        assert not result.is_error, block.text
+        return block.text
+
+    return call_tool
+
+
+@pytest.fixture
+def refusal() -> Call:
+    """Call a tool that fails, and return its error for the model."""
+
+    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> str:
+        result: CallToolResult = await client.call_tool(tool, arguments)
+        assert result.is_error, result.content
+        [block] = result.content
+        assert isinstance(block, TextContent)
+        return block.text
+
+    return call_tool

@@ -236,10 +236,10 @@ async def _run(command: list[str], task_status: trio.TaskStatus[trio.Process]) -
 
 async def _address(process: trio.Process) -> str:
     """Return the address of the DevTools protocol from the browser's output."""
-    said = b""
+    received = b""
     assert process.stderr is not None
     async for data in process.stderr:
-        said += data
-        if found := re.search(rb"DevTools listening on (ws://\S+)\s", said):
+        received += data
+        if found := re.search(rb"DevTools listening on (ws://\S+)\s", received):
             return found[1].decode()
-    raise AssertionError(f"expected Chromium to listen, got: {said.decode('utf-8', 'replace')[-2000:]}")
+    raise AssertionError(f"expected Chromium to listen, got: {received.decode('utf-8', 'replace')[-2000:]}")

@@ -57,8 +57,8 @@ def settings(folder: Path, *args: str, **env: str) -> dict[str, Any]:
     """The settings of a server with these arguments."""
     with serving("--stdio", *args, cwd=folder, env=env) as served:
         served.greet()
-        told: dict[str, Any] = json.loads(served.call("settings"))
-        return told
+        report: dict[str, Any] = json.loads(served.call("settings"))
+        return report
 
 
 # Misuse
@@ -84,7 +84,7 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ((), "expected --stdio, --http, --listen or --transport"),
         (("--http", ":8123"), "unexpected argument :8123: pass --port 8123\n"),
@@ -99,13 +99,13 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         (("--stdio", "--config", "missing.toml"), "mcptrio: missing.toml: cannot be read: No such file"),
     ],
 )
-def test_misuse_exits_with_2(refused: Callable[..., str], args: tuple[str, ...], said: str) -> None:
-    assert said in refused("serve", *args)
+def test_misuse_exits_with_2(refused: Callable[..., str], args: tuple[str, ...], message: str) -> None:
+    assert message in refused("serve", *args)
 
 
 @pytest.mark.parametrize("transport", ["--stdio", "--http"])
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[http]\nport = \n", "mcptrio.toml:2: expected TOML"),
         (
@@ -121,12 +121,12 @@ def test_misuse_exits_with_2(refused: Callable[..., str], args: tuple[str, ...],
     ],
 )
 def test_invalid_configuration_file_exits_with_2(
-    refused: Callable[..., str], folder: Path, transport: str, text: str, said: str
+    refused: Callable[..., str], folder: Path, transport: str, text: str, message: str
 ) -> None:
     (folder / "mcptrio.toml").write_text(text)
     (folder / "short").write_text("12345")
 
-    assert f"mcptrio: {said}" in refused("serve", transport, "--port=0")
+    assert f"mcptrio: {message}" in refused("serve", transport, "--port=0")
 
 
 @pytest.mark.parametrize("transport", ["--stdio", "--http"])
@@ -135,12 +135,12 @@ def test_invalid_configuration_ends_the_process_with_one_line(tmp_path: Path, tr
     ended = run("serve", transport, "--port=0", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    told = "mcptrio.toml:2: server.key_files: gone: cannot be read: No such file or directory"
-    assert ended.stderr == f"mcptrio: {told}\n"
+    message = "mcptrio.toml:2: server.key_files: gone: cannot be read: No such file or directory"
+    assert ended.stderr == f"mcptrio: {message}\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("MCPTRIO_KEYS", "0123456789abcdef,short", "MCPTRIO_KEYS: expected a sealing key of at least 16 bytes, got 5"),
         (
@@ -168,9 +168,9 @@ def test_invalid_configuration_ends_the_process_with_one_line(tmp_path: Path, tr
     ],
 )
 def test_invalid_environment_variable_exits_with_2(
-    refused: Callable[..., str], name: str, value: str, said: str
+    refused: Callable[..., str], name: str, value: str, message: str
 ) -> None:
-    assert said in refused("serve", "--http", **{name: value})
+    assert message in refused("serve", "--http", **{name: value})
 
 
 # Precedence
@@ -181,7 +181,7 @@ def test_option_precedes_environment_precedes_file_precedes_default(folder: Path
         "[server]\nname = 'filed'\nping_interval = 9\n"
         "timeouts = { request = 101, idle = 102, input = 103 }\nlimits = { requests = 11, sessions = 12 }\n"
     )
-    told = settings(
+    effective = settings(
         folder,
         "--plugin=own.py",
         MCPTRIO_SERVER_ENABLE="gone.py",
@@ -190,7 +190,7 @@ def test_option_precedes_environment_precedes_file_precedes_default(folder: Path
         MCPTRIO_SERVER_TIMEOUTS_SHUTDOWN="0.5",
     )
 
-    assert told == {
+    assert effective == {
         "name": "filed",
         "request": 101,
         "idle": 202,
@@ -334,9 +334,9 @@ def test_plugins_are_listed_as_a_table(tmp_path: Path, installed: Path) -> None:
 
     assert ended.returncode == 0
     assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES"]
-    told = {row[0]: [*row[1:6], row[7]] for row in rows}
-    assert told["good"] == ["2.1", "cli-good", "loaded", "1", "30", "1 tool"]
-    assert told["broken"] == ["1.0", "cli-broken", "failed", "-", "-", "-"]
+    listed = {row[0]: [*row[1:6], row[7]] for row in rows}
+    assert listed["good"] == ["2.1", "cli-good", "loaded", "1", "30", "1 tool"]
+    assert listed["broken"] == ["1.0", "cli-broken", "failed", "-", "-", "-"]
     assert total == "1 tool, about 30 tokens in each conversation (estimate: bytes / 4)"
     assert failure == "broken: import failed: RuntimeError: no such luck\n"
 

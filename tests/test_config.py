@@ -88,7 +88,7 @@ def test_empty_file_sets_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         # Where: a key in its table, a dotted key, a table on one line, a table, a quoted part.
         ("[http]\n\nport = 'x'", "mcptrio.toml:3: http.port: expected an integer from 0 to 65535, got 'x'"),
@@ -155,8 +155,8 @@ def test_empty_file_sets_nothing(tmp_path: Path) -> None:
         ("a = " + "[" * 5000, "mcptrio.toml"),
     ],
 )
-def test_error_names_file_line_and_key(tmp_path: Path, text: str | bytes, said: str) -> None:
-    assert refusal(tmp_path, text).startswith(said)
+def test_error_names_file_line_and_key(tmp_path: Path, text: str | bytes, message: str) -> None:
+    assert refusal(tmp_path, text).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_error_names_file_line_and_key(tmp_path: Path, text: str | bytes, said: 
     ],
 )
 def test_error_for_a_misspelt_key_suggests_the_right_one(tmp_path: Path, table: str, wrong: str, meant: str) -> None:
-    said = refusal(tmp_path, f"# a comment\n[{table}]\n{wrong} = 1\n")
+    message = refusal(tmp_path, f"# a comment\n[{table}]\n{wrong} = 1\n")
 
-    assert said == f"mcptrio.toml:3: {table}.{wrong}: there is no setting {wrong}; did you mean {meant}?"
+    assert message == f"mcptrio.toml:3: {table}.{wrong}: there is no setting {wrong}; did you mean {meant}?"
 
 
 @pytest.mark.parametrize("what", ["missing", "folder"])

@@ -39,9 +39,9 @@ def run_console(text: str, folder: Path) -> None:
     programs = folder.with_name(f"{folder.name}-programs")
     programs.mkdir(exist_ok=True)
     out = run_lines(script, cwd=folder, programs=programs)
-    said = out.split("@@@\n")
-    assert len(said) == len(parts) + 1, out
-    for (command, _, expected), got in zip(parts, said, strict=False):
+    outputs = out.split("@@@\n")
+    assert len(outputs) == len(parts) + 1, out
+    for (command, _, expected), got in zip(parts, outputs, strict=False):
         pattern = ".*".join(map(re.escape, expected.split("…")))
         assert re.fullmatch(pattern, got), f"$ {command}\n{got}"
 

@@ -106,9 +106,9 @@ def test_their_code_passes_its_test(tmp_path: Path, page: str) -> None:
 def test_our_code_passes_its_test(tmp_path: Path, page: str) -> None:
     write(page, tmp_path)
 
-    said = run(tmp_path, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_ours.py"])
+    output = run(tmp_path, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_ours.py"])
 
-    assert "1 passed" in said
+    assert "1 passed" in output
 
 
 def test_our_code_passes_the_type_check(tmp_path: Path) -> None:
@@ -116,5 +116,5 @@ def test_our_code_passes_the_type_check(tmp_path: Path) -> None:
     write(page, tmp_path)
 
     assert {halves(each)["ours.py"] for each in THEIRS} == {halves(page)["ours.py"]}
-    said = check(tmp_path / "ours.py", tmp_path / "test_ours.py", cache=tmp_path / "cache", path=tmp_path)
-    assert "Success: no issues found" in said, said
+    output = check(tmp_path / "ours.py", tmp_path / "test_ours.py", cache=tmp_path / "cache", path=tmp_path)
+    assert "Success: no issues found" in output, output

@@ -59,7 +59,7 @@ def test_pages_named_in_docstrings_exist() -> None:
     assert [page for page in named if not (ROOT / "docs" / page).is_file()] == []
 
 
-def test_a_broken_link_is_found(tmp_path: Path) -> None:
+def test_broken_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A `heading`\n[a](#a-heading) [b](#none) [c](gone.md) [d](https://example.com/x)\n")
 

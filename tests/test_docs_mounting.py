@@ -40,9 +40,9 @@ def test_program_prints_the_commented_output(tmp_path: Path) -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    said = {line.partition("  # ")[2] for line in program.splitlines() if "  # " in line}
-    assert len(said) == 4
-    assert set(done.stdout.splitlines()) == said
+    commented = {line.partition("  # ")[2] for line in program.splitlines() if "  # " in line}
+    assert len(commented) == 4
+    assert set(done.stdout.splitlines()) == commented
 
 
 def rows(text: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""docs/plugins.md: its examples of ``mcptrio new`` and ``mcptrio dev`` run unchanged.
+"""docs/plugins.md: its commands, such as ``mcptrio new`` and ``mcptrio dev``, run unchanged.
 
 As in docs/commands.md, ``$`` begins a command, its output follows, and ``…`` matches anything.
 """
@@ -19,12 +19,21 @@ from tests.test_readme import Block, blocks_of
 __all__: list[str] = []
 
 TEXT = (Path(__file__).resolve().parents[1] / "docs" / "plugins.md").read_text("utf-8")
-EXAMPLES = [block for block in blocks_of(TEXT, "docs/plugins.md") if block.language == "console"]
+BLOCKS = list(blocks_of(TEXT, "docs/plugins.md"))
+EXAMPLES = [block for block in BLOCKS if block.language == "console"]
+FILES = {
+    match[1]: block.text
+    for block in BLOCKS
+    if block.language == "python" and (match := re.match(r"# (\w+\.py)\n", block.text))
+}
+"""The programs of the page that have a file name."""
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=str)
 def test_examples_print_the_documented_output(block: Block, tmp_path: Path) -> None:
     commands = re.findall(r"^\$ (.*)$", block.text, re.MULTILINE)
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
     scripts = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-c", "exec 2>&1\n" + "\n".join(commands)],

@@ -116,7 +116,7 @@ def test_guide_leads_to_a_console_a_dashboard_and_a_trace(tmp_path: Path) -> Non
             text=True,
         )
         stack.callback(call.kill)
-        told = eventually(
+        trace = eventually(
             lambda: plain(browser.get(base)),
             r"“water” of mcptrio [^“]*? runs in orchard; its deadline is in [^“]*? s\.",
         )[0]
@@ -124,7 +124,7 @@ def test_guide_leads_to_a_console_a_dashboard_and_a_trace(tmp_path: Path) -> Non
         assert re.fullmatch(late, call.communicate(timeout=WAIT_TIMEOUT)[0].rstrip("\n"))
 
         [quoted] = re.findall(r"^> (.*)$", PAGE, re.MULTILINE)
-        assert re.sub(r"\d+(\.\d)?", "0", told) == re.sub(r"\d+(\.\d)?", "0", quoted)
+        assert re.sub(r"\d+(\.\d)?", "0", trace) == re.sub(r"\d+(\.\d)?", "0", quoted)
         assert re.search(r"mcptrio session \d+, http, .*water tools/call \d+ age .* deadline in .* of 30", requests)
 
         prometheus = guide.start("prometheus ")

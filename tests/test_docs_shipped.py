@@ -78,13 +78,13 @@ def settings(cls: type[Any], rows: Collection[str]) -> Iterator[tuple[str, Any]]
             yield field.name, value
 
 
-def differs(said: str, default: Any) -> bool:
+def differs(message: str, default: Any) -> bool:
     """Return whether a default differs from the one in a table; a description in words matches any default."""
-    if number := re.fullmatch(r"([\d.]+)(?: (\wiB))?", said):
+    if number := re.fullmatch(r"([\d.]+)(?: (\wiB))?", message):
         return bool(float(number[1]) * UNITS[number[2] or ""] != default)
-    if said in ("`true`", "`false`"):
-        return default is not (said == "`true`")
-    return said in ("none", "unset") and default not in NOTHING and not attrs.has(type(default))
+    if message in ("`true`", "`false`"):
+        return default is not (message == "`true`")
+    return message in ("none", "unset") and default not in NOTHING and not attrs.has(type(default))
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -100,7 +100,7 @@ def test_every_setting_is_in_the_readme(name: str) -> None:
         return
     wrong, rows = {}, documented(name)
     there = dict(settings(cls, rows))
-    # A mapping of tables has a table of its own in the README.
+    # A mapping of tables has its own table in the README.
     for key in [key for key, value in there.items() if value == {} and key not in rows]:
         assert f"[plugins.{name}.{key}." in readme(name)
         del there[key]

@@ -283,9 +283,9 @@ async def test_own_transport_example_serves_two_clients() -> None:
                 partial(trio.run_process, how_to_run("own_transport"), stderr=subprocess.PIPE, cwd=ROOT)
             )
             assert server.stderr is not None
-            told = b""
-            while not (found := re.search(rb"serving lsp://127.0.0.1:(\d+)\n", told)):
-                told += await server.stderr.receive_some()
+            received = b""
+            while not (found := re.search(rb"serving lsp://127.0.0.1:(\d+)\n", received)):
+                received += await server.stderr.receive_some()
             port = int(found[1])
             async with await trio.open_tcp_stream("127.0.0.1", port) as stranger:
                 assert await example.ask(port, "hey") == "HEY"
@@ -319,7 +319,7 @@ def test_asyncio_host_example_prints_its_output() -> None:
 
 def test_host_example_reads_calls_and_answers() -> None:
     """Each input line is a call, a yes or a no, or an answer to a server."""
-    said = [
+    messages = [
         'hello_greet {"name": "Ada"}',
         "yes",
         'hello_greet {"name": "Bob"}',
@@ -334,7 +334,7 @@ def test_host_example_reads_calls_and_answers() -> None:
     ]
     command = [sys.executable, "examples/host.py"]
     done = subprocess.run(
-        command, cwd=ROOT, input="\n".join(said), capture_output=True, text=True, timeout=180, check=False
+        command, cwd=ROOT, input="\n".join(messages), capture_output=True, text=True, timeout=180, check=False
     )
 
     assert (done.returncode, done.stderr) == (0, "")

@@ -398,7 +398,7 @@ async def test_client_continues_after_a_killed_server(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("store", "code", "told"),
+    ("store", "code", "message"),
     [
         ("mysql:here", 2, "no installed distribution has the scheme 'mysql'; expected one of memory, "),
         ("sqlite:", 2, "got 'sqlite:'"),
@@ -406,13 +406,13 @@ async def test_client_continues_after_a_killed_server(home: Home) -> None:
         ("sqlite:own.py", 1, "own.py: it is damaged, or no SQLite database"),
     ],
 )
-def test_unusable_store_ends_the_start(home: Home, store: str, code: int, told: str) -> None:
+def test_unusable_store_ends_the_start(home: Home, store: str, code: int, message: str) -> None:
     shared = {"MCPTRIO_KEYS": "k" * 32, "MCPTRIO_SERVER_AUDIENCE": "tests"}
     serve = ("serve", "--http", "--port=0", "--plugin=own.py")
     ended = run(*serve, cwd=home.folder, MCPTRIO_STORES_URL=store, **shared)
 
     assert ended.returncode == code
-    assert told in ended.stderr
+    assert message in ended.stderr
     assert 'File "' not in ended.stderr
 
 

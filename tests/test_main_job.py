@@ -149,7 +149,7 @@ def test_file_outside_the_folder_is_not_served(tree: Path, served: Served) -> No
     assert seen["error"]
 
 
-def test_the_same_installation_serves_a_client_over_stdio(tree: Path, served: Served) -> None:
+def test_same_installation_serves_a_client_over_stdio(tree: Path, served: Served) -> None:
     """Uses the ``mcpServers`` entry of README."""
     settings = README.read_text("utf-8").split("```json\n")[1].partition("```")[0]
     [server] = json.loads(settings)["mcpServers"].values()

@@ -157,12 +157,12 @@ def test_file_of_opencode_is_read(
     file.read("login")
     assert "mcp.login.oauth: is passed over" in caplog.text
     assert "off" not in file.names
-    for name, told in (
+    for name, message in (
         ("file", r"command\[1\]: \{file:…\}: expected \{env:NAME\}"),
         ("unset", r"command\[1\]: \{env:NONE\}: expected NONE in the environment"),
         ("empty", "command: expected a program"),
     ):
-        with pytest.raises(ConfigError, match=rf"opencode\.json:\d+: mcp\.{name}\.{told}"):
+        with pytest.raises(ConfigError, match=rf"opencode\.json:\d+: mcp\.{name}\.{message}"):
             file.read(name)
 
 
@@ -216,7 +216,7 @@ def test_folder_variables_are_substituted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("${NONE}", "${NONE}: expected NONE in the environment, got nothing"),
         ("${env:NONE}", "${env:NONE}: expected NONE in the environment, got nothing"),
@@ -227,12 +227,12 @@ def test_folder_variables_are_substituted(tmp_path: Path) -> None:
     ],
 )
 def test_variable_without_a_value_is_refused(
-    tmp_path: Path, text: str, told: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, text: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BIG", "x" * 20_000)
     file = written(tmp_path, {"mcpServers": {"s": {"command": "a", "args": ["b", text]}}})
 
-    assert refusal(file) == f"/mcp.json:7: mcpServers.s.args[1]: {told}"
+    assert refusal(file) == f"/mcp.json:7: mcpServers.s.args[1]: {message}"
 
 
 def test_input_reference_in_a_single_entry_is_refused() -> None:
@@ -268,17 +268,17 @@ def test_inputs_are_requested_once_and_only_if_needed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("input", "ask", "told"),
+    ("input", "ask", "message"),
     [
         ("key", None, "${input:key}: expected an answer from the user (API key), but this program cannot ask"),
         ("key", lambda _: None, "${input:key}: expected an answer from the user, got none"),
         ("zone", lambda _: SECRET, "${input:zone}: expected one of its 2 options, got something else"),
     ],
 )
-def test_input_without_a_value_is_refused(tmp_path: Path, input: str, ask: Any, told: str) -> None:
+def test_input_without_a_value_is_refused(tmp_path: Path, input: str, ask: Any, message: str) -> None:
     file = written(tmp_path, {"servers": {"s": {"command": f"${{input:{input}}}"}}, "inputs": INPUTS})
 
-    assert told in refusal(file, ask=ask)
+    assert message in refusal(file, ask=ask)
 
 
 # Files of variables
@@ -326,7 +326,7 @@ def test_env_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (None, "/mcp.json:5: servers.s.envFile: /.env: cannot be read: No such file"),
         (f"A=1\n{SECRET}\n", "/.env:2: expected NAME=value, got something else"),
@@ -334,19 +334,19 @@ def test_env_file_is_read(tmp_path: Path) -> None:
         ("A=" + "x" * 300_000, "servers.s.envFile: /.env: expected at most 262144 bytes"),
     ],
 )
-def test_invalid_env_file_is_refused(tmp_path: Path, content: Any, told: str) -> None:
+def test_invalid_env_file_is_refused(tmp_path: Path, content: Any, message: str) -> None:
     if content is not None:
         (tmp_path / ".env").write_bytes(content if isinstance(content, bytes) else content.encode())
     file = written(tmp_path, {"servers": {"s": {"command": "a", "envFile": ".env"}}})
 
-    assert told in refusal(file)
+    assert message in refusal(file)
 
 
 # Refusals
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         ({}, "mcpServers.s: expected either command or url, got none"),
         ({"command": "a", "url": "https://x"}, "mcpServers.s: expected either command or url, got command and url"),
@@ -373,14 +373,14 @@ def test_invalid_env_file_is_refused(tmp_path: Path, content: Any, told: str) ->
         ([SECRET], "mcpServers.s: expected an object, got a list"),
     ],
 )
-def test_invalid_entry_is_refused(tmp_path: Path, entry: Any, told: str) -> None:
+def test_invalid_entry_is_refused(tmp_path: Path, entry: Any, message: str) -> None:
     file = written(tmp_path, {"mcpServers": {"s": entry}})
 
-    assert told in refusal(file)
+    assert message in refusal(file)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "/mcp.json:1: expected a value, got the end of the file"),
         ("[]", "/mcp.json:1: expected an object, got a list"),
@@ -393,8 +393,8 @@ def test_invalid_entry_is_refused(tmp_path: Path, entry: Any, told: str) -> None
         ('{"servers": {}, "inputs": [{"type": "promptString"}]}', "inputs[0].id: expected a text that is not empty"),
     ],
 )
-def test_invalid_file_is_refused(tmp_path: Path, text: str, told: str) -> None:
-    assert told in refusal(written(tmp_path, text))
+def test_invalid_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    assert message in refusal(written(tmp_path, text))
 
 
 def test_unreadable_file_is_refused(tmp_path: Path) -> None:
@@ -488,7 +488,7 @@ def test_comments_and_trailing_commas_are_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "line"),
+    ("text", "message", "line"),
     [
         ('{"a": 1 "b": 2}', "expected ',' or '}', got a text", 1),
         ("[1\n2]", "expected ',' or ']', got a number", 2),
@@ -507,11 +507,11 @@ def test_comments_and_trailing_commas_are_skipped() -> None:
         ("[" * (MAX_DEPTH + 1), f"expected at most {MAX_DEPTH} levels", 1),
     ],
 )
-def test_json_error_has_message_and_line(text: str, told: str, line: int) -> None:
+def test_json_error_has_message_and_line(text: str, message: str, line: int) -> None:
     with pytest.raises(JSONProblem) as refused:
         parse(text)
 
-    assert (str(refused.value), refused.value.line) == (told, line)
+    assert (str(refused.value), refused.value.line) == (message, line)
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "/*" * 100_000, '"' * 100_000, "[" + '"\\' * 100_000, "/" * 100_000])

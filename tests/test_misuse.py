@@ -72,7 +72,7 @@ ONE = "expected a module, class or object as a plugin, got "
 
 
 @pytest.mark.parametrize(
-    ("plugins", "said"),
+    ("plugins", "message"),
     [
         (now, f"{LIST}the function now"),
         (Notes, f"{LIST}the class Notes"),
@@ -86,18 +86,18 @@ ONE = "expected a module, class or object as a plugin, got "
         ([3], f"{ONE}int"),
     ],
 )
-def test_object_that_is_not_a_plugin_is_refused(plugins: Anything, said: str) -> None:
-    assert refused(TypeError, lambda: Server(plugins=plugins)) == said
+def test_object_that_is_not_a_plugin_is_refused(plugins: Anything, message: str) -> None:
+    assert refused(TypeError, lambda: Server(plugins=plugins)) == message
 
 
 def test_class_that_needs_more_than_settings_is_refused() -> None:
-    said = refused(PluginError, lambda: Server(plugins=[Notes], settings=ServerSettings(strict=True)))
+    message = refused(PluginError, lambda: Server(plugins=[Notes], settings=ServerSettings(strict=True)))
 
-    assert "Notes.__init__: expected no parameters but config, got path; pass an object instead" in said
+    assert "Notes.__init__: expected no parameters but config, got path; pass an object instead" in message
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (
             lambda: Server(settings=ServerSettings(limits=wrong(MessageLimits()))),
@@ -138,8 +138,8 @@ def test_class_that_needs_more_than_settings_is_refused() -> None:
         (lambda: Host(wrong("server"), approve=None), "Host: targets: expected Mapping, got 'server'"),
     ],
 )
-def test_value_of_another_class_is_refused(make: Callable[[], object], said: str) -> None:
-    assert said in refused(TypeError, make)
+def test_value_of_another_class_is_refused(make: Callable[[], object], message: str) -> None:
+    assert message in refused(TypeError, make)
 
 
 def wrong(value: Anything) -> Anything:
@@ -157,7 +157,7 @@ async def enter(opening: Anything) -> None:
 
 
 @pytest.mark.parametrize(
-    ("use", "said"),
+    ("use", "message"),
     [
         (lambda: serve_stdio(wrong(Server)), "serve_stdio: server: expected Server, got the class Server"),
         (lambda: serve_stdio(Server(), limits=wrong(ServerLimits())), "limits: expected MessageLimits, got Server"),
@@ -172,9 +172,9 @@ async def enter(opening: Anything) -> None:
     ],
 )
 async def test_server_is_not_served_with_a_value_of_another_class(
-    use: Callable[[], Awaitable[None]], said: str
+    use: Callable[[], Awaitable[None]], message: str
 ) -> None:
-    with pytest.raises(TypeError, match=re.escape(said)):
+    with pytest.raises(TypeError, match=re.escape(message)):
         await use()
 
 
@@ -191,6 +191,12 @@ async def test_invalid_target_is_refused(target: Anything) -> None:
 )
 def test_option_with_a_typing_error_is_refused(mark: Callable[..., object]) -> None:
     assert refused(TypeError, lambda: mark(titel="Now")) == "there is no option titel; did you mean title?"
+
+
+def test_examples_of_a_tool_that_changes_something_are_refused() -> None:
+    for hint in (None, False):
+        said = refused(ValueError, lambda hint=hint: tool(read_only=hint, examples=[{}]))  # type: ignore[misc]
+        assert said == f"examples: expected read_only=True with them, got {hint}"
 
 
 def test_decorator_without_its_parentheses_is_refused() -> None:
@@ -219,9 +225,9 @@ class Failing(Book):
 
 def test_settings_of_no_plugin_are_refused() -> None:
     settings = {"file": "other.db"}
-    said = refused(ConfigError, lambda: Server(plugins=[Book], config={"Bok": settings}))
+    message = refused(ConfigError, lambda: Server(plugins=[Book], config={"Bok": settings}))
 
-    assert said == "config: there is no plugin 'Bok'; did you mean `Book`?"
+    assert message == "config: there is no plugin 'Bok'; did you mean `Book`?"
     assert Server(plugins=[Book], config={"Book": settings}).plugins.plugins["Book"].state == "loaded"
 
 

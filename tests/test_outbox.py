@@ -118,7 +118,7 @@ async def test_send_that_got_room_before_its_cancellation_is_queued() -> None:
     assert outbox.try_take() == [note("b")]
 
 
-async def test_a_cancelled_take_loses_nothing() -> None:
+async def test_cancelled_take_loses_nothing() -> None:
     outbox = Outbox()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(outbox.take)

@@ -38,7 +38,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def load(site: Path) -> Load:
-    """Loads plugins that :func:`install` has put there, in a manager of their own."""
+    """Loads plugins that :func:`install` has put there, in their own manager."""
 
     def load_them(*names: str, strict: bool = False) -> PluginManager:
         manager = PluginManager(strict=strict)
@@ -113,7 +113,7 @@ FAULTS = {
 async def test_failing_plugin_does_not_affect_others(
     site: Path, load: Load, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    source, said = FAULTS[kind]
+    source, challenge = FAULTS[kind]
     install(site, "bad-dist", "3.0", modules={f"plug_{kind}": source}, bad=f"plug_{kind}")
     install(site, "good-dist", modules={f"plug_{kind}_good": one_tool("fine")}, good=f"plug_{kind}_good")
     manager = load("bad", "good")
@@ -123,7 +123,7 @@ async def test_failing_plugin_does_not_affect_others(
     assert wanted(manager) == {"bad": "quarantined", "good": "running"}
     failure = manager.plugins["bad"].failure
     assert failure is not None
-    assert said in failure
+    assert challenge in failure
     assert manager.plugins["bad"].offers == {}
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
         f"bad (bad-dist 3.0) failed, and is left out: {failure}"

@@ -76,11 +76,11 @@ def names_in(source: str) -> set[str]:
 def test_type_checkers_see_the_importable_names(package: ModuleType) -> None:
     """Names are imported when they are used; type checkers read the block that is never run."""
     block = next(node for node in ast.parse(inspect.getsource(package)).body if isinstance(node, ast.If))
-    told = {
+    declared = {
         alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
 
-    assert told == package._HOMES
+    assert declared == package._HOMES
     version = ["__version__"] if package is mcptrio else []
     assert dir(package) == sorted([*package.__all__, *version])
 

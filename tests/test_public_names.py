@@ -47,7 +47,7 @@ ALL = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}}
 @both_eras
 async def test_requests_of_different_kinds_are_sent_in_one_round(revision: str) -> None:
     async def sign(ctx: Context) -> str:
-        form, page, said = await ctx.ask_all(
+        form, page, sampled = await ctx.ask_all(
             Elicit("Sign here", str),
             ElicitURL("Pay there", "https://pay.example.com/1", "pay-1"),
             Sample(
@@ -57,7 +57,7 @@ async def test_requests_of_different_kinds_are_sent_in_one_round(revision: str) 
             ),
         )
         assert page is None
-        return f"{form}: {said.text}"
+        return f"{form}: {sampled.text}"
 
     def elicited(params: dict[str, Any]) -> dict[str, Any]:
         if params.get("mode") == "url":
@@ -82,8 +82,8 @@ async def test_requests_of_different_kinds_are_sent_in_one_round(revision: str) 
 @both_eras
 async def test_prompt_returns_a_prepared_result(revision: str) -> None:
     async def debate() -> GetPromptResult:
-        said = [PromptMessage(role=role, content=TextContent(text=role)) for role in ("user", "assistant")]
-        return GetPromptResult(messages=tuple(said), description="for and against")
+        messages = [PromptMessage(role=role, content=TextContent(text=role)) for role in ("user", "assistant")]
+        return GetPromptResult(messages=tuple(messages), description="for and against")
 
     server = Server()
     server.add_prompt(debate)

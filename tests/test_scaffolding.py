@@ -123,7 +123,7 @@ def test_invalid_author_is_refused(author: str) -> None:
         ("serve", "serve is a command of mcptrio"),
     ],
 )
-def test_a_used_name_is_refused(name: str, why: str, tmp_path: Path) -> None:
+def test_used_name_is_refused(name: str, why: str, tmp_path: Path) -> None:
     lib = install(tmp_path / "lib", "mcptrio-taken", modules={"taken_already": one_tool("x")}, taken="taken_already")
     (tmp_path / "here").mkdir()
     done = run("new", name, cwd=tmp_path / "here", PYTHONPATH=str(lib))
@@ -161,7 +161,7 @@ def test_empty_folder_is_accepted_and_a_link_refused(tmp_path: Path) -> None:
         write_plugin(NewPlugin(name="linked"), tmp_path)
 
 
-def test_a_missing_folder_is_not_created(tmp_path: Path) -> None:
+def test_missing_folder_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such folder"):
         write_plugin(NewPlugin(name="notes"), tmp_path / "nowhere")
 

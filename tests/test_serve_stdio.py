@@ -272,7 +272,7 @@ def test_signal_during_a_lifespan_entry_ends_the_start(folder: Path) -> None:
         assert served.end()[0] == 0
 
 
-def test_a_listen_stream_gets_its_final_result(folder: Path) -> None:
+def test_listen_stream_gets_its_final_result(folder: Path) -> None:
     meta = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
@@ -298,7 +298,7 @@ def test_nothing_else_reaches_standard_output(served: Served) -> None:
 
     assert served.rest() == []
     assert served.end()[0] == 0
-    for said in (
+    for message in (
         "printed at import",
         "echoed at import",
         "entering",
@@ -309,15 +309,15 @@ def test_nothing_else_reaches_standard_output(served: Served) -> None:
         "echoed by a child",
         "printed by a thread",
     ):
-        assert said in served.stderr
+        assert message in served.stderr
 
 
-def test_a_tool_cannot_end_the_process(served: Served) -> None:
+def test_tool_cannot_end_the_process(served: Served) -> None:
     assert "error executing tool crash" in served.call("crash")
     assert served.call("nap", seconds=0) == "slept"
 
 
-def test_a_line_over_the_limit_is_answered_and_the_next_one_served(folder: Path) -> None:
+def test_line_over_the_limit_is_answered_and_the_next_one_served(folder: Path) -> None:
     with serving("--stdio", "--plugin=own.py", cwd=folder, env={"MCPTRIO_SERVER_MESSAGE_BYTES": "2000"}) as served:
         served.greet()
         id = served.start("ping", padding="x" * 200_000)
@@ -369,7 +369,7 @@ def test_server_runs_on_a_terminal(folder: Path) -> None:
     try:
         with serving("--stdio", "--plugin=own.py", cwd=folder, stdin=theirs, stdout=theirs) as served:
             os.write(ours, b"".join(line(message) for message in SESSION))
-            said = read_until(ours, b'"slept"')
+            received = read_until(ours, b'"slept"')
             os.write(ours, b"\x04")
 
             assert served.end()[0] == 0
@@ -377,19 +377,19 @@ def test_server_runs_on_a_terminal(folder: Path) -> None:
         os.close(ours)
         os.close(theirs)
     # A terminal echoes what is typed.
-    answers: list[dict[str, Any]] = [json.loads(each) for each in said.splitlines() if b'"result"' in each]
+    answers: list[dict[str, Any]] = [json.loads(each) for each in received.splitlines() if b'"result"' in each]
     assert [each["id"] for each in answers] == [0, 1]
 
 
 def read_until(fd: int, end: bytes) -> bytes:
-    said = b""
+    received = b""
     deadline = time.monotonic() + WAIT_TIMEOUT
     os.set_blocking(fd, False)
-    while end not in said or not said.endswith(b"\n"):
-        assert time.monotonic() < deadline, said
+    while end not in received or not received.endswith(b"\n"):
+        assert time.monotonic() < deadline, received
         try:
-            said += os.read(fd, 65536)
+            received += os.read(fd, 65536)
         except BlockingIOError:
             time.sleep(0.01)
     os.set_blocking(fd, True)
-    return said
+    return received

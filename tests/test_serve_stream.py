@@ -218,9 +218,9 @@ async def test_connection_over_the_limit_is_refused(address: str, caplog: pytest
         peers = [await it.peer(), await it.peer()]
         async with await it.dial() as third:
             await third.send_all(line(PING))
-            told = await answer(third)
-            assert (told["id"], told["error"]["message"]) == (1, "the server has its 2 connections")
-            assert told["error"]["data"] == {"retryAfter": 1.0}
+            received = await answer(third)
+            assert (received["id"], received["error"]["message"]) == (1, "the server has its 2 connections")
+            assert received["error"]["data"] == {"retryAfter": 1.0}
             assert await answer(third) is None
         async with await it.dial() as silent:
             assert "id" not in await answer(silent)
@@ -238,9 +238,9 @@ async def test_connections_far_over_the_limit_are_closed_without_a_message(
     monkeypatch.setattr("mcptrio.serve.stream.MAX_REFUSALS", 1)
     async with running(address, options=StreamOptions(connections=1)) as it:
         await it.peer()
-        async with await it.dial() as told, await it.dial() as untold:
-            assert await answer(untold) is None
-            assert "connections" in (await answer(told))["error"]["message"]
+        async with await it.dial() as refused, await it.dial() as closed:
+            assert await answer(closed) is None
+            assert "connections" in (await answer(refused))["error"]["message"]
 
 
 async def test_session_over_the_limit_is_refused(address: str) -> None:

@@ -158,7 +158,7 @@ def test_transport_of_a_plugin_is_served(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "said"),
+    ("args", "code", "message"),
     [
         (["--transport=pidgin"], 2, "expected one of stdio, http, stream, pigeon, owl, got 'pidgin'"),
         (["--transport=raven", "--plugin=broken.py", "--strict"], 2, "plugin broken: transports failed"),
@@ -170,8 +170,8 @@ def test_transport_of_a_plugin_is_served(folder: Path) -> None:
     ],
     ids=["unknown", "strict", "nowhere", "stdio", "own", "file", "descriptor"],
 )
-def test_invalid_addresses_are_reported(args: list[str], code: int, said: str, folder: Path) -> None:
+def test_invalid_addresses_are_reported(args: list[str], code: int, message: str, folder: Path) -> None:
     ended = run("serve", "--plugin=own.py", *args, cwd=folder)
 
-    assert re.search(re.escape(said), ended.stderr), ended.stderr
+    assert re.search(re.escape(message), ended.stderr), ended.stderr
     assert ended.returncode == code

@@ -35,8 +35,8 @@ def lengths(path: Path) -> Iterator[tuple[str, int, int]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first, last = node.body[0], node.end_lineno or node.lineno
-            told = ast.get_docstring(node) is not None
-            length = last - node.lineno + 1 - (told * ((first.end_lineno or 0) - first.lineno + 1))
+            has_docstring = ast.get_docstring(node) is not None
+            length = last - node.lineno + 1 - (has_docstring * ((first.end_lineno or 0) - first.lineno + 1))
             yield f"{name}: {node.name}", length, STATEMENT_LINES
 
 

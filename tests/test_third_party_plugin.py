@@ -59,11 +59,11 @@ def test_installed_wheel_is_used(elsewhere: Elsewhere) -> None:
 
 
 def test_tests_of_the_new_plugin_pass_before_installation(elsewhere: Elsewhere, project: Path) -> None:
-    said = elsewhere.run("pytest", "-q", "-p", "no:cacheprovider", cwd=project)
+    output = elsewhere.run("pytest", "-q", "-p", "no:cacheprovider", cwd=project)
 
-    assert " passed" in said
-    assert "failed" not in said
-    assert "skipped" not in said
+    assert " passed" in output
+    assert "failed" not in output
+    assert "skipped" not in output
 
 
 def test_third_party_plugin_is_listed_with_its_details(installed: Elsewhere) -> None:
@@ -80,11 +80,11 @@ def test_third_party_plugin_is_listed_with_its_details(installed: Elsewhere) -> 
 
 
 def test_third_party_plugin_is_called_from_the_command_line(installed: Elsewhere) -> None:
-    said = installed.run(
+    output = installed.run(
         "mcptrio", "call", "--plugin", "notes-2", "notes-2_greet", "names=Ada", "names=Grace", "--json"
     )
 
-    assert json.loads(said)["structuredContent"] == ["Hello, Ada!", "Hello, Grace!"]
+    assert json.loads(output)["structuredContent"] == ["Hello, Ada!", "Hello, Grace!"]
 
 
 async def test_host_starts_a_server_of_the_third_party_plugin(installed: Elsewhere, tmp_path: Path) -> None:

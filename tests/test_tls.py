@@ -70,8 +70,8 @@ async def get(port: int, context: ssl.SSLContext) -> tuple[str, dict[str, Any]]:
     if not answer:
         # In TLS 1.3 the client learns only now that it was refused.
         raise trio.BrokenResourceError("the connection was closed instead of answered")
-    told: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
-    return _common_name(certificate), told
+    report: dict[str, Any] = json.loads(answer.partition(b"\r\n\r\n")[2])
+    return _common_name(certificate), report
 
 
 def _common_name(certificate: Any) -> str:
@@ -109,11 +109,11 @@ def delayed_autojump_clock() -> MockClock:
 async def test_scope_describes_tls(authority: Authority) -> None:
     certificates = Certificates(files(authority.issue("server")))
     async with served(certificates) as port:
-        name, told = await get(port, trusting(authority))
+        name, response = await get(port, trusting(authority))
 
     assert name == "server"
-    assert (told["tls_version"], told["client_cert_name"], told["client_cert_chain"]) == (0x0304, None, [])
-    assert told["cipher_suite"] in {0x1301, 0x1302, 0x1303}
+    assert (response["tls_version"], response["client_cert_name"], response["client_cert_chain"]) == (0x0304, None, [])
+    assert response["cipher_suite"] in {0x1301, 0x1302, 0x1303}
 
 
 async def test_tls_before_1_2_is_refused(authority: Authority) -> None:
@@ -125,14 +125,14 @@ async def test_tls_before_1_2_is_refused(authority: Authority) -> None:
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
     async with served(certificates) as port:
-        _, told = await get(port, context)
+        _, response = await get(port, context)
         with pytest.raises(trio.BrokenResourceError):
             await get(port, old)
 
-    assert told["tls_version"] == 0x0303
+    assert response["tls_version"] == 0x0303
 
 
-async def test_an_invalid_request_is_refused_over_tls_too(authority: Authority) -> None:
+async def test_invalid_request_is_refused_over_tls_too(authority: Authority) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with served(Certificates(files(authority.issue("one")))) as port:
             plain = await trio.open_tcp_stream("127.0.0.1", port)
@@ -171,13 +171,13 @@ async def test_client_certificate_is_required_and_in_the_scope(authority: Author
     other = Authority(tmp_path, "other")
     certificates = Certificates(files(authority.issue("server"), client_ca=authority.path))
     async with served(certificates) as port:
-        _, told = await get(port, trusting(authority, ada))
+        _, response = await get(port, trusting(authority, ada))
         for shows in (None, other.issue("eve")):
             with pytest.raises(trio.BrokenResourceError):
                 await get(port, trusting(authority, shows))
 
-    assert told["client_cert_name"] == r"CN=ada,O=Analytical\, Ltd"
-    assert told["client_cert_chain"] == [ada[0].read_text()]
+    assert response["client_cert_name"] == r"CN=ada,O=Analytical\, Ltd"
+    assert response["client_cert_chain"] == [ada[0].read_text()]
 
 
 async def test_failed_handshake_is_logged_with_its_reason(
@@ -194,9 +194,9 @@ async def test_failed_handshake_is_logged_with_its_reason(
             for _ in range(20):
                 async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
                     await plain.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-                    said = b"".join([chunk async for chunk in plain])
-                    assert said.startswith(b"HTTP/1.1 400 ")
-                    assert said.endswith(b"this port speaks HTTPS\n")
+                    received = b"".join([chunk async for chunk in plain])
+                    assert received.startswith(b"HTTP/1.1 400 ")
+                    assert received.endswith(b"this port speaks HTTPS\n")
 
     lines = [record.getMessage() for record in caplog.records if "TLS handshake" in record.getMessage()]
     assert all(line.startswith("TLS handshake with 127.0.0.1:") for line in lines)
@@ -332,8 +332,8 @@ def test_error_names_the_unusable_certificate_file(authority: Authority, tmp_pat
         (files(locked), "locked.key: the key is encrypted, and no passphrase is given"),
         (files(locked, passphrase=lambda: b"wrong"), "locked.pem: expected a certificate in PEM"),
     ]
-    for wrong, told in refused:
-        with pytest.raises(ConfigError, match=told.replace(".", r"\.")) as error:
+    for wrong, message in refused:
+        with pytest.raises(ConfigError, match=message.replace(".", r"\.")) as error:
             Certificates(wrong)
         assert "sesame" not in str(error.value)
 
@@ -371,7 +371,7 @@ def test_command_serves_https_to_clients_with_a_certificate(authority: Authority
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("MCPTRIO_HTTP_TLS_CERT", "MCPTRIO_HTTP_TLS_CERT: expected tls_cert and tls_key, or none"),
         ("MCPTRIO_HTTP_TLS_CLIENT_CA", "MCPTRIO_HTTP_TLS_CLIENT_CA: there is no TLS without"),
@@ -379,7 +379,7 @@ def test_command_serves_https_to_clients_with_a_certificate(authority: Authority
     ids=["half", "nothing"],
 )
 def test_invalid_tls_options_are_refused(
-    name: str, told: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    name: str, message: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(name, "a.pem")
     monkeypatch.setattr("sys.argv", ["mcptrio", "serve", "--http"])
@@ -387,7 +387,7 @@ def test_invalid_tls_options_are_refused(
         main()
 
     assert exited.value.code == 2
-    assert told in capfd.readouterr().err
+    assert message in capfd.readouterr().err
 
 
 # Our client

@@ -52,7 +52,7 @@ def run(folder: Path, command: str, **env: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.parametrize("block", [block for block in blocks_of_page("console") if ".py" in block.text], ids=str)
-def test_a_command_prints_the_output_on_the_page(folder: Path, block: Block) -> None:
+def test_command_prints_the_output_on_the_page(folder: Path, block: Block) -> None:
     command, expected = block.text.removeprefix("$ ").split("\n", 1)
     done = run(folder, command)
 

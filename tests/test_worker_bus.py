@@ -15,8 +15,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from mcptrio.errors import ConfigError
 from mcptrio.http.engine.server import run_engine
-from mcptrio.serve.worker import VARIABLE, Beginning, adopt
-from mcptrio.serve.worker_balance import PAUSE_SECONDS, Board, BoardPlace
+from mcptrio.serve.worker import VARIABLE, WorkerStart, adopt
+from mcptrio.serve.worker_balance import PAUSE_SECONDS, ConnectionCounter, ConnectionCounters
 from mcptrio.serve.worker_bus import BusRelay, WorkerBus
 from mcptrio.serve.worker_link import MAX_FRAME_BYTES, FrameKind, WorkerLink
 from mcptrio.serve.worker_output import SharedStderr, WorkerStderr
@@ -119,7 +119,7 @@ async def test_parent_that_does_not_read_does_not_delay_workers() -> None:
     """The queued bus messages are bounded, and commands are not lost among them."""
     with links() as (worker, parent):
         for number in range(5000):
-            worker.tell(b"a", b"%05d" % number + b"x" * 1000)
+            worker.publish(b"a", b"%05d" % number + b"x" * 1000)
         worker.order(FrameKind.READY, b"")
         assert worker.lost > 3000
 
@@ -139,7 +139,7 @@ async def test_parent_that_does_not_read_does_not_delay_workers() -> None:
 async def test_topic_left_before_it_was_sent_is_not_sent() -> None:
     with links() as (worker, parent):
         while not worker.lost:
-            worker.tell(b"a", b"x" * 100_000)
+            worker.publish(b"a", b"x" * 100_000)
         bus = WorkerBus(worker)
         for _ in range(100):
             bus.follow("b", lambda _: None)()
@@ -178,9 +178,9 @@ async def test_message_over_the_size_limit_is_delivered_locally_only() -> None:
 
 def test_worker_arguments_round_trip() -> None:
     given: dict[str, Any] = {"number": 3, "sockets": (5, 6), "board": 7, "place": 1, "folder": None}
-    beginning = Beginning(**given, key=bytes(range(32)), last_request_timeout=1.0, shutdown=float("inf"))
+    beginning = WorkerStart(**given, key=bytes(range(32)), last_request_timeout=1.0, shutdown=float("inf"))
 
-    assert Beginning.decode(beginning.encode()) == beginning
+    assert WorkerStart.decode(beginning.encode()) == beginning
     assert "key" not in repr(beginning)
 
 
@@ -191,9 +191,9 @@ def test_process_not_started_as_a_worker_has_no_link() -> None:
     assert environment == {"HOME": "/"}
 
 
-@pytest.mark.parametrize("said", ["", "many", "999999"])
-def test_invalid_worker_link_is_refused(said: str) -> None:
-    environment = {VARIABLE: said}
+@pytest.mark.parametrize("message", ["", "many", "999999"])
+def test_invalid_worker_link_is_refused(message: str) -> None:
+    environment = {VARIABLE: message}
     with pytest.raises(ConfigError, match="expected the link to a parent"):
         adopt(environment)
 
@@ -265,8 +265,8 @@ async def test_each_log_line_names_its_worker(as_json: bool, capfd: pytest.Captu
 
 
 def test_worker_with_more_connections_accepts_after_the_other() -> None:
-    with closing(Board(3)) as board:
-        first, second = (BoardPlace(os.dup(board.fd), board.take()) for _ in range(2))
+    with closing(ConnectionCounters(3)) as board:
+        first, second = (ConnectionCounter(os.dup(board.fd), board.take()) for _ in range(2))
         assert first.pause(0) == 0
         assert second.pause(1) == PAUSE_SECONDS
         assert first.pause(2) == PAUSE_SECONDS

@@ -251,11 +251,11 @@ def test_server_request_is_answered_on_the_other_worker(pair: tuple[Peer, Peer])
     stream = first.post(call)
     question = next_message(stream)
     field = next(iter(question["params"]["requestedSchema"]["properties"]))
-    said = second.post(
+    response = second.post(
         {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {field: "Ada"}}}
     )
-    assert said.status == 202
-    said.read()
+    assert response.status == 202
+    response.read()
 
     assert next_message(stream)["result"]["content"][0]["text"] == f"Ada @ {here}"
     stream.read()
@@ -312,9 +312,9 @@ def test_changes_reach_the_listener_on_the_other_worker(pair: tuple[Peer, Peer])
     assert next_message(stream)["method"] == "notifications/subscriptions/acknowledged"
     second.tool("grow", called="grown")
 
-    told = {next_message(stream)["method"], next_message(stream)["method"]}
+    methods = {next_message(stream)["method"], next_message(stream)["method"]}
 
-    assert told == {"notifications/tools/list_changed", "notifications/resources/updated"}
+    assert methods == {"notifications/tools/list_changed", "notifications/resources/updated"}
 
 
 # Restarts
@@ -491,7 +491,7 @@ def test_workers_do_not_outlive_their_parent(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "told"),
+    ("env", "message"),
     [
         ({"MCPTRIO_HTTP_WORKERS": "0"}, 'expected an integer from 1 to 1024, or "auto", got 0'),
         ({"MCPTRIO_HTTP_WORKERS": "many"}, "expected an integer from 1 to 1024, or \"auto\", got 'many'"),
@@ -500,7 +500,7 @@ def test_workers_do_not_outlive_their_parent(folder: Path) -> None:
     ids=["none", "many", "memory"],
 )
 def test_invalid_usage_is_reported(
-    env: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    env: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in env.items():
         monkeypatch.setenv(name, value)
@@ -509,4 +509,4 @@ def test_invalid_usage_is_reported(
         main()
 
     assert exited.value.code == 2
-    assert told in capfd.readouterr().err
+    assert message in capfd.readouterr().err

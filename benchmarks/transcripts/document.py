@@ -1,9 +1,7 @@
 """A PDF of 40 pages questioned by a scripted client: ``python -m benchmarks.transcripts.document``.
 
-The script asks the same eight questions of mcptrio-documents and of markitdown-mcp, and prints the table of
-plugins/mcptrio-documents/README.md. Per answer it has a budget of 10,000 tokens: it discards a longer answer, as host
-applications do, which counts as a refused call. For each question it writes the calls that a model would write for that
-server, stops at the answer with the fact, and counts what the model writes and reads.
+The script asks the same eight questions of mcptrio-documents and of markitdown-mcp, with the calls that a model would
+make of each, and prints the table of plugins/mcptrio-documents/README.md.
 
 markitdown-mcp returns the whole document for each call and cannot return less. So the script also counts what its
 answers would cost without the budget. It needs PyPI the first time.
@@ -13,27 +11,20 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
-import orjson
 import trio
-from attrs import define, frozen
 from reportlab.lib import colors
 from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Table
 
-from mcptrio import Client, Command, MCPTrioError, connect
-from mcptrio.types import TextContent
+from benchmarks.transcripts.scripted_client import BUDGET, FOLDER, Call, Task, Transcript, table, talk
 from tests.servers.environment import install as install_python
 
-__all__ = ["QUESTIONS", "Tally", "main", "make_pdf", "serve", "talk", "total"]
+__all__ = ["QUESTIONS", "main", "make_pdf", "run_ours"]
 
-_BUDGET: Final = 10_000
-"""Tokens of one answer."""
-_BYTES_PER_TOKEN: Final = 4
 _PAGES: Final = 40
 _PARAGRAPH: Final = (
     "When on board H.M.S. Beagle, as naturalist, I was much struck with certain facts in the distribution of "
@@ -57,50 +48,35 @@ _TABLE: Final = (
     ("Albemarle", "45", "9"),
 )
 
-Call = tuple[str, dict[str, Any]]
 
-
-@frozen
-class Question:
-    """A question, the calls for mcptrio-documents, and a text that the answers must contain."""
-
-    title: str
-    fact: str
-    ours: Sequence[Call]
+def _describe() -> Call:
+    return "documents_describe_document", {"path": "voyage.pdf"}
 
 
 def _search(query: str) -> Call:
-    return "search_document", {"path": "voyage.pdf", "query": query}
+    return "documents_search_document", {"path": "voyage.pdf", "query": query}
 
 
 def _read(pages: str) -> Call:
-    return "read_document", {"path": "voyage.pdf", "pages": pages}
+    return "documents_read_document", {"path": "voyage.pdf", "pages": pages}
+
+
+def _question(title: str, fact: str, *ours: Call) -> Task:
+    theirs = "convert_to_markdown", {"uri": f"file://{FOLDER}/voyage.pdf"}
+    # The whole document has each fact, or shows that there is none; its table has other spaces.
+    return Task(title, [fact], ours, [theirs], their_facts=["Beagle"])
 
 
 QUESTIONS: Final = (
-    Question("What is the document about?", "25 Galapagos", [("describe_document", {"path": "voyage.pdf"})]),
-    Question("When was the survey of Chiloe completed?", "14 January 1835", [_search("survey of Chiloe")]),
-    Question("What did the specimens of Station 19 weigh?", "412 pounds", [_search("Station 19")]),
-    Question("How many finches are from Albemarle?", "| Albemarle | 45 | 9 |", [_search("Albemarle"), _read("27")]),
-    Question("By how much did the chronometers differ?", "33 seconds", [_search("chronometers differed")]),
-    Question("What is on the page about the northern shore?", "[page 23]", [_search("northern shore"), _read("23")]),
-    Question("How does the chapter on Patagonia begin?", "Patagonia", [_read("9-10")]),
-    Question("Is the ship's cat mentioned?", "no hits", [_search("ship's cat")]),
+    _question("What is the document about?", "25 Galapagos", _describe()),
+    _question("When was the survey of Chiloe completed?", "14 January 1835", _search("survey of Chiloe")),
+    _question("What did the specimens of Station 19 weigh?", "412 pounds", _search("Station 19")),
+    _question("How many finches are from Albemarle?", "| Albemarle | 45 | 9 |", _search("Albemarle"), _read("27")),
+    _question("By how much did the chronometers differ?", "33 seconds", _search("chronometers differed")),
+    _question("What is on the page about the northern shore?", "[page 23]", _search("northern shore"), _read("23")),
+    _question("How does the chapter on Patagonia begin?", "Patagonia", _read("9-10")),
+    _question("Is the ship's cat mentioned?", "no hits", _search("ship's cat")),
 )
-
-
-@define
-class Tally:
-    """The calls and tokens of a question on one side."""
-
-    calls: int = 0
-    refused: int = 0
-    tokens: int = 0
-    is_answered: bool = False
-
-    def __str__(self) -> str:
-        refused = f", {self.refused} refused" if self.refused else ""
-        return f"{self.tokens:,} in {self.calls}{refused}{'' if self.is_answered else ', not answered'}"
 
 
 def make_pdf() -> bytes:
@@ -135,50 +111,17 @@ def _wrapped(text: str) -> list[str]:
     return lines if text else []
 
 
-def tokens_of(text: bytes) -> int:
-    return -(-len(text) // _BYTES_PER_TOKEN)
-
-
-async def ask(client: Client, prefix: str, calls: Sequence[Call], fact: str, budget: int) -> Tally:
-    """Make the calls until one answer contains the fact; count what the model writes and reads."""
-    tally = Tally()
-    for tool, arguments in calls:
-        tally.calls += 1
-        tally.tokens += tokens_of(orjson.dumps(arguments))
-        try:
-            result = await client.call_tool(prefix + tool, arguments)
-        except MCPTrioError as error:
-            tally.refused += 1
-            tally.tokens += tokens_of(str(error).encode())
-            continue
-        text = "\n".join(block.text for block in result.content if isinstance(block, TextContent))
-        size = tokens_of(text.encode())
-        if result.is_error or size > budget:
-            tally.refused += 1
-        # A client that discards an answer for its size gives the model a sentence instead.
-        tally.tokens += min(size, 30) if size > budget else size
-        if fact in text and not result.is_error and size <= budget:
-            tally.is_answered = True
-            break
-    return tally
-
-
-async def talk(
-    command: Sequence[str], prefix: str, sides: Sequence[tuple[str, Sequence[Call]]], budget: int = _BUDGET
-) -> tuple[int, list[Tally]]:
-    """Ask all questions of one server. Return the tokens of its definitions, and what each question took."""
-    async with connect(Command(args=command, stderr="drop")) as client:
-        size = 0
-        async for tool in client.tools():
-            size += len(f"{tool.name}{tool.description or ''}".encode()) + len(orjson.dumps(tool.input_schema))
-        return size // _BYTES_PER_TOKEN, [await ask(client, prefix, calls, fact, budget) for fact, calls in sides]
-
-
-def serve(folder: Path) -> tuple[str, ...]:
-    """Return the command that serves mcptrio-documents with this folder."""
+async def run_ours(folder: Path) -> Transcript:
+    """Ask mcptrio-documents about ``voyage.pdf`` in this folder."""
     config = folder / "mcptrio.toml"
     config.write_text(f'[plugins.documents]\nfolders = ["{folder}"]\n', "utf-8")
-    return (sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "documents", f"--config={config}")
+    command = (sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "documents", f"--config={config}")
+    return await talk([command], [each.our_script for each in QUESTIONS])
+
+
+async def _run_theirs(python: Path, folder: Path, budget: int) -> Transcript:
+    command = (str(python), "-m", "markitdown_mcp")
+    return await talk([command], [each.their_script for each in QUESTIONS], folder=folder, budget=budget)
 
 
 def main() -> int:
@@ -187,32 +130,13 @@ def main() -> int:
         folder = Path(made)
         (folder / "voyage.pdf").write_bytes(make_pdf())
         python = install_python(Path(__file__).parent / "references" / "markitdown.txt", ["markitdown_mcp.__main__"])
-        call = ("convert_to_markdown", {"uri": (folder / "voyage.pdf").as_uri()})
-        # The whole document has each fact, or shows that there is none; its table has other spaces.
-        their_sides = [("Beagle", [call])] * len(QUESTIONS)
-        theirs = (str(python), "-m", "markitdown_mcp")
-        their_size, their_tallies = trio.run(talk, theirs, "", their_sides)
-        _, whole = trio.run(talk, theirs, "", their_sides, 10**9)
-        our_sides = [(each.fact, each.ours) for each in QUESTIONS]
-        our_size, our_tallies = trio.run(talk, serve(folder), "documents_", our_sides)
-    print("| tokens in calls | `markitdown-mcp` 0.0.1a8 | the same without a bound | `mcptrio-documents` |")
-    print("|---|---|---|---|")
-    print(f"| definitions of the tools | {their_size:,} | {their_size:,} | {our_size:,} |")
-    for question, *tallies in zip(QUESTIONS, their_tallies, whole, our_tallies, strict=True):
-        print(f"| {question.title} | {' | '.join(map(str, tallies))} |")
-    sums = [total(their_size, their_tallies), total(their_size, whole), total(our_size, our_tallies)]
-    print(f"| **all** | {' | '.join(f'**{each}**' for each in sums)} |")
-    return int(not all(each.is_answered for each in our_tallies))
-
-
-def total(size: int, tallies: Sequence[Tally]) -> Tally:
-    """Return the sum of the questions and of the tokens of the definitions."""
-    return Tally(
-        calls=sum(each.calls for each in tallies),
-        refused=sum(each.refused for each in tallies),
-        tokens=size + sum(each.tokens for each in tallies),
-        is_answered=all(each.is_answered for each in tallies),
-    )
+        columns = {
+            "`markitdown-mcp` 0.0.1a8": trio.run(_run_theirs, python, folder, BUDGET),
+            "the same without a bound": trio.run(_run_theirs, python, folder, 10**9),
+            "`mcptrio-documents`": trio.run(run_ours, folder),
+        }
+    print("\n".join(table(QUESTIONS, columns)))
+    return int(not columns["`mcptrio-documents`"].total.is_answered)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ FILES = Probes(
         "36,000 bytes.",
         "The arguments `head` and `tail` are `start_line` and `end_line` in ours, `excludePatterns` is `exclude`, and "
         "the deprecated `read_file` is missing.",
+        "Both understand the glob `{a,b}.txt`; extended globs such as `+(a|b)` are not a part of ours.",
         "Neither deletes files or copies them.",
     ),
     [],
@@ -140,8 +141,8 @@ async def edits(trial: Trial) -> str:
         async with trio.open_nursery() as nursery:
             for number in range(20):
                 nursery.start_soon(edit, number)
-    said = sum(not answer.is_error for answer in answers)
-    return f"{said} reported as done, {path.read_text().count('edited')} in the file"
+    reported = sum(not answer.is_error for answer in answers)
+    return f"{reported} reported as done, {path.read_text().count('edited')} in the file"
 
 
 @FILES("An edit of a file with CRLF line endings")

@@ -164,7 +164,7 @@ async def undone(trial: Trial) -> str:
     for text in ("Violets are blue\n", "Violets are green\n"):
         path.write_text(text)
         git(repository, "commit", "-am", text.strip())
-    where = {"repo_path": str(repository)}
+    where: dict[str, Any] = {"repo_path": str(repository)}
     async with trial.talk(serve(trial, repository)) as talk:
         if (await talk.call("git_restore", **where, paths=["poem.txt"])).is_error:
             return "no tool, no tool, no tool"

@@ -122,7 +122,7 @@ class Engine(Protocol):
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
-        standing: bool = False,
+        may_stay_open: bool = False,
     ) -> bool:
         """Serve one self-contained message of a per-request revision.
 
@@ -131,7 +131,7 @@ class Engine(Protocol):
 
         Args:
             opened: A function called for a request, with a function that cancels the request and takes the reason.
-            standing: True if a request that only stays open, such as a subscription, may do so after this call
+            may_stay_open: True if a request that only stays open, such as a subscription, may do so after this call
                 returns.
 
         Returns:

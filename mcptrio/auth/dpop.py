@@ -110,7 +110,7 @@ class DPoPSigner:
         # RFC 9449 section 4.2: the header contains the key itself, so it has no kid.
         return sign(claims, evolve(key, id=None), typ=_TYPE, header={"jwk": key.bare})
 
-    def heard(self, url: str, headers: Mapping[str, str]) -> bool:
+    def take_nonce(self, url: str, headers: Mapping[str, str]) -> bool:
         """Store the nonce of a response.
 
         Args:
@@ -171,7 +171,7 @@ class DPoPVerifier:
     clock: Callable[[], float] = time.time
     is_current: Callable[[str], bool] | None = None
 
-    def judge(
+    def verify(
         self,
         proofs: Sequence[str],
         *,

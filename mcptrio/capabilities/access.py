@@ -38,7 +38,7 @@ class Access:
         """By method: the parameter that names the entry, and the function that finds it."""
 
     @property
-    def judges(self) -> bool:
+    def is_restricted(self) -> bool:
         """Whether any entry is restricted."""
         # Most servers restrict nothing. Their lists then come from the cache, and no entry is checked.
         return bool(self.authorizers.functions) or any(registry.is_scoped for registry in self._registries)
@@ -54,7 +54,7 @@ class Access:
 
     def visible(self, principal: Principal | None) -> Callable[[Any], bool] | None:
         """Return a function that tells whether the principal may list an entry, or ``None`` if it may list all."""
-        return (lambda entry: self.may_list(entry.component, principal)) if self.judges else None
+        return (lambda entry: self.may_list(entry.component, principal)) if self.is_restricted else None
 
     def may_use(self, component: Component, principal: Principal | None) -> bool:
         if principal is PARENT:
@@ -63,7 +63,7 @@ class Access:
 
     def may_watch(self, uri: str, principal: Principal | None) -> bool:
         """Return whether the principal may follow changes to a resource. A URI without an entry is not restricted."""
-        entry = self._by_method["resources/subscribe"][1](uri) if self.judges else None
+        entry = self._by_method["resources/subscribe"][1](uri) if self.is_restricted else None
         return entry is None or self.may_use(entry.component, principal)
 
     def check_use(self, component: Component, principal: Principal | None) -> bool:
@@ -86,7 +86,7 @@ class Access:
     def missing_scopes(self, incoming: Incoming, principal: Principal | None) -> frozenset[str]:
         """Return all scopes that the requests need if the principal lacks any of them; otherwise an empty result."""
         # A server with authorization has already refused anonymous requests.
-        if principal is None or not self.judges:
+        if principal is None or not self.is_restricted:
             return frozenset()
         messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
         wanted = [self._wanted_by(message) for message in messages if isinstance(message, Request)]

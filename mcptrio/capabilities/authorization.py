@@ -80,14 +80,14 @@ class Authorizers:
 
     def allow(self, component: Component, principal: Principal | None) -> bool:
         return all(
-            self._asked(function, owner, component, principal)
+            self._call_authorizer(function, owner, component, principal)
             for function, owner in self.functions
             # The plugin's lifespan has not yielded, so its function may lack the state that it needs.
             if function is _refuse or not owner.is_kept_back
         )
 
     @staticmethod
-    def _asked(function: Authorizer, owner: Owner, component: Component, principal: Principal | None) -> bool:
+    def _call_authorizer(function: Authorizer, owner: Owner, component: Component, principal: Principal | None) -> bool:
         outcome = run_guarded_sync(function, component, principal)
         if isinstance(outcome, Failure):
             _log.error("the authorizer of %s failed", owner.plugin or "the server", exc_info=outcome.error)

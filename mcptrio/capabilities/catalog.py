@@ -183,7 +183,7 @@ class CatalogRegistrar(Registrar):
         require_json(wire or {}, method)
         # A copy: a session may end while its notification is queued.
         for session in list(self._catalog.state.sessions):
-            session.tell(method, wire)
+            session.send_wire(method, wire)
         await trio.lowlevel.checkpoint()
 
     def watched(self) -> frozenset[str]:

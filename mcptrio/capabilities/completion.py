@@ -39,7 +39,7 @@ BURST = 100.0
 # Candidates are compared with every character of it.
 MAX_VALUE_CHARS = 4096
 MAX_CALLERS = 1000
-"""Callers with a rate of their own; when full, the least recently seen one is evicted."""
+"""Callers with their own rate; when full, the least recently seen one is evicted."""
 
 
 @define(eq=False, slots=True)
@@ -167,7 +167,7 @@ class Completions:
         return list(dict.fromkeys(_choices_in(facts, schema.get("$defs", {}))))
 
     def _may_know(self, component: Component, scope: RequestScope) -> bool:
-        return not self._access.judges or self._access.may_list(component, scope.principal)
+        return not self._access.is_restricted or self._access.may_list(component, scope.principal)
 
 
 def _choices_in(facts: Mapping[str, Any], definitions: Mapping[str, Any]) -> Iterator[str]:

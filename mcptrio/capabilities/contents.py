@@ -24,9 +24,10 @@ from mcptrio.protocol.model.content import (
 )
 from mcptrio.protocol.model.fields import evolve
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
+from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.schema.encoding import encode_value
 
-__all__ = ["BLOCKS", "Blob", "blocks_of", "contents_of", "cut_text", "cut_texts", "json_text"]
+__all__ = ["BLOCKS", "Blob", "blocks_of", "bounded_result", "contents_of", "cut_text", "cut_texts", "json_text"]
 
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
 """Classes that are content already."""
@@ -140,6 +141,13 @@ def cut_texts(blocks: tuple[ContentBlock, ...], limit: int) -> tuple[ContentBloc
     if dropped:
         kept.append(TextContent(text=f"[{dropped} more characters in further texts; ask for less to see them]"))
     return tuple(kept)
+
+
+def bounded_result(result: CallToolResult, limit: int) -> CallToolResult:
+    """Return a result that a function has made, with its texts cut to ``limit`` characters in total."""
+    if sum(len(block.text) for block in result.content if isinstance(block, TextContent)) <= limit:
+        return result
+    return evolve(result, content=cut_texts(result.content, limit))
 
 
 def _is_content(value: Any) -> bool:

@@ -14,7 +14,6 @@ from math import inf
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
 
 from attrs import evolve, field, fields, frozen
-from attrs.converters import optional as optional_converter
 from attrs.validators import and_, gt, in_, instance_of, lt, optional
 
 from mcptrio.ground.expected import expect
@@ -56,6 +55,11 @@ _MARKS = "__mcptrio_marks__"
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,256}")
 
 
+# Not attrs' optional(tuple): to find the signature of tuple, attrs has Python tokenize it, 5 ms of each start.
+def _icons(icons: Iterable[Icon] | None) -> tuple[Icon, ...] | None:
+    return None if icons is None else tuple(icons)
+
+
 def _scopes(scopes: Iterable[str]) -> frozenset[str]:
     # Each letter of a string would become a scope.
     if isinstance(scopes, str):
@@ -89,7 +93,7 @@ class _EntryMark:
     name: str | None = None
     title: str | None = None
     description: str | None = None
-    icons: tuple[Icon, ...] | None = field(default=None, converter=optional_converter(tuple))
+    icons: tuple[Icon, ...] | None = field(default=None, converter=_icons)
     meta: Mapping[str, Any] | None = None
     timeout: float | None = field(default=None, validator=_SECONDS)
     scopes: frozenset[str] = field(default=frozenset(), converter=_scopes)
@@ -118,11 +122,17 @@ class ToolMark(_EntryMark):
     resumable: bool = False
     fallback_tools: bool = False
     text: Callable[[Any], str] | None = None
+    examples: Sequence[Mapping[str, Any]] | Callable[[Any], Iterable[Mapping[str, Any]]] = ()
     input_schema: Mapping[str, Any] | None = None
     output_schema: Mapping[str, Any] | None = None
     listed: Tool | None = None
     """The tool as another server lists it: offered unchanged except for the name. The function takes ``arguments``, a
     dict that is not validated, and its result is not validated either; the other server does both."""
+
+    def __attrs_post_init__(self) -> None:
+        # The doctor makes these calls, and must not change anything.
+        if self.examples and self.read_only is not True:
+            raise ValueError(f"examples: expected read_only=True with them, got {self.read_only!r}")
 
 
 @frozen(kw_only=True)
@@ -188,6 +198,7 @@ class ToolOptions(_EntryOptions, total=False):
     resumable: bool
     fallback_tools: bool
     text: Callable[[Any], str] | None
+    examples: Sequence[Mapping[str, Any]] | Callable[[Any], Iterable[Mapping[str, Any]]]
     input_schema: Mapping[str, Any] | None
     output_schema: Mapping[str, Any] | None
     listed: Tool | None
@@ -233,6 +244,9 @@ def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Ca
             of the user and results of ``ctx.once`` are kept.
         text: Makes the text for the model from the value that the function returns; by default its JSON. The structured
             content is for programs.
+        examples: Arguments of calls that ``mcptrio plugins doctor`` makes to measure the answers; clients do not see
+            them. If they depend on settings, a function of the method's object that returns them, before the lifespan.
+            Only with ``read_only=True``.
         fallback_tools: Whether a tool with ``task="required"`` is offered to clients without tasks as two tools:
             ``start_NAME`` starts a task, and ``NAME_status`` shows or cancels it.
         scopes: Scopes that the caller's token must have (RFC 6749 section 3.3). Without them the tool is not listed,
@@ -336,7 +350,7 @@ def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
 
 
 def notification(name: str, /) -> Callable[[F], F]:
-    """Mark a function as the handler of a notification, of your own or of the specification."""
+    """Mark a function as the handler of a notification: your own, or one of the specification."""
     return _put(MethodMark(name=name, notification=True))
 
 

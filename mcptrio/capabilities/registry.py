@@ -256,13 +256,13 @@ class Registry(Generic[E]):
             self._places = {name: place for name, place in self._places.items() if name in self.entries}
 
     def _free(self) -> None:
-        self._loop.hand_over(self._tell_freed)
+        self._loop.hand_over(self._notify_freed)
 
     def _changed(self) -> None:
         for observer in self._observers:
             observer()
 
-    def _tell_freed(self) -> None:
+    def _notify_freed(self) -> None:
         self._freed.set()
         self._freed = trio.Event()
 

@@ -29,20 +29,20 @@ class RelayedQuestion:
     """See :class:`mcptrio.runtime.inputs.InputQuestion`; the answer is returned unchanged.
 
     Args:
-        asked: The question as the other handler asked it.
+        original: The question as the other handler asked it.
         key: The question's own key, if it has one.
     """
 
-    asked: InputRequest
+    original: InputRequest
     key: str | None = None
 
     @classmethod
-    def of(cls, asked: InputRequest, key: str | None = None) -> RelayedQuestion:
-        params = asked.params
+    def of(cls, request: InputRequest, key: str | None = None) -> RelayedQuestion:
+        params = request.params
         if isinstance(params, ElicitURLParams) and params.elicitation_id is None:
             # Revisions that report when the user has finished on a page need an id for it.
-            asked = ElicitRequest(params=evolve(params, elicitation_id=secrets.token_urlsafe(12)))
-        return cls(asked, key)
+            request = ElicitRequest(params=evolve(params, elicitation_id=secrets.token_urlsafe(12)))
+        return cls(request, key)
 
     @classmethod
     def of_request(cls, method: str, params: Any) -> RelayedQuestion:
@@ -62,7 +62,7 @@ class RelayedQuestion:
 
     @property
     def capability(self) -> str:
-        params = self.asked.params
+        params = self.original.params
         if isinstance(params, ElicitURLParams):
             return "elicitation.url"
         if isinstance(params, ElicitFormParams):
@@ -73,12 +73,12 @@ class RelayedQuestion:
         return "roots"
 
     def request(self) -> InputRequest:
-        return self.asked
+        return self.original
 
     def result_type(self) -> type[Result]:
-        if isinstance(self.asked, ElicitRequest):
+        if isinstance(self.original, ElicitRequest):
             return ElicitResult
-        return CreateMessageResult if isinstance(self.asked, CreateMessageRequest) else ListRootsResult
+        return CreateMessageResult if isinstance(self.original, CreateMessageRequest) else ListRootsResult
 
     def read(self, result: Result) -> Result:
         return result

@@ -103,7 +103,7 @@ class Subscriptions:
     def changed(self, what: str) -> None:
         """Report a changed list: ``tools``, ``prompts`` or ``resources``."""
         if self._nursery is not None:
-            self._state.loop.hand_over(partial(self._tell_soon, what))
+            self._state.loop.hand_over(partial(self._schedule_change, what))
 
     def updated(self, uri: str, caller: str | None = None) -> None:
         """Report a changed resource, to all subscribers or to those of one caller."""
@@ -111,15 +111,15 @@ class Subscriptions:
             change = {"uri": uri} if caller is None else {"uri": uri, "caller": caller}
             self._state.loop.hand_over(partial(self._publish, change))
 
-    def _tell_soon(self, what: str) -> None:
+    def _schedule_change(self, what: str) -> None:
         if self._nursery is None:  # The server may have closed since a thread handed this over.
             return
         # A plugin may add hundreds of entries at once; each session gets one notification for all.
         if not self._changed:
-            self._nursery.start_soon(self._tell_changed)
+            self._nursery.start_soon(self._send_changes)
         self._changed.add(what)
 
-    async def _tell_changed(self) -> None:
+    async def _send_changes(self) -> None:
         changed, self._changed = self._changed, set()
         for what in sorted(changed):
             self._publish({"list": what})
@@ -173,28 +173,32 @@ class Subscriptions:
         can = self._advertised()
         for what, is_offered in (("tools", can.tools), ("prompts", can.prompts), ("resources", can.resources)):
             if is_offered is not None:
-                _tell_list(conversation, f"notifications/{what}/list_changed", EmptyParams(), what)
+                _notify_list_changed(conversation, f"notifications/{what}/list_changed", EmptyParams(), what)
         for uri in conversation.subscriptions:
-            _tell_resource(conversation, uri)
+            _notify_resource_updated(conversation, uri)
 
     def _deliver(self, change: dict[str, Any]) -> None:
         what, uri = change.get("list"), change.get("uri")
         if isinstance(what, str) and what in _LISTS:
             method = f"notifications/{what}/list_changed"
-            self._tell(method, EmptyParams, what, lambda listen: bool(getattr(listen.wanted, _LISTS[what])))
+            self._send_to_listeners(
+                method, EmptyParams, what, lambda listen: bool(getattr(listen.wanted, _LISTS[what]))
+            )
         elif isinstance(uri, str):
-            self._tell_updated(uri, change.get("caller"))
+            self._send_updated(uri, change.get("caller"))
 
-    def _tell(self, method: str, params: Callable[..., Any], key: str, wants: Callable[[_Listen], bool]) -> None:
+    def _send_to_listeners(
+        self, method: str, params: Callable[..., Any], key: str, wants: Callable[[_Listen], bool]
+    ) -> None:
         # Its streams get the change with their subscription id, which tells a client which subscription it is for.
         for listen in self._listens:
             if wants(listen):
                 meta = {SUBSCRIPTION_ID: listen.scope.request.id}
                 listen.scope.notify(method, params(meta=meta), key=(method, key, listen))
         for session in self._state.sessions:
-            _tell_list(session, method, params(), key)
+            _notify_list_changed(session, method, params(), key)
 
-    def _tell_updated(self, uri: str, caller: str | None) -> None:
+    def _send_updated(self, uri: str, caller: str | None) -> None:
         method = "notifications/resources/updated"
         for listen in self._listens:
             if uri in listen.uris and caller in (None, listen.scope.caller):
@@ -202,7 +206,7 @@ class Subscriptions:
                 listen.scope.notify(method, ResourceUpdatedParams(uri=uri, meta=meta), key=(method, uri, listen))
         for session in self._state.sessions:
             if uri in session.subscriptions and caller in (None, session.caller):
-                _tell_resource(session, uri)
+                _notify_resource_updated(session, uri)
 
     # Subscribers
 
@@ -300,12 +304,12 @@ class Subscriptions:
         )
 
 
-def _tell_list(conversation: Conversation, method: str, params: Any, key: str) -> None:
+def _notify_list_changed(conversation: Conversation, method: str, params: Any, key: str) -> None:
     peer = conversation.connection.peer
     if peer is not None and peer.revision.changes is ChangeDelivery.UNSOLICITED:
         conversation.notify(method, params, key=(method, key))
 
 
-def _tell_resource(conversation: Conversation, uri: str) -> None:
+def _notify_resource_updated(conversation: Conversation, uri: str) -> None:
     method = "notifications/resources/updated"
     conversation.notify(method, ResourceUpdatedParams(uri=uri), key=(method, uri))

@@ -31,7 +31,7 @@ class TaskResults:
 
     async def _result(self, scope: RequestScope, params: GetTaskParams) -> dict[str, Any]:
         record = await self._tasks.find(scope, params.task_id)
-        # The task has a deadline of its own; after that, its record is deleted.
+        # The task has its own deadline; after that, its record is deleted.
         scope.begin(max(1.0, (record.expires or inf) - time.time()))
         document = await _WaitingClient(self._tasks, scope, params.task_id).wait()
         result = document.outcome(scope.request.peer.revision)
@@ -48,7 +48,7 @@ class _WaitingClient:
         self._id = id
         self._revision = scope.request.peer.revision
         self._changed = trio.Event()
-        self._asked: dict[str, trio.CancelScope] = {}
+        self._questions: dict[str, trio.CancelScope] = {}
         """The questions that were sent to this client, by key, also the answered ones."""
         self._shown: GetTaskResult | None = None
 
@@ -67,7 +67,7 @@ class _WaitingClient:
                     self._changed = trio.Event()
                     record = await self._tasks.find(self._scope, self._id)
                     document = TaskDocument.decode(record.data)
-                    self._tell(document.shown(record, self._revision))
+                    self._notify(document.shown(record, self._revision))
                     if document.has_ended_for(self._revision):
                         return document
                     if self._scope.session.closing.is_set():
@@ -81,19 +81,19 @@ class _WaitingClient:
         await self._scope.session.closing.wait()
         self._changed.set()
 
-    def _tell(self, state: GetTaskResult) -> None:
+    def _notify(self, state: GetTaskResult) -> None:
         if self._shown not in (None, state):
             self._scope.notify(_STATUS, announcement(state), key=(_STATUS, self._id, self._scope))
         self._shown = state
 
     def _ask_all(self, nursery: trio.Nursery, document: TaskDocument) -> None:
-        for key, cancel_scope in self._asked.items():
+        for key, cancel_scope in self._questions.items():
             if key not in document.questions:
                 # Another request has brought the answer, or the handler does not need it any more.
                 cancel_scope.cancel()
         for key, wire in document.questions_in(self._revision).items():
-            if key not in self._asked:
-                cancel_scope = self._asked[key] = trio.CancelScope()
+            if key not in self._questions:
+                cancel_scope = self._questions[key] = trio.CancelScope()
                 nursery.start_soon(self._ask, key, wire, cancel_scope)
 
     async def _ask(self, key: str, wire: dict[str, Any], cancel_scope: trio.CancelScope) -> None:

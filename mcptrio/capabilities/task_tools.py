@@ -104,9 +104,11 @@ class TaskTools:
                 raise ToolError(f"{document.status}: {error.message}") from error
         if document.is_cancelled:
             return _text("it is being cancelled")
-        asked = [str((wire.get("params") or {}).get("message", wire["method"])) for wire in document.questions.values()]
-        if asked:
-            return _text(f"it waits for an answer of the user, whom this client cannot ask: {'; '.join(asked)}")
+        questions = [
+            str((wire.get("params") or {}).get("message", wire["method"])) for wire in document.questions.values()
+        ]
+        if questions:
+            return _text(f"it waits for an answer of the user, whom this client cannot ask: {'; '.join(questions)}")
         return _text(document.status if document.message is None else f"{document.status}: {document.message}")
 
     async def _find(self, scope: RequestScope, tool: str, id: str) -> TaskDocument:

@@ -126,7 +126,7 @@ class TaskMethods:
                 scope, id = next(iter(self._changed))
                 del self._changed[scope, id]
                 try:
-                    await self._tell(scope, id)
+                    await self._notify(scope, id)
                     backoff.reset()
                 except StoreFailed as error:
                     _log.warning("the change of a task was not sent yet: task=%s: %s", id[:6], error)
@@ -140,7 +140,7 @@ class TaskMethods:
         self._changed[scope, id] = None
         self._woken.set()
 
-    async def _tell(self, scope: RequestScope, id: str) -> None:
+    async def _notify(self, scope: RequestScope, id: str) -> None:
         record = await self._tasks.store.load(id)
         if record is None:
             return

@@ -21,7 +21,7 @@ from attrs import Factory, define, field
 from mcptrio.capabilities.access import Access
 from mcptrio.capabilities.authorization import Component
 from mcptrio.capabilities.calls import FunctionCaller
-from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, cut_text, cut_texts, json_text
+from mcptrio.capabilities.contents import BLOCKS, Blob, blocks_of, bounded_result, cut_text, cut_texts, json_text
 from mcptrio.capabilities.decorators import Header, ToolMark
 from mcptrio.capabilities.functions import Function
 from mcptrio.capabilities.owner import Owner
@@ -65,7 +65,6 @@ _log = logging.getLogger("mcptrio.tools")
 _REPAIRED = "mcptrio/repaired"
 """The member of ``_meta`` that names the arguments that were repaired."""
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_RESULTS = (CallToolResult, InputRequiredResult, CreateTaskResult)
 _CONTENT = (*BLOCKS, Blob, CallToolResult, TextResourceContents, BlobResourceContents)
 
 
@@ -195,7 +194,7 @@ class Tools:
         return next((each for entry in entries for each in entry.fallback if each.key == name), None)
 
     async def _list(self, scope: RequestScope, params: ListToolsParams) -> dict[str, Any]:
-        visible = partial(self._may_list, scope) if self._access.judges else None
+        visible = partial(self._may_list, scope) if self._access.is_restricted else None
         peer = scope.request.peer
         pages = self._fallback_pages if self._has_fallback and not supports_tasks(peer) else self._pages
         return pages.page(peer.revision, params.cursor, visible)
@@ -292,11 +291,13 @@ def _final(name: str, result: CallToolResult | InputRequiredResult | CreateTaskR
 
 
 def _result(entry: ToolEntry, value: Any) -> CallToolResult | InputRequiredResult | CreateTaskResult:
-    if isinstance(value, _RESULTS):
-        if isinstance(value, CallToolResult) and entry.output_validator is not None and not value.is_error:
-            _check(entry, value.structured_content)
-        return value
     try:
+        if isinstance(value, CallToolResult):
+            if entry.output_validator is not None and not value.is_error:
+                _check(entry, value.structured_content)
+            return bounded_result(value, entry.max_text)
+        if isinstance(value, InputRequiredResult | CreateTaskResult):
+            return value
         if entry.output_validator is not None:
             _check(entry, value)
             return _structured(entry, value, value)
@@ -318,8 +319,7 @@ def _structured(entry: ToolEntry, value: Any, encoded: Any) -> CallToolResult:
         text = rendered.value
     elif not text:
         text = json_text(encoded)
-    if len(text) > entry.max_text:
-        text = cut_text(text, entry.max_text)
+    text = cut_text(text, entry.max_text)
     return CallToolResult(content=(TextContent(text=text),), structured_content=encoded)
 
 

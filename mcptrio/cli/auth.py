@@ -184,17 +184,17 @@ async def _challenge(fetcher: Fetcher, url: str) -> dict[str, str]:
         response = await fetcher(FetchRequest(url=url, method="POST", headers=_HEADERS, body=_PING))
         if response.status == 401:
             return dict(response.headers)
-        said = f"HTTP {response.status}" + ("; check the path of the URL" if response.status == 404 else "")
+        got = f"HTTP {response.status}" + ("; check the path of the URL" if response.status == 404 else "")
     except RequestFailed as failed:
         # Nothing was sent, so there is no server here that could have metadata.
         if not failed.delivered:
             raise
-        said = str(failed)
+        got = str(failed)
     # The server may serve anonymous requests and still support a login.
     for where in resource_metadata_urls(url):
         if (await fetcher(FetchRequest(url=where))).status == 200:
             return {}
-    raise AuthorizationError(f"{url} asks for no login: expected HTTP 401 or metadata of the resource, got {said}")
+    raise AuthorizationError(f"{url} asks for no login: expected HTTP 401 or metadata of the resource, got {got}")
 
 
 async def _status(url: str | None, store: TokenStore, as_json: bool, console: Console, _: Terminal | None) -> int:

@@ -10,7 +10,7 @@ import click
 from mcptrio.cli.client.arguments import check_arguments, read_arguments, read_file, read_json
 from mcptrio.cli.client.client_command import RecordingCommand
 from mcptrio.cli.client.command_context import CommandContext
-from mcptrio.cli.client.contents import Contents, says_the_same
+from mcptrio.cli.client.contents import Contents, repeats_structured
 from mcptrio.cli.client.exit_codes import ExitCode
 from mcptrio.cli.client.following import follow_call, record_detached
 from mcptrio.cli.client.tool_options import as_words, help_of
@@ -37,7 +37,7 @@ class _CallCommand(RecordingCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Options of the tool are unknown to click and end up among the words.
         ctx.ignore_unknown_options = True
-        # Behind `--` comes the command of a server, which may have a `--help` of its own.
+        # Behind `--` comes the command of a server, which may have its own `--help`.
         end = args.index("--") if "--" in args else len(args)
         rest = [word for number, word in enumerate(args) if number >= end or word not in _HELP]
         if len(rest) == len(args) or not self._has_tool(ctx, rest):
@@ -168,11 +168,11 @@ async def show_result(
         return code
     structured = result.structured_content
     # At a terminal the structured content is easier to read than the same JSON in one line.
-    if says_the_same(result.content, structured) and cmd.console.is_out_terminal:
+    if repeats_structured(result.content, structured) and cmd.console.is_out_terminal:
         cmd.console.print_json(structured)
         return code
     await contents.show(result.content)
-    if structured is not ABSENT and not says_the_same(result.content, structured):
+    if structured is not ABSENT and not repeats_structured(result.content, structured):
         cmd.console.print_json(structured)
     if structured is not ABSENT and tool is not None and tool.output_schema is None and cmd.verbose:
         cmd.console.note(f"{name} has no output schema, yet its result is structured", "yellow")

@@ -7,6 +7,7 @@ importing any.
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import shlex
 import sys
@@ -131,6 +132,10 @@ def cli() -> None:
 
     Settings without an option are in mcptrio.toml or the environment: MCPTRIO_HTTP_PORT sets port in [http].
     """
+    if not gc.isenabled():
+        # The command is imported by now. Without freeze, the first collection would examine all that was imported.
+        gc.freeze()
+        gc.enable()
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
     original = read_file(path, mode=_MODE)
     text = lock_text(lock)
     counts: dict[str, int] = {kind: sum(len(each.of(kind)) for each in lock.plugins.values()) for kind in KINDS}
-    told = ", ".join(counted(count, kind) for kind, count in counts.items())
+    summary = ", ".join(counted(count, kind) for kind, count in counts.items())
     has_changed = original.data != text.encode()
     if has_changed:
         original.replace(text.encode())
@@ -89,6 +89,6 @@ def _write(path: Path, server: Server, *, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(path), "changed": has_changed, "plugins": len(lock.plugins), **counts})
     elif has_changed:
-        click.echo(look.wrap(f"locked {counted(len(lock.plugins), 'plugins')}: {told}", label=f"{path}: "))
+        click.echo(look.wrap(f"locked {counted(len(lock.plugins), 'plugins')}: {summary}", label=f"{path}: "))
     else:
-        click.echo(look.wrap(f"nothing has changed ({told})", label=f"{path}: "))
+        click.echo(look.wrap(f"nothing has changed ({summary})", label=f"{path}: "))

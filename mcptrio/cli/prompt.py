@@ -88,7 +88,7 @@ def _check(prompt: Prompt, arguments: dict[str, str]) -> None:
     missing = []
     for argument in prompt.arguments:
         if argument.required and argument.name not in arguments:
-            said = printable((argument.description or "").strip().rstrip("."))
-            missing.append(quote_name(argument.name) + (f" ({said})" if said else ""))
+            description = printable((argument.description or "").strip().rstrip("."))
+            missing.append(quote_name(argument.name) + (f" ({description})" if description else ""))
     if missing:
         raise ConfigError(f"missing argument{'s' if len(missing) > 1 else ''}: {', '.join(missing)}")

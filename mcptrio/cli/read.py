@@ -76,10 +76,10 @@ async def _may_overwrite(cmd: CommandContext, path: Path) -> bool:
     if cmd.terminal is not None and cmd.is_interactive:
         async with cmd.terminal.floor():
             try:
-                said = await cmd.terminal.read_line(f"{path} exists; overwrite it? (yes/no) ")
+                answer = await cmd.terminal.read_line(f"{path} exists; overwrite it? (yes/no) ")
             except (EOFError, Interrupted):
-                said = "no"
-        if said.strip().lower() in ("yes", "y"):
+                answer = "no"
+        if answer.strip().lower() in ("yes", "y"):
             return True
         raise ConfigError(f"--output: {path} was not changed")
     raise ConfigError(f"--output: {path} exists; --force overwrites it")

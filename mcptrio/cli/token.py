@@ -141,10 +141,10 @@ def _file(path: Path | None) -> Path:
     if path is not None:
         return path
     read = configured()
-    said = (read.auth or {}).get("tokens")
-    if not isinstance(said, str) or not said:
+    setting = (read.auth or {}).get("tokens")
+    if not isinstance(setting, str) or not setting:
         raise ConfigError("expected the file of tokens: pass --file PATH, or set tokens in [auth] of mcptrio.toml")
-    return read.beside(str(Path(said).expanduser()))
+    return read.beside(str(Path(setting).expanduser()))
 
 
 def _open(path: Path) -> tuple[Original, list[StaticToken]]:

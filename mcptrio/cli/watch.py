@@ -20,7 +20,7 @@ from mcptrio.errors import ConfigError, MCPError, MethodNotFound
 from mcptrio.ground.quoting import printable, quote
 from mcptrio.schema.validation_messages import suggest
 
-__all__ = ["LISTS", "command", "show_change", "split_words", "subscribe", "told_of"]
+__all__ = ["LISTS", "command", "show_change", "split_words", "subscribe", "watchable_lists"]
 
 
 LISTS = ("tools", "prompts", "resources")
@@ -69,7 +69,7 @@ async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None
 
     Without an argument, watches every list whose changes the server reports. Ctrl-C ends it.
     """
-    uris, watched = split_words(words) if words else ([], told_of(cmd))
+    uris, watched = split_words(words) if words else ([], watchable_lists(cmd))
     if not uris and not watched:
         raise ConfigError("the server has no subscriptions to its lists; pass the URI of a resource to watch")
     async with subscribe(cmd, uris, watched) as changes:
@@ -89,7 +89,7 @@ async def command(cmd: CommandContext, words: tuple[str, ...], count: int | None
                 return
 
 
-def told_of(cmd: CommandContext) -> list[str]:
+def watchable_lists(cmd: CommandContext) -> list[str]:
     """Return the lists whose changes the server reports, according to its capabilities."""
     capabilities = cmd.client.capabilities
     kinds = {"tools": capabilities.tools, "prompts": capabilities.prompts, "resources": capabilities.resources}
@@ -139,6 +139,6 @@ def _changed(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 def _arguments(before: dict[str, Any], now: dict[str, Any]) -> str:
     old, new = ({**properties(each["inputSchema"], each["inputSchema"])} for each in (before, now))
-    told = [f"+{name}" for name in new if name not in old] + [f"-{name}" for name in old if name not in new]
-    told += [name for name in new if name in old and old[name] != new[name]]
-    return f"arguments {' '.join(told)}" if told else "arguments"
+    changes = [f"+{name}" for name in new if name not in old] + [f"-{name}" for name in old if name not in new]
+    changes += [name for name in new if name in old and old[name] != new[name]]
+    return f"arguments {' '.join(changes)}" if changes else "arguments"

@@ -434,7 +434,7 @@ class Client:
             return
         method, params = event.method.name, event.params
         if isinstance(params, dict):
-            self._options.handlers._hear_other(method, params)
+            self._options.handlers._handle_notification(method, params)
             return
         self._task_listener.take(params)
         change = Change.of(method, params)

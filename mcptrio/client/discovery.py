@@ -1,6 +1,6 @@
 """Decides from a server's first answer which protocol revision the server speaks.
 
-The client's Negotiator sends ``server/discover`` in the newest revision and passes the answer to :func:`judge_answer`.
+The client's Negotiator sends ``server/discover`` in the newest revision and passes the answer to :func:`read_verdict`.
 
 Source: MCP 2026-07-28, basic/versioning, "Compatibility"; basic/transports/stdio and streamable-http, "Backward
 Compatibility".
@@ -26,7 +26,7 @@ from mcptrio.protocol.model.lifecycle import (
 )
 from mcptrio.protocol.revisions.registry import HANDSHAKE_VERSIONS, MODERN_VERSIONS, REVISIONS
 
-__all__ = ["Fail", "Handshake", "PerRequest", "TryAgain", "Verdict", "judge_answer", "remote_server"]
+__all__ = ["Fail", "Handshake", "PerRequest", "TryAgain", "Verdict", "read_verdict", "remote_server"]
 
 # Assumed of a per-request server without server/discover: each method is tried, and the server may refuse it.
 _ASSUMED_CAPABILITIES = ServerCapabilities(
@@ -71,7 +71,7 @@ class Fail:
 Verdict: TypeAlias = PerRequest | TryAgain | Handshake | Fail
 
 
-def judge_answer(answer: Response | ErrorResponse | RequestFailed | None, asked: str) -> Verdict:
+def read_verdict(answer: Response | ErrorResponse | RequestFailed | None, requested: str) -> Verdict:
     """Return what to do after an answer to ``server/discover``.
 
     No error code decides alone, because older servers answer an unknown method in many ways. Only content that
@@ -80,35 +80,35 @@ def judge_answer(answer: Response | ErrorResponse | RequestFailed | None, asked:
 
     Args:
         answer: The answer; ``None`` if none came in time.
-        asked: The version in which the question was asked.
+        requested: The version in which the question was asked.
     """
     if answer is None:
         return Handshake()
     if isinstance(answer, Response):
         return _discovered(answer.result)
     if isinstance(answer, ErrorResponse):
-        return _refused(int(answer.code), answer.data, asked, MCPError(answer.message, code=answer.code))
+        return _refused(int(answer.code), answer.data, requested, MCPError(answer.message, code=answer.code))
     if answer.status is None or answer.status in (401, 403) or answer.status >= 500:
         return Fail(answer)
     if answer.reply is not None:
         code = int(answer.reply.code)
         if answer.status == 404 and code == Code.METHOD_NOT_FOUND:
             # Only per-request revisions answer an unknown method with this status; clients need not discover.
-            return PerRequest(asked, None)
-        return _refused(code, answer.reply.data, asked, answer.reply)
+            return PerRequest(requested, None)
+        return _refused(code, answer.reply.data, requested, answer.reply)
     return Handshake() if 400 <= answer.status < 500 or answer.status < 300 else Fail(answer)
 
 
 def _discovered(result: dict[str, Any]) -> Verdict:
     versions = result.get("supportedVersions")
     if not isinstance(versions, list):
-        # Some older servers answer every method with a result of their own.
+        # Some older servers answer every method with their own result.
         return Handshake()
     version = _newest(versions)
     return PerRequest(version, result) if version is not None else Handshake()
 
 
-def _refused(code: int, data: Any, asked: str, error: MCPError) -> Verdict:
+def _refused(code: int, data: Any, requested: str, error: MCPError) -> Verdict:
     if code not in _MODERN_CODES:
         return Handshake()
     if code != Code.UNSUPPORTED_PROTOCOL_VERSION:
@@ -117,7 +117,7 @@ def _refused(code: int, data: Any, asked: str, error: MCPError) -> Verdict:
     # basic/versioning: the error's data lists the versions that the server supports.
     versions = supported if isinstance(supported, list) else []
     version = _newest(versions)
-    if version is not None and version != asked:
+    if version is not None and version != requested:
         return TryAgain(version)
     if any(each in HANDSHAKE_VERSIONS for each in versions if isinstance(each, str)):
         return Handshake()
@@ -144,10 +144,10 @@ def remote_server(verdict: PerRequest) -> RemoteServer:
     if raw is None:
         return RemoteServer(revision=revision, capabilities=_ASSUMED_CAPABILITIES)
     meta: Any = raw.get("_meta")
-    said = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
+    member = meta.get(SERVER_INFO) if isinstance(meta, dict) else None
     try:
         result: DiscoverResult = revision.structure(raw, DiscoverResult)
-        info = revision.structure(said, Implementation) if said is not None else None
+        info = revision.structure(member, Implementation) if member is not None else None
     except InvalidParams as error:
         raise RemoteProtocolError(f"the server's result of server/discover: {error.message}") from error
     return RemoteServer(

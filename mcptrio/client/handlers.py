@@ -159,15 +159,15 @@ class Handlers:
             return outcome.value
         raise InputFailed(f"the client did not answer {method} within {timeout:g} s")
 
-    def _hear(self, message: LoggingMessageParams) -> None:
+    def _handle_log(self, message: LoggingMessageParams) -> None:
         if self.log is not None:
             _call("log messages", self.log, message)
 
-    def _hear_other(self, method: str, params: dict[str, Any]) -> None:
+    def _handle_notification(self, method: str, params: dict[str, Any]) -> None:
         if self.notification is not None:
             _call("notifications", self.notification, method, params)
 
-    def _url_done(self, elicitation_id: str) -> None:
+    def _handle_url_visited(self, elicitation_id: str) -> None:
         """Does nothing. Calls that wait for the user's visit are woken by ClientSession (2025-11-25)."""
 
     # Private
@@ -209,16 +209,16 @@ class Handlers:
             # that.
             params = evolve(params, include_context=None)
         self._check_sampling(params)
-        said = await self.sample(params)
-        if isinstance(said, str):
-            said = CreateMessageResult(role="assistant", content=(TextContent(text=said),), model="unknown")
+        result = await self.sample(params)
+        if isinstance(result, str):
+            result = CreateMessageResult(role="assistant", content=(TextContent(text=result),), model="unknown")
         mode = params.tool_choice.mode if params.tool_choice is not None else None
-        uses = any(isinstance(block, ToolUseContent) for block in said.content)
+        uses = any(isinstance(block, ToolUseContent) for block in result.content)
         if uses and (not params.tools or mode == "none"):
             raise ValueError("expected a message without tool use, since the server offers no tool, got one with it")
         if not uses and mode == "required":
             raise ValueError("expected a message with a tool use, since the server requires one, got one without")
-        return said
+        return result
 
     def _check_sampling(self, params: CreateMessageParams) -> None:
         """Raise InvalidParams for tools or context that are not declared, or for tool uses without results.

@@ -13,7 +13,7 @@ import trio
 from attrs import define, field
 
 from mcptrio.abc.links import Link
-from mcptrio.client.discovery import Fail, Handshake, PerRequest, TryAgain, judge_answer, remote_server
+from mcptrio.client.discovery import Fail, Handshake, PerRequest, TryAgain, read_verdict, remote_server
 from mcptrio.client.options import ClientOptions
 from mcptrio.errors import Code, MCPError, MCPTrioError, RemoteProtocolError, RequestFailed, SessionLost
 from mcptrio.ground.nurseries import open_hidden_nursery
@@ -98,7 +98,7 @@ class Negotiator:
     async def _discovers(self, revision: Revision) -> bool:
         probe = _Probe(revision)
         await self._probe(probe)
-        return probe.answer is None or not isinstance(judge_answer(probe.answer, revision.version), Handshake)
+        return probe.answer is None or not isinstance(read_verdict(probe.answer, revision.version), Handshake)
 
     async def _pings(self, revision: Revision) -> bool:
         try:
@@ -119,7 +119,7 @@ class Negotiator:
                 await probe.answered.wait()
             if probe.failure is not None:
                 raise probe.failure
-            verdict = judge_answer(probe.answer, revision.version)
+            verdict = read_verdict(probe.answer, revision.version)
             fits = not isinstance(verdict, TryAgain | PerRequest) or pinned in (None, verdict.version)
             if isinstance(verdict, TryAgain) and fits and verdict.version not in asked_again:
                 asked_again.add(verdict.version)
@@ -193,5 +193,5 @@ async def _watch(probe: _Probe, scope: trio.CancelScope) -> None:
 
 
 def _per_request(probe: _Probe) -> PerRequest | None:
-    verdict = judge_answer(probe.answer, probe.revision.version)
+    verdict = read_verdict(probe.answer, probe.revision.version)
     return verdict if isinstance(verdict, PerRequest) else None

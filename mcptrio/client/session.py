@@ -148,8 +148,8 @@ class ClientSession:
     def asker(self) -> str:
         """The server's name to show to the user: its own title, and the user's name for it if that differs."""
         info = self.server.info if self.server is not None else None
-        said = (info.title or info.name) if info is not None else self._options.name
-        return self._options.name if said == self._options.name else f"{said} ({self._options.name})"
+        name = (info.title or info.name) if info is not None else self._options.name
+        return self._options.name if name == self._options.name else f"{name} ({self._options.name})"
 
     async def request(
         self,
@@ -326,7 +326,7 @@ class ClientSession:
             ErrorResponse.of(sent.message.id, failed.reply), sent.revision, sent.message.params
         )
         if failed.status in (429, 503) and not isinstance(error, Overloaded):
-            # mcptrio servers send an error code of their own for this; others send only the status and Retry-After.
+            # mcptrio servers send their own error code for this; others send only the status and Retry-After.
             cls, wait = RateLimited if failed.status == 429 else Overloaded, failed.retry_after
             busy: MCPError = cls(failed.reply.message, retry_after=1.0 if wait is None else wait)
             busy.code, busy.data = failed.reply.code, failed.reply.data
@@ -354,12 +354,12 @@ class ClientSession:
             self._calls.progressed(params)
         elif isinstance(params, LoggingMessageParams):
             if self._log_limit.allows(self.link.name, is_connected=self.server is not None):
-                self._handlers._hear(params)
+                self._handlers._handle_log(params)
         elif isinstance(params, ElicitationCompleteParams):
             done = self._urls.get(params.elicitation_id)
             if done is not None:
                 done.set()
-            self._handlers._url_done(params.elicitation_id)
+            self._handlers._handle_url_visited(params.elicitation_id)
         else:
             self._pass_on(event)
 

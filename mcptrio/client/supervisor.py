@@ -59,7 +59,7 @@ _log = logging.getLogger("mcptrio.client.supervisor")
 
 
 @define(eq=False)
-class _Turn:
+class _StateChange:
     """One wait for the next change of the session's state."""
 
     over: trio.Event = field(factory=trio.Event)
@@ -96,7 +96,7 @@ class ClientSupervisor:
         # Number of sessions so far; a renewed session counts as a new one.
         self.generation = 0
         # Replaced whenever the session is set or removed, an attempt fails, or the supervisor ends.
-        self._turn = _Turn()
+        self._turn = _StateChange()
         self._ended: str | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[MCPTrioError | None]) -> None:
@@ -117,7 +117,7 @@ class ClientSupervisor:
                 waiting = None
             except MCPTrioError as error:
                 reason = str(error)
-                self._doubt(error)
+                self._discover_again(error)
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
                 if waiting is not None:
                     self._end(reason)
@@ -280,7 +280,7 @@ class ClientSupervisor:
                 return
             except MCPTrioError as error:
                 is_known = self._known is not None
-                self._doubt(error)
+                self._discover_again(error)
                 if is_known and getattr(error, "status", None) in (400, 404, 405):
                     # At once: the server may have been upgraded and no longer speak the known version.
                     continue
@@ -298,7 +298,7 @@ class ClientSupervisor:
         # ConnectionClosed would make _connected try a handshake, which would wait as long again.
         raise RequestFailed(f"{session.link.name} did not answer within {self._options.timeouts.connect:g} s")
 
-    def _doubt(self, error: MCPTrioError) -> None:
+    def _discover_again(self, error: MCPTrioError) -> None:
         if isinstance(error, MCPError | RemoteProtocolError) or getattr(error, "status", None) is not None:
             # The server has answered, so it may run another version by now: discover its revision again.
             self._known = None
@@ -319,7 +319,7 @@ class ClientSupervisor:
             self._watcher.settled()
 
     def _end_turn(self, failure: MCPTrioError | None = None) -> None:
-        turn, self._turn = self._turn, _Turn()
+        turn, self._turn = self._turn, _StateChange()
         turn.failure = failure
         turn.over.set()
 

@@ -57,7 +57,7 @@ class FollowedTask:
 
     # For the listener
 
-    def tell(self, state: GetTaskResult) -> None:
+    def update(self, state: GetTaskResult) -> None:
         # An unread state is replaced: each has all that the one before has.
         self._news = state
         self._woken.set()
@@ -114,7 +114,7 @@ class TaskListener:
         members.pop("meta")
         state = GetTaskResult(**members)
         for task in self._followed[params.task_id]:
-            task.tell(state)
+            task.update(state)
 
     # Private
 

@@ -232,7 +232,7 @@ class ClientTask:
     async def _take_result(
         self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None, followed: FollowedTask
     ) -> CallToolResult:
-        """Return the result in 2025-11-25: a request of its own, on which the server also asks its questions."""
+        """Return the result in 2025-11-25: its own request, on which the server also asks its questions."""
         results: list[CallToolResult] = []
         is_asked = False
 
@@ -240,7 +240,7 @@ class ClientTask:
             params = GetTaskParams(task_id=self.id)
             # The server answers at the end of the task, and asks its questions before.
             send = partial(self._requests.send, "tasks/result", params, timeout=inf)
-            results.append(await self._insist(state, send))
+            results.append(await self._send_until_answered(state, send))
             nursery.cancel_scope.cancel()
 
         async def advance(state: GetTaskResult) -> bool:
@@ -293,19 +293,21 @@ class ClientTask:
         self, state: CreateTaskResult | GetTaskResult, followed: FollowedTask, seconds: float
     ) -> GetTaskResult:
         """Return the next state that the server reports, or poll after the interval and after ``seconds``."""
-        heard = trio.current_time()
+        answered_at = trio.current_time()
         while True:
             self._listener.listen()
             pause = _pause(state, is_reported=followed.is_reported)
-            news = await followed.next(heard + min(pause, seconds))
+            news = await followed.next(answered_at + min(pause, seconds))
             if news is not None:
                 self._note(news)
                 return news
             pause = _pause(state, is_reported=followed.is_reported)
-            if trio.current_time() >= heard + min(pause, seconds):
-                return await self._insist(state, self._get)
+            if trio.current_time() >= answered_at + min(pause, seconds):
+                return await self._send_until_answered(state, self._get)
 
-    async def _insist(self, state: CreateTaskResult | GetTaskResult, send: Callable[[], Awaitable[T]]) -> T:
+    async def _send_until_answered(
+        self, state: CreateTaskResult | GetTaskResult, send: Callable[[], Awaitable[T]]
+    ) -> T:
         """Send a request, and again while the server cannot be reached."""
         backoff = Backoff()
         # From then on the server may have deleted the task.
@@ -337,7 +339,7 @@ class ClientTask:
         answers = await (answer_all(session, read) if self._answer_all is None else self._answer_all(read))
         params = UpdateTaskParams(task_id=self.id, input_responses=answers)
         # The user has answered, perhaps with some work, so a lost connection must not lose the answers.
-        await self._insist(state, partial(self._requests.send, "tasks/update", params))
+        await self._send_until_answered(state, partial(self._requests.send, "tasks/update", params))
         self._answered |= fresh.keys()
         return True
 

@@ -55,7 +55,7 @@ class ToolCall:
 
     @property
     def status(self) -> TaskStatus | None:
-        """The status of the server's task, as the client last heard it; ``None`` while the call is none."""
+        """The status of the server's task, as the client last received it; ``None`` while the call is none."""
         return None if self._task is None else self._task.status
 
     def __aiter__(self) -> AsyncIterator[Progress]:

@@ -28,16 +28,16 @@ def last_reason(lines: Sequence[str]) -> str | None:
 
 def with_last_words(reason: str, lines: Sequence[str]) -> str:
     """Return a reason with the last lines of standard error, all on one line."""
-    said = _SEPARATOR.join([line.strip() for line in lines])
+    output = _SEPARATOR.join([line.strip() for line in lines])
     # The end and not the beginning: the cause of a crash is in the last line.
-    shortened = said if len(said) <= _MAX_CHARACTERS else f"…{said[-_MAX_CHARACTERS:]}"
-    return f"{reason}{LAST_WORDS}{shortened}" if said else reason
+    shortened = output if len(output) <= _MAX_CHARACTERS else f"…{output[-_MAX_CHARACTERS:]}"
+    return f"{reason}{LAST_WORDS}{shortened}" if output else reason
 
 
 def split_last_words(reason: str) -> tuple[str, list[str]]:
     """Return a reason without the lines of standard error, and the lines."""
-    reason, _, said = reason.partition(LAST_WORDS)
-    return reason, said.split(_SEPARATOR) if said else []
+    reason, _, output = reason.partition(LAST_WORDS)
+    return reason, output.split(_SEPARATOR) if output else []
 
 
 def without_last_words(reason: str) -> str:

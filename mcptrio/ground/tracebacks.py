@@ -39,7 +39,7 @@ MAX_MEMBERS: Final = 5
 MAX_MESSAGE: Final = 4_000
 """Characters shown of one message."""
 MAX_LINES: Final = 300
-"""Lines of one description: groups may contain groups, each member with causes of its own."""
+"""Lines of one description: groups may contain groups, each member with its own causes."""
 MAX_DEPTH: Final = 3
 """Groups within groups that are shown as JSON."""
 
@@ -111,14 +111,14 @@ def has_own_frames(error: BaseException) -> bool:
     return isinstance(error, SyntaxError) or any(not _library(frame) for frame, _ in _frames(error))
 
 
-def render(error: BaseException, *, full: bool = False, said: str = "") -> str:
+def render(error: BaseException, *, full: bool = False, shown: str = "") -> str:
     """Return the description of an exception, on several lines.
 
     Args:
         full: Show every frame and every group.
-        said: The line above; a headline that it repeats is left out.
+        shown: The line above; a headline that it repeats is left out.
     """
-    lines = list(islice(_lines(error, full=full, said=said), MAX_LINES))
+    lines = list(islice(_lines(error, full=full, shown=shown), MAX_LINES))
     if len(lines) == MAX_LINES:
         lines.append("…")
     if (hint := hint_of(error)) is not None:
@@ -129,7 +129,7 @@ def render(error: BaseException, *, full: bool = False, said: str = "") -> str:
 def details_of(error: BaseException) -> str:
     """Return what an author needs besides the message of an error: its cause with the frames, or an empty text."""
     cause = error.__cause__
-    return render(cause, said=str(error)) if cause is not None and has_own_frames(cause) else ""
+    return render(cause, shown=str(error)) if cause is not None and has_own_frames(cause) else ""
 
 
 def to_fields(error: BaseException) -> dict[str, Any]:
@@ -170,11 +170,11 @@ def explain_warning(message: Warning | str, category: type[Warning]) -> str:
 # Private
 
 
-def _lines(error: BaseException, *, full: bool, said: str) -> Iterator[str]:
+def _lines(error: BaseException, *, full: bool, shown: str) -> Iterator[str]:
     for link, each in _chain(error if full else single(error), full=full):
         # The line above already ends with the headline.
         head = headline(each)
-        if link or head not in said:
+        if link or head not in shown:
             yield f"{link} {head}".lstrip()
         notes = getattr(each, "__notes__", None)
         yield from _indented(note for note in (notes if isinstance(notes, list) else ()) if isinstance(note, str))
@@ -183,7 +183,7 @@ def _lines(error: BaseException, *, full: bool, said: str) -> Iterator[str]:
             yield from _indented(_place(each))
         if isinstance(each, BaseExceptionGroup):
             for number, member in enumerate(each.exceptions[:MAX_MEMBERS], 1):
-                for place, line in enumerate(_indented(_lines(member, full=full, said=""))):
+                for place, line in enumerate(_indented(_lines(member, full=full, shown=""))):
                     yield f"  {line}" if place else f"  {number}. {line.lstrip()}"
             if (more := len(each.exceptions) - MAX_MEMBERS) > 0:
                 yield f"  … {more} more"

@@ -98,8 +98,8 @@ class ApprovalRequest:
         For a question it depends only on the server and the kind.
         """
         # With description, schema and annotations: a decision about a harmless tool must not hold for a changed one.
-        said = LATEST.unstructure(self.tool) if self.tool is not None else None
-        parts = [self.server, self.where, self.kind, self.name, said]
+        definition = LATEST.unstructure(self.tool) if self.tool is not None else None
+        parts = [self.server, self.where, self.kind, self.name, definition]
         # Sorted, so that the order of keys in the server's JSON does not matter.
         return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
@@ -137,12 +137,12 @@ class Approval:
         if self._approve is None:
             return None
         # The name and kind only: the text reaches the model, and arguments may contain what another server said.
-        said = f"{request.server}: not approved: {request.name or request.kind}"
+        refusal = f"{request.server}: not approved: {request.name or request.kind}"
         with trio.move_on_after(self._timeout):
             outcome = await run_guarded(self._approve, request)
             if isinstance(outcome, Failure):
                 _log.error("the callback for approval failed", exc_info=outcome.error)
-                raise NotApproved(said) from outcome.error
+                raise NotApproved(refusal) from outcome.error
             answer = outcome.value
             # Only True itself: a truthy object, such as an accidental coroutine, must not approve.
             if answer is True:
@@ -153,10 +153,10 @@ class Approval:
                 # The user agreed to something else than what would be sent, so nothing is sent.
                 except (TypeError, ValueError, InvalidParams) as error:
                     _log.exception("the edited arguments cannot be used")
-                    raise NotApproved(f"{said}: {error}") from error
+                    raise NotApproved(f"{refusal}: {error}") from error
             reason = answer.reason if isinstance(answer, Decision) else ""
-            raise NotApproved(f"{said}: {reason}" if reason else said)
-        raise NotApproved(f"{said}: no answer within {self._timeout:g} s")
+            raise NotApproved(f"{refusal}: {reason}" if reason else refusal)
+        raise NotApproved(f"{refusal}: no answer within {self._timeout:g} s")
 
     async def obtain_for_tool(
         self, member: ManagedServer, name: str, arguments: bytes, entry: AuditEntry
@@ -185,7 +185,7 @@ class Approval:
         tool: Tool = own_item(shown)
         # In the record before the user decides, so that a refusal names the tool too.
         entry.name = tool.name
-        asked = trio.current_time()
+        began = trio.current_time()
         edited = await self.obtain(
             ApprovalRequest(
                 server=member.name,
@@ -197,7 +197,7 @@ class Approval:
             )
         )
         # A quick decision is a policy's, and cannot have taken long enough for the tool to change.
-        is_stale = trio.current_time() - asked > _FRESH_SECONDS or not member.knows("tools", name)
+        is_stale = trio.current_time() - began > _FRESH_SECONDS or not member.knows("tools", name)
         if is_stale and await find_fresh(member, name) != shown:
             # The definition that the user read is gone; the caller may ask again with the new one.
             raise NotApproved(f"{member.name}: not approved: {tool.name}: the server changed it meanwhile")

@@ -136,7 +136,7 @@ class Following:
         """Report that a server was connected, lost, added or removed."""
         self.changes.put(HostChange(member.name, "server"))
 
-    def heard(self, server: str, task: HostTask) -> None:
+    def report_task(self, server: str, task: HostTask) -> None:
         """Report the state of a task."""
         if self._tasks:
             self.changes.put(HostChange(server, "task", task=task))
@@ -185,4 +185,4 @@ class Following:
 def report_task(subscriptions: Iterable[Following], server: str, task: HostTask) -> None:
     """Report the state of a task to all subscriptions that follow tasks."""
     for each in subscriptions:
-        each.heard(server, task)
+        each.report_task(server, task)

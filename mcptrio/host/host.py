@@ -247,7 +247,7 @@ class Host:
         """
         # Encoded once, before approval: exactly the approved bytes are sent.
         exact = orjson.dumps(dict(arguments or {}))
-        member = self._whose("tools", name)
+        member = self._server_named("tools", name)
         report = partial(report_task, self._following, member.name)
         with self._auditor.record(member.name, "tool", name, orjson.loads(exact)) as entry:
             tool, sent = await self._approval.obtain_for_tool(member, name, exact, entry)
@@ -292,7 +292,7 @@ class Host:
             MCPTrioError: As ``Client.get_prompt`` does.
         """
         exact = dict(arguments or {})
-        member = self._whose("prompts", name)
+        member = self._server_named("prompts", name)
         with self._auditor.record(member.name, "prompt", name, exact) as entry:
             own = entry.name = (await find(member, "prompts", name)).own_name
             return await member.ask(lambda client: client.get_prompt(own, exact, timeout=timeout, progress=progress))
@@ -323,7 +323,7 @@ class Host:
             MCPTrioError: As for ``Client.complete``.
         """
         if of == "prompt":
-            member = self._whose("prompts", name)
+            member = self._server_named("prompts", name)
         elif server is not None:
             member = self._member(server)
         else:
@@ -403,7 +403,7 @@ class Host:
             # Equal prefixes would give two tools the same name, and a call could reach the wrong server.
             if other.prefix == prefix:
                 raise ConfigError(
-                    f"expected a name with a prefix of its own, got {name!r}, which has the prefix of {other.name!r}"
+                    f"expected a name with its own prefix, got {name!r}, which has the prefix of {other.name!r}"
                 )
         own = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
         guard = QuestionGuard(own, name, where, self._approval, self._auditor, self._options)
@@ -440,7 +440,7 @@ class Host:
             raise ConfigError(f"no such server: {name[:80]!r}{suggest(name, list(self._members))}")
         return member
 
-    def _whose(self, kind: Hosted, name: str) -> ManagedServer:
+    def _server_named(self, kind: Hosted, name: str) -> ManagedServer:
         """Return the server whose tool or prompt this name is."""
         prefix = server_of(name)
         for member in self._members.values():

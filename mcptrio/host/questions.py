@@ -95,18 +95,18 @@ class QuestionGuard:
                 entry.approved(edited)
                 if edited is not None:
                     params = LATEST.structure(edited, CreateMessageParams)
-                said = await self._own.sample(params)
-                if isinstance(said, str):
-                    said = CreateMessageResult(role="assistant", content=(TextContent(text=said),), model="unknown")
+                result = await self._own.sample(params)
+                if isinstance(result, str):
+                    result = CreateMessageResult(role="assistant", content=(TextContent(text=result),), model="unknown")
                 # Second approval: the model's message goes back to the server (client/sampling, "Human in the loop").
-                edited = await self._approval.obtain(self._request("reply", LATEST.unstructure(said), params))
+                edited = await self._approval.obtain(self._request("reply", LATEST.unstructure(result), params))
                 if edited is not None:
-                    said = LATEST.structure(edited, CreateMessageResult)
+                    result = LATEST.structure(edited, CreateMessageResult)
             except NotApproved as error:
                 entry.end("not_approved", error.message)
                 # The reason is the user's business; a server could use it to ask again in another way.
                 raise NotApproved(_NO_SAMPLING) from error
-            return said
+            return result
 
     def _pass_on(self, message: LoggingMessageParams) -> None:
         assert self._own.log is not None

@@ -52,22 +52,22 @@ def task_reports(
     """
     latest: HostTask | None = None
 
-    def tell(task: HostTask) -> None:
+    def report_new(task: HostTask) -> None:
         nonlocal latest
         if task != latest:
             latest = task
             report(task)
 
     def created(task: ClientTask) -> None:
-        def heard(status: TaskStatus, message: str | None) -> None:
-            tell(HostTask(id=task.id, tool=tool, status=status, message=message, is_over=status in _ENDS))
+        def report_status(status: TaskStatus, message: str | None) -> None:
+            report_new(HostTask(id=task.id, tool=tool, status=status, message=message, is_over=status in _ENDS))
 
         entry.created(task)
-        task._watch(heard)
+        task._watch(report_status)
 
     try:
         yield created
     finally:
         # Without an end, the call was cancelled or the connection was lost.
         if latest is not None:
-            tell(evolve(latest, is_over=True))
+            report_new(evolve(latest, is_over=True))

@@ -75,7 +75,7 @@ class Proxies:
         headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
         listed = [*_values(headers, b"x-forwarded-for")]
         elements = [_element(each) for each in [*_values(headers, b"forwarded", quoted=True)][-_MAX_HOPS:]]
-        said = {
+        addresses = {
             address
             for address in (
                 self._outside(listed) if listed else None,
@@ -84,8 +84,8 @@ class Proxies:
             if address is not None
         }
         # A proxy appends to the header that it knows and passes the other one on, which the client may have invented.
-        if len(said) == 1:
-            scope["client"] = (said.pop(), 0)
+        if len(addresses) == 1:
+            scope["client"] = (addresses.pop(), 0)
         # Only the nearest proxy is asked for the scheme: values further left may come from the client.
         protocols = {each.lower() for each in [*_values(headers, b"x-forwarded-proto")][-1:]}
         if elements and "proto" in elements[-1]:

@@ -18,8 +18,8 @@ from mcptrio.server import Server
 __all__ = ["ACCESS_METHOD", "add_access_method"]
 
 ACCESS_METHOD: Final = "mcptrio/access"
-"""Without a caller, the result is ``{"judges": bool, "scopes": {kind: {name: [scope]}}}``. With a caller, it is
-``{"may": {kind: [name]}}``: the entries that the plugin's authorizers allow."""
+"""The result without a caller is ``{"has_authorizers": bool, "scopes": {kind: {name: [scope]}}}``. The result with a
+caller is ``{"may": {kind: [name]}}``: the entries that the plugin's authorizers allow."""
 
 
 def add_access_method(server: Server) -> None:
@@ -36,7 +36,7 @@ def add_access_method(server: Server) -> None:
             for each in _components(server.catalog):
                 if each.scopes:
                     scopes.setdefault(each.kind, {})[each.name] = sorted(each.scopes)
-            return {"judges": bool(server.catalog.authorizers.functions), "scopes": scopes}
+            return {"has_authorizers": bool(server.catalog.authorizers.functions), "scopes": scopes}
         may: dict[str, list[str]] = {"tool": [], "resource": [], "prompt": []}
         for each in _components(server.catalog):
             # The parent checks scopes, because it can report the missing ones.

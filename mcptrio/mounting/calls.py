@@ -80,8 +80,8 @@ class Call:
         """
         # Hashed with a secret, because the mounted server sees the value: it must not learn session ids, and a client
         # must not be able to choose the value of another client.
-        said = f"{_SECRET}{inputs_of(self.context).scope.session.id} {self.context.meta.get(CLIENT)}"
-        return sha256(said.encode()).hexdigest()[:24]
+        identity = f"{_SECRET}{inputs_of(self.context).scope.session.id} {self.context.meta.get(CLIENT)}"
+        return sha256(identity.encode()).hexdigest()[:24]
 
     async def ask(self, question: RelayedQuestion) -> Result:
         """Ask its client.
@@ -180,7 +180,7 @@ class CallsInFlight:
         """
         # Before the call is looked up, so that an unknown method gets its own error in every state.
         question = RelayedQuestion.of_request(method, params)
-        call = self._whose()
+        call = self._call_of_question()
         if isinstance(params, ElicitURLParams) and params.elicitation_id is not None:
             self.url_opened(params.elicitation_id, call.context)
         return await call.ask(question)
@@ -192,7 +192,7 @@ class CallsInFlight:
         if len(self._urls) > _MAX_URLS:
             self._urls.popitem(last=False)
 
-    def url_done(self, elicitation_id: str) -> None:
+    def url_visited(self, elicitation_id: str) -> None:
         """Notify the client that opened the URL, if its revision has the notification."""
         # Popped: the id is the server's, and each completion is reported once.
         session = self._urls.pop(elicitation_id, None)
@@ -201,7 +201,7 @@ class CallsInFlight:
             params = ElicitationCompleteParams(elicitation_id=elicitation_id)
             session.notify(method, params, key=(method, elicitation_id))
 
-    def hear(self, message: LoggingMessageParams) -> None:
+    def forward_log(self, message: LoggingMessageParams) -> None:
         """Pass a log message to the client of its call; if that is unknown, write it to our own log."""
         call = self._found()
         if call is None:
@@ -231,7 +231,7 @@ class CallsInFlight:
         if len(self._abandoned) < 2:
             self._abandoned.add(call.client)
 
-    def _whose(self) -> Call:
+    def _call_of_question(self) -> Call:
         """Return the call that a question of the server belongs to.
 
         Raises:

@@ -49,9 +49,9 @@ class Isolation:
 
     def mount(self, name: str, path: Path | None = None) -> Mount:
         """Return the mount that replaces the plugin."""
-        # _Said reads the records of the process as text.
+        # _StderrLog reads the records of the process as text.
         env = {variable_of(("log", "format")): "text"}
-        command = Command(args=self.command(name, path), env=env, inherit_env=True, stderr=_Said(name).say)
+        command = Command(args=self.command(name, path), env=env, inherit_env=True, stderr=_StderrLog(name).write_line)
         # The process adds the prefix to its tools itself, and it speaks the newest revision.
         # A strict server waits for the end of the import, successful or not.
         wait = IMPORT_TIMEOUT + START_TIMEOUT / 2 if self.strict else START_TIMEOUT
@@ -77,7 +77,7 @@ class _OwnMount(Mount):
     _forwards_caller = True
 
 
-class _Said:
+class _StderrLog:
     """Forwards the standard error of the process to our log. Log records keep their level and logger."""
 
     def __init__(self, name: str) -> None:
@@ -85,7 +85,7 @@ class _Said:
         self._level = logging.INFO
         self._logger = _log
 
-    def say(self, line: str) -> None:
+    def write_line(self, line: str) -> None:
         found = _RECORD.fullmatch(line)
         # Lines of a traceback have no prefix, so the level and logger of the last record apply to them.
         if found is not None:

@@ -157,7 +157,7 @@ class Mount:
             listed, is_whole = await list_one(member, kind)
             if not is_whole:
                 _log.warning("%s: only the first %d of its %s are offered", self.name, member.options.listed, kind)
-            # No timeout of its own: the connection exists, and only its capabilities are read.
+            # No timeout: the connection exists, and only its capabilities are read.
             completes = await member.ask(_completes, timeout=0.0)
             access = AccessReport()
             if self._forwards_caller:
@@ -166,7 +166,7 @@ class Mount:
             scopes = access.scopes.get(_COMPONENTS[kind])
             offers.take(kind, [own_item(each) for each in listed], completes=completes, scopes=scopes)
 
-        handlers = RelayingHandlers(relay=calls.ask, heard=calls.hear, url_visited=calls.url_done)
+        handlers = RelayingHandlers(relay=calls.ask, on_log=calls.forward_log, url_visited=calls.url_visited)
         # The messages to our own process say who the caller is, with the scopes of its token.
         recorder = None if self._forwards_caller else catalog_of(server).recorder
         upstream = Upstream(self.name, self._target, self._options, handlers=handlers, take=take, recorder=recorder)
@@ -187,7 +187,7 @@ class Mount:
                 if not upstream.listed.is_set():
                     self._come_later(server, upstream)
                     if self._options.required:
-                        nursery.start_soon(self._insist, upstream)
+                        nursery.start_soon(self._wait_for_connection, upstream)
                 yield
                 offers.withdraw()
                 # If our plugin or our server ends, the calls have already ended.
@@ -208,7 +208,7 @@ class Mount:
         # Clients of handshake revisions learn only at initialize that lists can change.
         server.announce_lists()
 
-    async def _insist(self, upstream: Upstream) -> None:
+    async def _wait_for_connection(self, upstream: Upstream) -> None:
         """Wait on while our server serves other plugins.
 
         Raises:

@@ -51,12 +51,12 @@ class RelayingHandlers(Handlers):
 
     Args:
         relay: A function that asks the client of the question; it raises MCPError if the client cannot be asked.
-        heard: A function called with each log message.
+        on_log: A function called with each log message.
         visited: A function called with the id of each completed URL elicitation.
     """
 
     relay: Callable[[str, Any], Awaitable[Result]]
-    heard: Callable[[LoggingMessageParams], None]
+    on_log: Callable[[LoggingMessageParams], None]
     url_visited: Callable[[str], None]
 
     def capabilities(self) -> ClientCapabilities:
@@ -74,8 +74,8 @@ class RelayingHandlers(Handlers):
     async def _answer(self, method: str, params: Any, *, server: str, timeout: float, revision: Revision) -> Result:
         return await self.relay(method, params)
 
-    def _hear(self, message: LoggingMessageParams) -> None:
-        self.heard(message)
+    def _handle_log(self, message: LoggingMessageParams) -> None:
+        self.on_log(message)
 
-    def _url_done(self, elicitation_id: str) -> None:
+    def _handle_url_visited(self, elicitation_id: str) -> None:
         self.url_visited(elicitation_id)

@@ -93,12 +93,12 @@ class CallRelay:
                 # The server refuses the request until the user has opened the URLs; then it is made again.
                 await inputs_of(context).ask(url_questions(recorded["urls"]))
                 continue
-            asked: InputRequiredResult = LATEST.structure(recorded, InputRequiredResult)
+            result: InputRequiredResult = LATEST.structure(recorded, InputRequiredResult)
             # The request is repeated with its parameters: 2026-07-28 keeps no state on the server but what is in
             # requestState.
-            wire = {**params, "inputResponses": await self._answers(context, number, asked)}
-            if asked.request_state is not None:
-                wire["requestState"] = asked.request_state
+            wire = {**params, "inputResponses": await self._answers(context, number, result)}
+            if result.request_state is not None:
+                wire["requestState"] = result.request_state
         raise RemoteProtocolError(f"{self._name} asked {MAX_ROUNDS + 1} times without a result")
 
     async def call_tool(self, context: Context, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -241,11 +241,11 @@ class CallRelay:
 
         return _without_protocol(await self._upstream.ask(follow))
 
-    async def _answers(self, context: Context, number: int, asked: InputRequiredResult) -> dict[str, Any]:
+    async def _answers(self, context: Context, number: int, result: InputRequiredResult) -> dict[str, Any]:
         """Return the client's answers in the form of the mounted server's revision."""
-        questions = asked.input_requests or {}
+        questions = result.input_requests or {}
         # An unfinished result with neither would be sent again unchanged, for ever.
-        if not questions and asked.request_state is None:
+        if not questions and result.request_state is None:
             raise RemoteProtocolError(
                 f"{self._name}: expected inputRequests or requestState in an input_required result, got neither"
             )

@@ -60,7 +60,7 @@ class AccessReport:
     """The scopes of the entries in the other process.
 
     Args:
-        judges: Whether there are authorizers.
+        has_authorizers: Whether there are authorizers.
         scopes: Required scopes, by kind and name.
     """
 
@@ -74,8 +74,8 @@ class AccessReport:
         Raises:
             MCPTrioError: The process does not answer.
         """
-        said = await client.request(ACCESS_METHOD)
-        return cls(has_authorizers=bool(said["judges"]), scopes=said["scopes"])
+        report = await client.request(ACCESS_METHOD)
+        return cls(has_authorizers=bool(report["has_authorizers"]), scopes=report["scopes"])
 
 
 @frozen
@@ -167,5 +167,5 @@ class RemoteAccess:
 
     @staticmethod
     async def _ask(meta: dict[str, Any], client: Client) -> dict[str, frozenset[str]]:
-        said = await client.request(ACCESS_METHOD, {"_meta": meta})
-        return {kind: frozenset(names) for kind, names in said["may"].items()}
+        report = await client.request(ACCESS_METHOD, {"_meta": meta})
+        return {kind: frozenset(names) for kind, names in report["may"].items()}

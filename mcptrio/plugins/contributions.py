@@ -103,10 +103,10 @@ class Contributions:
             )
             # Cleared: a plugin that is enabled again may add entries.
             plugin.has_left = False
-            said = plugin.policy
-            if (said.timeout, said.concurrency, said.rate) != (None, None, None):
+            policy = plugin.policy
+            if (policy.timeout, policy.concurrency, policy.rate) != (None, None, None):
                 plugin.limits = CallLimits(
-                    plugin.name, timeout=said.timeout, concurrency=said.concurrency, rate=said.rate
+                    plugin.name, timeout=policy.timeout, concurrency=policy.concurrency, rate=policy.rate
                 )
             self._plugins.set_up(plugin, setup)
             # A plugin that is kept back is trusted when it is published, because its lifespan may still fail.

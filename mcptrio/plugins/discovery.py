@@ -28,14 +28,17 @@ _ONLY_BY_NAME = "mcptrio.only-by-name"
 
 def offered() -> dict[str, list[EntryPoint]]:
     """Return the entry points by name, sorted; those with equal names sorted by distribution."""
-    # Sorted, so that the same plugins are loaded in the same order on every machine.
     from importlib.metadata import entry_points
 
     there = entry_points()
     points = [*there.select(group=GROUP), *there.select(group=_ONLY_BY_NAME)]
     found: dict[str, list[EntryPoint]] = {}
-    for point in sorted(points, key=lambda point: (point.name, distribution_of(point)[0] or "")):
+    # Sorted, so that the same plugins are loaded in the same order on every machine.
+    for point in sorted(points, key=lambda point: point.name):
         found.setdefault(point.name, []).append(point)
+    for equal in found.values():
+        if len(equal) > 1:  # the name of a distribution costs reading its metadata
+            equal.sort(key=lambda point: distribution_of(point)[0] or "")
     return found
 
 
@@ -54,7 +57,10 @@ def check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:
 
 def distribution_of(point: EntryPoint) -> tuple[str | None, str | None]:
     dist = point.dist
-    return (None, None) if dist is None else (dist.name, dist.version)
+    if dist is None:
+        return None, None
+    metadata = dist.metadata  # name and version of the distribution would each read it
+    return metadata["Name"], metadata["Version"]
 
 
 def import_file(path: Path, name: str | None = None) -> ModuleType:

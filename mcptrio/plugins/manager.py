@@ -129,7 +129,7 @@ class PluginManager:
             self._adopt(plugin)
         return plugin
 
-    def look_again(self) -> None:
+    def find_new(self) -> None:
         """Add plugins that were installed in the meantime, as disabled."""
         # Python caches the directories of distributions. Without this it would not find a new one.
         importlib.invalidate_caches()

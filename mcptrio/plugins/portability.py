@@ -86,11 +86,11 @@ def _unclear(tool: Tool, explained: AbstractSet[str]) -> Iterator[str]:
             f" {_MAX_DESCRIPTION}"
         )
     # Words of the description explain a parameter too: "Return the entities with these names".
-    said = {_singular(word) for word in _words(description)}
+    words = {_singular(word) for word in _words(description)}
     bare = [
         each
         for each, schema in _properties(tool).items()
-        if not (each in explained or _is_plain(each, said) or _is_described(schema, tool.input_schema))
+        if not (each in explained or _is_plain(each, words) or _is_described(schema, tool.input_schema))
     ]
     if bare:
         yield f"tool {name}: no description of {', '.join(bare)}"
@@ -101,10 +101,12 @@ def _properties(tool: Tool) -> Mapping[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _is_plain(name: str, said: set[str]) -> bool:
+def _is_plain(name: str, described: set[str]) -> bool:
     """Return whether the name of a parameter says enough: several words, a usual name, or a word of the description."""
     words = _words(name)
-    return name in _PLAIN_NAMES or len(words) > 1 or any(len(word) > 1 and _singular(word) in said for word in words)
+    return (
+        name in _PLAIN_NAMES or len(words) > 1 or any(len(word) > 1 and _singular(word) in described for word in words)
+    )
 
 
 def _words(text: str) -> list[str]:

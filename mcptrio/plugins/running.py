@@ -136,7 +136,7 @@ class RunningPlugins:
         Raises:
             PluginError: One failed, and the server is strict.
         """
-        self._plugins.look_again()
+        self._plugins.find_new()
         changed = self._contributions.set_tables(tables)
         # A copy: enabling a plugin may add others to the list.
         for plugin in list(self._plugins.plugins.values()):

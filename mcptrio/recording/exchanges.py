@@ -93,7 +93,7 @@ def subscription_of(params: Any) -> Any:
 class _Session:
     def __init__(self) -> None:
         self._open: dict[str | int | None, RecordedExchange] = {}
-        self._asked: dict[str | int | None, RecordedStep] = {}
+        self._open_steps: dict[str | int | None, RecordedStep] = {}
         self._last: RecordedExchange | None = None
 
     def take(self, entry: RecordedEntry) -> RecordedExchange | None:
@@ -102,8 +102,8 @@ class _Session:
             if entry.is_request:
                 exchange = self._open[entry.id] = self._last = RecordedExchange(request=entry)
                 return exchange
-            if entry.is_response and entry.id in self._asked:
-                self._asked.pop(entry.id).answer = entry
+            if entry.is_response and entry.id in self._open_steps:
+                self._open_steps.pop(entry.id).answer = entry
         elif entry.is_response:
             exchange_of_id = self._open.pop(entry.id, None)
             if exchange_of_id is not None:
@@ -118,7 +118,7 @@ class _Session:
             step = RecordedStep(entry)
             exchange.steps.append(step)
             if entry.is_request:
-                self._asked[entry.id] = step
+                self._open_steps[entry.id] = step
         elif self._last is not None and not entry.is_request:
             self._last.later.append(entry)
 

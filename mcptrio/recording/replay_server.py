@@ -100,8 +100,8 @@ class _Connection:
             self._recorded.setdefault(method, {}).setdefault(key, deque()).append(exchange)
         self._scopes: dict[RequestId, trio.CancelScope] = {}
         self._questions: dict[RequestId, Waiter[None]] = {}
-        self._asked = 0
-        # The requests are answered by tasks of their own, and the channel takes one message at a time.
+        self._question_count = 0
+        # Separate tasks answer the requests, and the channel takes one message at a time.
         self._sending = trio.Lock()
 
     async def read(self) -> None:
@@ -163,12 +163,12 @@ class _Connection:
             known = ", ".join(sorted(self._recorded)) or "none"
             error = MethodNotFound(f"the recording has no request {request.method}; it has: {known}")
             return ErrorResponse.of(request.id, error)
-        asked = self._key(request.method, request.params).decode()
+        wanted = self._key(request.method, request.params).decode()
         # difflib takes quadratic time, so both the number of texts and their lengths are bounded.
         texts = [key.decode() for key in list(recorded)[:_MAX_COMPARED]]
-        [nearest] = difflib.get_close_matches(_short(asked), map(_short, texts), n=1, cutoff=0.0)
-        told = f"the recording has no {request.method} with {_short(asked)}; the nearest has {nearest}"
-        return ErrorResponse.of(request.id, InvalidParams(told))
+        [nearest] = difflib.get_close_matches(_short(wanted), map(_short, texts), n=1, cutoff=0.0)
+        message = f"the recording has no {request.method} with {_short(wanted)}; the nearest has {nearest}"
+        return ErrorResponse.of(request.id, InvalidParams(message))
 
     # Answering
 
@@ -216,8 +216,8 @@ class _Connection:
 
     async def _ask(self, entry: RecordedEntry) -> None:
         """Send a request of the server, and wait for the answer, whatever it is."""
-        self._asked += 1
-        id = f"replay-{self._asked}"
+        self._question_count += 1
+        id = f"replay-{self._question_count}"
         waiter = self._questions[id] = Waiter()
         try:
             await self._send(Request(id, entry.method or "", dict(entry.params) or None))

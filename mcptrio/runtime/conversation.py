@@ -200,7 +200,7 @@ class Conversation:
             trace_notification(notification, peer.revision.version)
             outlet.send_latest(notification, key)
 
-    def tell(self, method: str, params: dict[str, Any] | None) -> None:
+    def send_wire(self, method: str, params: dict[str, Any] | None) -> None:
         """Send a notification in wire form.
 
         Does not block: if the peer does not read and its outlet is full, the notification is lost.

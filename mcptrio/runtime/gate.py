@@ -1,6 +1,6 @@
 """The gate of a server: it admits requests within the limits, and counts each until it has ended.
 
-Sessions open and close their requests here. A refusal names the limit that is reached.
+Sessions admit and release their requests here. A refusal names the limit that is reached.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Gate:
         self.memory = Shares(settings.limits.held_bytes)
         self._idle = trio.Event()
 
-    def open(
+    def admit(
         self, session: Conversation, request: RequestReceived, outlet: MessageSink, *, owns_outlet: bool = False
     ) -> RequestScope:
-        """Admit a request. The caller must call :meth:`close` once.
+        """Admit a request. The caller must call :meth:`release` once.
 
         Raises:
             Overloaded: A limit is reached, or the server is stopping.
@@ -72,7 +72,7 @@ class Gate:
             self._deadlines.moved(scope)
         return scope
 
-    def close(self, scope: RequestScope) -> None:
+    def release(self, scope: RequestScope) -> None:
         """Note that the request has ended."""
         self.in_flight -= 1
         scope.session.requests -= 1
@@ -85,7 +85,7 @@ class Gate:
         if self.is_closed and not self.in_flight:
             self._idle.set()
 
-    def shut(self) -> None:
+    def close(self) -> None:
         """Refuse new requests. Requests in flight have ``timeouts.shutdown`` seconds."""
         if not self.is_closed:
             self.is_closed = True

@@ -62,10 +62,10 @@ class Observers:
             message=message,
             trace=scope.request.trace_id,
         )
-        self._tell(lambda observer: observer.request_ended(ended))
+        self._notify(lambda observer: observer.request_ended(ended))
 
     def request_refused(self, method: str, reason: RefusalReason) -> None:
-        self._tell(lambda observer: observer.request_refused(method, reason))
+        self._notify(lambda observer: observer.request_refused(method, reason))
 
     def session_ended(self, session: Conversation, reason: str | None) -> None:
         peer = session.connection.peer
@@ -78,7 +78,7 @@ class Observers:
             seconds=trio.current_time() - session.started,
             reason=reason,
         )
-        self._tell(lambda observer: observer.session_ended(ended))
+        self._notify(lambda observer: observer.session_ended(ended))
 
     def task_ended(self, id: str, scope: RequestScope, result: Done[CallToolResult] | Failure | None) -> None:
         """Tell them how a task has ended.
@@ -109,9 +109,9 @@ class Observers:
             code=code,
             message=message,
         )
-        self._tell(lambda observer: observer.task_ended(ended))
+        self._notify(lambda observer: observer.task_ended(ended))
 
-    def _tell(self, call: Callable[[Observer], None]) -> None:
+    def _notify(self, call: Callable[[Observer], None]) -> None:
         for observer in tuple(self.listening):
             outcome = run_guarded_sync(call, observer)
             if isinstance(outcome, Failure):

@@ -110,7 +110,7 @@ class Journal:
     Args:
         answers: The client's answers by key, in wire form.
         once: Results of side effects that must not run twice, by key; JSON values.
-        asked: The keys of the last round's questions.
+        question_keys: The keys of the last round's questions.
         pages: The keys among them of URLs that the user had to open before the handler could continue.
         ticket: The id of the parked handler, if it is parked.
         call: Identifies the call over all its rounds; ``None`` before its first state.
@@ -120,7 +120,7 @@ class Journal:
     round: int = 0
     answers: dict[str, Any] = field(factory=dict)
     once: dict[str, Any] = field(factory=dict)
-    asked: tuple[str, ...] = ()
+    question_keys: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
     ticket: str | None = None
     call: str | None = None
@@ -145,7 +145,7 @@ def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principa
         "r": journal.round,
         "a": journal.answers,
         "o": journal.once,
-        "k": journal.asked,
+        "k": journal.question_keys,
         "u": journal.pages,
         "t": journal.ticket,
         "c": journal.call,
@@ -187,7 +187,7 @@ def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: st
         round=value["r"],
         answers=value["a"],
         once=value["o"],
-        asked=tuple(value["k"]),
+        question_keys=tuple(value["k"]),
         pages=tuple(value["u"]),
         ticket=value["t"],
         call=value["c"],

@@ -115,18 +115,18 @@ class RoundTrips(RunChannel):
         responses: dict[str, Any] = self.scope.request.params.input_responses or {}
         if not journal.round:
             return responses
-        return {key: responses[key] for key in journal.asked if key in responses}
+        return {key: responses[key] for key in journal.question_keys if key in responses}
 
     def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:
         """Return the reply with the questions of a handler, and park the handler if there is room."""
         # A parked side effect that asks would keep its claim, and a retry on another replica would wait for it.
         may_park = run.parks and self._runs.may_park and not run.has_claims
         ticket = secrets.token_urlsafe(16) if may_park else None
-        journal = self._next(run.journal, asked=tuple(run.open), ticket=ticket)
+        journal = self._next(run.journal, question_keys=tuple(run.open), ticket=ticket)
         # Sealed first: if the state cannot be sent, no retry would ever come for a parked handler.
         is_sealed = False
         try:
-            reply = self._input_required({key: asked.wire for key, asked in run.open.items()}, journal, digest)
+            reply = self._input_required({key: question.wire for key, question in run.open.items()}, journal, digest)
             is_sealed = True
         finally:
             if not is_sealed:
@@ -143,9 +143,19 @@ class RoundTrips(RunChannel):
         return reply
 
     @staticmethod
-    def _next(journal: Journal, *, asked: tuple[str, ...], pages: tuple[str, ...] = (), ticket: str | None) -> Journal:
+    def _next(
+        journal: Journal, *, question_keys: tuple[str, ...], pages: tuple[str, ...] = (), ticket: str | None
+    ) -> Journal:
         call, trace = journal.call or secrets.token_urlsafe(16), journal.trace or trace_carrier()
-        return evolve(journal, round=journal.round + 1, asked=asked, pages=pages, ticket=ticket, call=call, trace=trace)
+        return evolve(
+            journal,
+            round=journal.round + 1,
+            question_keys=question_keys,
+            pages=pages,
+            ticket=ticket,
+            call=call,
+            trace=trace,
+        )
 
     def _require_url_visit(self, run: Run, error: URLElicitationRequired, digest: str) -> InputRequiredResult:
         """Return the round trip for an error that 2025-11-25 reports as -32042. The retry runs the handler again.
@@ -163,7 +173,7 @@ class RoundTrips(RunChannel):
             url = ElicitURLParams(message=elicitation["message"], url=elicitation["url"])
             requests[elicitation["elicitationId"]] = ElicitRequest(params=url)
         require(self.scope.request.peer, "elicitation.url")
-        journal = self._next(run.journal, asked=tuple(requests), pages=tuple(requests), ticket=None)
+        journal = self._next(run.journal, question_keys=tuple(requests), pages=tuple(requests), ticket=None)
         return self._input_required(requests, journal, digest)
 
     def _input_required(self, requests: dict[str, InputRequest], journal: Journal, digest: str) -> InputRequiredResult:

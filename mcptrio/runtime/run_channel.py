@@ -51,14 +51,14 @@ class RunChannel:
     async def _ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         run = self._current
         revision = self.scope.request.peer.revision
-        asked: dict[str, PendingQuestion] = {}
+        pending: dict[str, PendingQuestion] = {}
         effects = run.begin_question()
         try:
             for question in questions:
                 request = request_for(question, self.scope.request.peer)
                 wire = {"method": request.method, "params": revision.unstructure(request.params)}
                 key = run.key_for(question, wire)
-                entry = asked[key] = PendingQuestion(question, request)
+                entry = pending[key] = PendingQuestion(question, request)
                 if key in run.given:
                     run.journal.answers.setdefault(key, run.given[key])
                 if key in run.journal.answers:
@@ -71,15 +71,15 @@ class RunChannel:
                     entry.arrived.set()
                 else:
                     run.wait_for(key, entry)
-            open = [each.wire.method for each in asked.values() if not each.arrived.is_set()]
+            open = [each.wire.method for each in pending.values() if not each.arrived.is_set()]
             with waiting(open) if open else nullcontext():
-                for entry in asked.values():
+                for entry in pending.values():
                     await entry.arrived.wait()
         finally:
             run.end_question(effects)
-            for key, entry in asked.items():
+            for key, entry in pending.items():
                 run.withdraw(key, entry)
-        return [entry.answer for entry in asked.values()]
+        return [entry.answer for entry in pending.values()]
 
     async def once(
         self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True, repeatable: bool = False

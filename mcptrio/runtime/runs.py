@@ -272,13 +272,13 @@ class Run:
         self._names.add(name)
         return name
 
-    def wait_for(self, key: str, asked: PendingQuestion) -> None:
-        self.open[key] = asked
+    def wait_for(self, key: str, question: PendingQuestion) -> None:
+        self.open[key] = question
         self.wake()
 
-    def withdraw(self, key: str, asked: PendingQuestion) -> None:
+    def withdraw(self, key: str, question: PendingQuestion) -> None:
         """Forget a question for whose answer no task waits any more."""
-        if self.open.get(key) is asked:
+        if self.open.get(key) is question:
             del self.open[key]
             self.wake()
 

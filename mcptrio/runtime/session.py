@@ -57,7 +57,7 @@ class SessionOwner(Protocol):
     settings: ServerSettings
     gate: Gate
     workers: Workers
-    """The workers of all sessions that have none of their own."""
+    """The workers that all sessions without their own share."""
     handlers: dict[str, Handler]
     listeners: Mapping[str, Sequence[Listener]]
     middleware: MiddlewareProvider
@@ -81,7 +81,7 @@ class Session(Conversation):
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
     is_counted: bool = field(init=False, default=False)
-    """Whether it counts as a session: over HTTP in 2026-07-28, each request has one of its own that does not."""
+    """Whether it counts as a session: over HTTP in 2026-07-28, each request has its own session, which does not."""
     _over: bool = field(init=False, default=False)
     _nursery: trio.Nursery | None = field(init=False, default=None)
     _early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = field(init=False, factory=list)
@@ -269,7 +269,7 @@ class Session(Conversation):
 
     def _accept(self, event: RequestReceived, outlet: MessageSink, own: bool) -> None:
         try:
-            scope = self.server.gate.open(self, event, outlet, owns_outlet=own)
+            scope = self.server.gate.admit(self, event, outlet, owns_outlet=own)
         except Overloaded as error:
             # The reader must not wait for room in the outlet, so a task sends the refusal.
             self.start(self._refuse, self.connection.error(event, error), outlet, own)
@@ -288,9 +288,9 @@ class Session(Conversation):
                 _log.warning("%s: %s was dropped: too many notifications are waiting", self.name, event.method.name)
                 return
             self._pending_notifications += 1
-            self.start(self._hear, listener, event)
+            self.start(self._run_listener, listener, event)
 
-    async def _hear(self, listener: Listener, event: NotificationReceived) -> None:
+    async def _run_listener(self, listener: Listener, event: NotificationReceived) -> None:
         try:
             await handle_notification(listener, self, event)
         finally:
@@ -315,7 +315,7 @@ class Session(Conversation):
         Returns:
             Whether the request is kept open without a task, until :meth:`conclude` or a cancellation.
         """
-        scope = self.server.gate.open(self, event, outlet)
+        scope = self.server.gate.admit(self, event, outlet)
         self.in_flight[event.id] = scope
         is_kept_open = False
         try:
@@ -384,7 +384,7 @@ class Session(Conversation):
             self.connection.drop_response(request)
         if self.in_flight.get(request.id) is scope:
             del self.in_flight[request.id]
-        self.server.gate.close(scope)
+        self.server.gate.release(scope)
         if is_open:
             self.server.forget(self)
         if scope.owns_outlet:

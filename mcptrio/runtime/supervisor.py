@@ -128,7 +128,7 @@ class Supervisor:
 
     async def drain(self) -> None:
         """Refuse new requests, wait at most ``timeouts.shutdown`` seconds for those in flight, and cancel the rest."""
-        self.gate.shut()
+        self.gate.close()
         for session in self.sessions:
             session.closing.set()
             for scope in session.in_flight.values():
@@ -249,7 +249,7 @@ class Supervisor:
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
-        standing: bool = False,
+        may_stay_open: bool = False,
     ) -> bool:
         """Serve one self-contained message. Cancelling the caller cancels the request."""
         connection = self._connection(handshake=False)
@@ -270,7 +270,7 @@ class Supervisor:
                 outlet = session.show_received(message, outlet)
 
             def begin(scope: RequestScope) -> None:
-                scope.can_stay_open = standing
+                scope.can_stay_open = may_stay_open
                 self.sessions.add(session)
                 if opened is not None:
                     opened(scope.cancel)

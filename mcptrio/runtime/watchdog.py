@@ -76,21 +76,21 @@ class _Watch:
                 self._alive.clear()
                 if self._ended.is_set():
                     return
-                asked = monotonic()
+                sent = monotonic()
                 self._token.run_sync_soon(self._alive.set, idempotent=True)
                 if not self._alive.wait(self._timeout) and not self._ended.is_set():
-                    self._report(asked)
+                    self._report(sent)
         except trio.RunFinishedError:
             pass  # there is no loop any more
 
-    def _report(self, asked: float) -> None:
+    def _report(self, sent: float) -> None:
         """Log the blocking function, and at its end the duration."""
         culprit = self._culprit()
-        _log.error("the event loop has been blocked for %.3g s by %s", monotonic() - asked, culprit)
+        _log.error("the event loop has been blocked for %.3g s by %s", monotonic() - sent, culprit)
         while not self._alive.wait(_ASKED):
             if self._ended.is_set():
                 return
-        _log.error("the event loop was blocked for %.3g s by %s", monotonic() - asked, culprit)
+        _log.error("the event loop was blocked for %.3g s by %s", monotonic() - sent, culprit)
 
     def _culprit(self) -> str:
         """Return the innermost frame that has an owner, or else the innermost one."""

@@ -6,11 +6,13 @@ Tools use it after arguments were refused, so correct arguments cost nothing and
 |---|---|---|
 | ``"3"``, ``"2.5"`` | an integer, a number | the number |
 | ``"true"`` | a boolean | the boolean |
+| ``3`` | a string without ``format`` | ``"3"`` |
 | ``"[1, 2]"``, ``"{…}"`` | an array, an object | the JSON value |
 | a single value | an array of such values | an array with this value |
 | ``null`` | an optional value without ``null`` | left out |
 
-A value whose schema allows strings is never changed, and neither is one whose schema allows several of these types.
+A string whose schema allows strings is never changed, and neither is a value whose schema allows several of these
+types.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ __all__ = ["repair_arguments"]
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9]\d{0,14})")
 _NUMBER: Final = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{1,17})?([eE][+-]?\d{1,3})?")
+_INTEGER_BOUND: Final = 10**15
+"""Larger integers are not repaired: in programs that read numbers as floating-point ones, their digits may be lost."""
 _MAX_DEPTH: Final = 8
 """Levels of values that are repaired; deeper ones are not changed."""
 _MAX_PARTS: Final = 32
@@ -108,6 +112,10 @@ class _Repairs:
                 found = _json_of(text)
                 if found is not _UNCHANGED and _fits(found, wanted):
                     return found
+        # A boolean or a float has several spellings, and a string with a format, such as a date, has another meaning.
+        if wanted == {"string"} and type(value) is int and abs(value) < _INTEGER_BOUND:
+            part = self._only(schema, "string")
+            return _UNCHANGED if "format" in part or "contentEncoding" in part else str(value)
         if wanted == {"array"} and value is not None and not isinstance(value, list):
             items = self._only(schema, "array").get("items")
             types = self._types(items) if isinstance(items, dict) else None

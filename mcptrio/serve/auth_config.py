@@ -283,9 +283,9 @@ def _guard(settings: AuthSettings, key: bytes | None, fetch: Fetch | None) -> Re
 
 def _recheck(settings: AuthSettings) -> float:
     """Return the seconds between two verifications of an open connection's token: the cache time for requests."""
-    asked = settings.introspection
+    introspection = settings.introspection
     remember = settings.limits.remember
-    return max(1.0, remember if asked is None else min(remember, asked.remember))
+    return max(1.0, remember if introspection is None else min(remember, introspection.remember))
 
 
 def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVerifier]:
@@ -319,27 +319,31 @@ def _of_issuers(settings: AuthSettings, fetch: Fetch | None) -> Sequence[TokenVe
 def _of_issuer(
     settings: AuthSettings, issuer: str, fetch: Fetch, audience: Sequence[str], rules: ClaimRules
 ) -> TokenVerifier:
-    asked, limits = settings.introspection, settings.limits
-    if asked is not None:
-        if asked.issuer is None and len(settings.issuers) != 1:
+    introspection, limits = settings.introspection, settings.limits
+    if introspection is not None:
+        if introspection.issuer is None and len(settings.issuers) != 1:
             raise ValueError(
                 f"introspection: expected issuer, since there are {len(settings.issuers)} issuers, got none"
             )
-        if asked.issuer is not None and asked.issuer not in settings.issuers:
-            raise ValueError(f"introspection: issuer: expected one of issuers, got {asked.issuer}")
-        if not asked.client_id:
+        if introspection.issuer is not None and introspection.issuer not in settings.issuers:
+            raise ValueError(f"introspection: issuer: expected one of issuers, got {introspection.issuer}")
+        if not introspection.client_id:
             raise ValueError(
                 "introspection: client_id: expected the id of this server's client at the issuer, got none"
             )
-        if asked.issuer in (None, issuer):
+        if introspection.issuer in (None, issuer):
             return IntrospectedTokens(
                 issuer,
-                ClientIdentity(client_id=asked.client_id, client_secret=asked.client_secret, method=asked.method),
+                ClientIdentity(
+                    client_id=introspection.client_id,
+                    client_secret=introspection.client_secret,
+                    method=introspection.method,
+                ),
                 fetch,
-                audience=audience if asked.audience else (),
-                endpoint=asked.endpoint,
+                audience=audience if introspection.audience else (),
+                endpoint=introspection.endpoint,
                 rules=rules,
-                bounds=IntrospectionBounds(remember=asked.remember, remembered=limits.tokens),
+                bounds=IntrospectionBounds(remember=introspection.remember, remembered=limits.tokens),
             )
     times = KeyTimes(fresh=limits.keys_fresh, stale=limits.keys_stale, refetch_after=limits.keys_refetch_after)
     return JWTTokens(IssuerKeys(issuer, fetch, jwks=settings.jwks, times=times), audience=audience, rules=rules)

@@ -108,7 +108,7 @@ async def serve_http(
     async def serve(engine: Engine, *, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]) -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(app.run)
-            nursery.start_soon(_say_unready, app, shutdown)
+            nursery.start_soon(_report_unready, app, shutdown)
             async with trio.open_nursery() as connections:
                 timeout = server.settings.timeouts.shutdown
                 urls = await _listen(connections, app, bind, sockets, stopping, options, timeout)
@@ -134,7 +134,7 @@ async def _close_after(
     closing.set()
 
 
-async def _say_unready(app: HTTPApp, shutdown: trio.Event) -> None:
+async def _report_unready(app: HTTPApp, shutdown: trio.Event) -> None:
     await shutdown.wait()
     app.leave()
 

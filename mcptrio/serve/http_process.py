@@ -14,7 +14,7 @@ from mcptrio.ground.nurseries import open_hidden_nursery
 from mcptrio.serve.http import HTTPSockets
 from mcptrio.serve.process import ReadyStatus, run
 from mcptrio.serve.tls import Certificates
-from mcptrio.serve.worker import Ends, WorkerProcess
+from mcptrio.serve.worker import WorkerProcess, WorkerShutdown
 
 __all__ = ["HTTPProcess"]
 
@@ -65,14 +65,14 @@ class HTTPProcess:
     @property
     def ready(self) -> ReadyStatus:
         """The ``task_status`` of a worker."""
-        return ReadyStatus(self._tell)
+        return ReadyStatus(self._report_ready)
 
-    def _tell(self, urls: list[str]) -> None:
+    def _report_ready(self, urls: list[str]) -> None:
         assert self.worker is not None, "only a worker has a parent to notify"
         self.worker.release()
         self.worker.ready(urls)
 
-    def _sockets(self, ends: Ends | None) -> HTTPSockets:
+    def _sockets(self, ends: WorkerShutdown | None) -> HTTPSockets:
         tls = None if self.certificates is None else self.certificates.context
         if self.worker is None or ends is None:
             return HTTPSockets(bind=self.addresses, tls=tls)

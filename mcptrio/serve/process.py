@@ -103,13 +103,13 @@ def _signals_handled(stop: trio.Event, hangups: Hangups | None, at_once: Callabl
     # Handlers of the system, because Trio's signal receiver needs a responsive event loop. The second signal has to
     # work if a plugin blocks the loop, or if the shutdown hangs in a shielded wait.
     token = trio.lowlevel.current_trio_token()
-    asked: list[int] = []
+    received: list[int] = []
 
     def receive(number: int, _frame: object) -> None:
-        if asked:
+        if received:
             at_once()
             os._exit(128 + number)
-        asked.append(number)
+        received.append(number)
         token.run_sync_soon(ask, number)
 
     def ask(number: int) -> None:

@@ -59,7 +59,7 @@ class Certificates:
     def __init__(self, files: TLSFiles, *, http2: bool = False) -> None:
         self._files = files
         self._protocols = ["h2", "http/1.1"] if http2 else ["http/1.1"]
-        self._state = self._look()
+        self._state = self._read_state()
         self._current = self._read()
         # The servername callback runs in every handshake, even if the client sends no name. It replaces the context.
         self.context: Final = self._read()
@@ -70,7 +70,7 @@ class Certificates:
         failed: _State | None = None
         while True:
             await trio.sleep(_POLL_INTERVAL)
-            state = self._look()
+            state = self._read_state()
             if state == self._state:
                 failed = None
             elif state == failed:
@@ -86,7 +86,7 @@ class Certificates:
 
         The result is logged. After a failure the old certificate stays in use.
         """
-        return self._reload(self._look())
+        return self._reload(self._read_state())
 
     def _reload(self, state: _State, *, quietly: bool = False) -> bool:
         try:
@@ -104,7 +104,7 @@ class Certificates:
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._current
 
-    def _look(self) -> _State:
+    def _read_state(self) -> _State:
         files = self._files
         paths = (files.certificate, files.key, files.client_ca)
         return tuple(_state_of(path) for path in paths if path is not None)
@@ -174,5 +174,5 @@ def _state_of(path: Path) -> tuple[int, int, int] | None:
 
 def _reason(error: Exception) -> str:
     """Return OpenSSL's reason in words, for example "key values mismatch"."""
-    said = getattr(error, "reason", None)
-    return str(said).lower().replace("_", " ") if said else "invalid contents"
+    reason = getattr(error, "reason", None)
+    return str(reason).lower().replace("_", " ") if reason else "invalid contents"

@@ -24,11 +24,11 @@ import trio
 from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
-from mcptrio.serve.worker_balance import BoardPlace
+from mcptrio.serve.worker_balance import ConnectionCounter
 from mcptrio.serve.worker_bus import WorkerBus
 from mcptrio.serve.worker_link import BEAT_INTERVAL, FrameKind, WorkerLink, read_first
 
-__all__ = ["VARIABLE", "Beginning", "Ends", "WorkerProcess", "adopt"]
+__all__ = ["VARIABLE", "WorkerProcess", "WorkerShutdown", "WorkerStart", "adopt"]
 
 VARIABLE: Final = "MCPTRIO_WORKER"
 """The environment variable with the descriptor of a worker's link."""
@@ -43,7 +43,7 @@ _PLAIN: Final = ("number", "sockets", "board", "place", "folder", "last_request_
 
 
 @frozen(kw_only=True)
-class Beginning:
+class WorkerStart:
     """The start parameters that the parent sends to a worker.
 
     Attributes:
@@ -72,7 +72,7 @@ class Beginning:
         return json.dumps({**values, "key": key}).encode()
 
     @classmethod
-    def decode(cls, body: bytes) -> Beginning:
+    def decode(cls, body: bytes) -> WorkerStart:
         values = json.loads(body)
         return cls(
             **{**values, "sockets": tuple(values["sockets"]), "key": base64.b64decode(values["key"])},
@@ -80,7 +80,7 @@ class Beginning:
 
 
 @frozen(kw_only=True)
-class Ends:
+class WorkerShutdown:
     """The events that end a worker: first ``leaving``, later ``shutdown``, or ``shutdown`` alone.
 
     Attributes:
@@ -95,10 +95,10 @@ class Ends:
 class WorkerProcess:
     """This process as a worker. Made by :func:`adopt`."""
 
-    def __init__(self, beginning: Beginning, link: WorkerLink) -> None:
+    def __init__(self, beginning: WorkerStart, link: WorkerLink) -> None:
         self.beginning = beginning
         self.bus = WorkerBus(link)
-        self.place = BoardPlace(beginning.board, beginning.place)
+        self.place = ConnectionCounter(beginning.board, beginning.place)
         self._link = link
 
     @property
@@ -115,17 +115,17 @@ class WorkerProcess:
         """Report to the parent that requests are served."""
         self._link.order(FrameKind.READY, "\n".join(urls).encode())
 
-    async def run(self, serve: Callable[[Ends], Awaitable[None]], shutdown: trio.Event) -> None:
+    async def run(self, serve: Callable[[WorkerShutdown], Awaitable[None]], shutdown: trio.Event) -> None:
         """Run ``serve`` until it returns, and process the parent's frames meanwhile."""
-        ends = Ends(leaving=trio.Event(), shutdown=shutdown)
+        ends = WorkerShutdown(leaving=trio.Event(), shutdown=shutdown)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._link.send)
-            nursery.start_soon(self._hear, ends)
+            nursery.start_soon(self._receive_orders, ends)
             nursery.start_soon(self._beat)
             await serve(ends)
             nursery.cancel_scope.cancel()
 
-    async def _hear(self, ends: Ends) -> None:
+    async def _receive_orders(self, ends: WorkerShutdown) -> None:
         async with trio.open_nursery() as nursery:
             try:
                 while True:
@@ -148,7 +148,7 @@ class WorkerProcess:
             await trio.sleep(BEAT_INTERVAL)
             self._link.order(FrameKind.ALIVE)
 
-    async def _leave(self, ends: Ends) -> None:
+    async def _leave(self, ends: WorkerShutdown) -> None:
         with trio.move_on_after(self.beginning.last_request_timeout):
             await ends.shutdown.wait()
         ends.shutdown.set()
@@ -162,14 +162,14 @@ def adopt(environment: MutableMapping[str, str] = os.environ) -> WorkerProcess |
     Raises:
         ConfigError: The variable is set, but does not name a link to a parent.
     """
-    said = environment.pop(VARIABLE, None)
-    if said is None:
+    value = environment.pop(VARIABLE, None)
+    if value is None:
         return None
     try:
-        sock = socket.socket(fileno=int(said))
+        sock = socket.socket(fileno=int(value))
         sock.set_inheritable(False)
         _, body = read_first(sock)
-        beginning = Beginning.decode(body)
+        beginning = WorkerStart.decode(body)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{VARIABLE}: expected the link to a parent, got something else: {error}") from error
     for number in beginning.sockets:
@@ -181,7 +181,7 @@ def adopt(environment: MutableMapping[str, str] = os.environ) -> WorkerProcess |
     return WorkerProcess(beginning, WorkerLink(sock))
 
 
-def _end_with_parent(fd: int, beginning: Beginning) -> None:
+def _end_with_parent(fd: int, beginning: WorkerStart) -> None:
     """Wait until the parent has ended, then end this process; runs in a thread."""
     # A thread, because a plugin may block the event loop.
     poll = select.poll()

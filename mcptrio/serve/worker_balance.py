@@ -1,6 +1,6 @@
 """Shared counters of each worker's connections, by which workers balance new connections.
 
-The parent has the :class:`Board`, each worker its :class:`BoardPlace`.
+The parent has the :class:`ConnectionCounters`, each worker its :class:`ConnectionCounter`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import tempfile
 from typing import Final
 
-__all__ = ["PAUSE_SECONDS", "Board", "BoardPlace"]
+__all__ = ["PAUSE_SECONDS", "ConnectionCounter", "ConnectionCounters"]
 
 PAUSE_SECONDS: Final = 0.002
 """Seconds for which a worker with more connections than another leaves a new one to the others. Also the longest delay
@@ -24,7 +24,7 @@ _BYTES: Final = 8
 _SLACK: Final = 16
 
 
-class Board:
+class ConnectionCounters:
     """Shared memory with one counter per worker, for the parent."""
 
     def __init__(self, places: int) -> None:
@@ -50,7 +50,7 @@ class Board:
         os.close(self.fd)
 
 
-class BoardPlace:
+class ConnectionCounter:
     """One worker's counter, and access to the others.
 
     Args:

@@ -37,7 +37,7 @@ class WorkerBus:
         name = topic.encode()
         if len(message) + len(name) + 2 >= MAX_FRAME_BYTES:
             _log.warning("message not sent to the other workers: bytes=%d limit=%d", len(message), MAX_FRAME_BYTES)
-        self._link.tell(name, message)
+        self._link.publish(name, message)
         self._followers.deliver(topic, message)
 
     def follow(self, topic: str, receive: Callable[[bytes | None], None]) -> Callable[[], None]:

@@ -38,7 +38,7 @@ class FrameKind(IntEnum):
     """The kind of a frame, which determines its body."""
 
     BEGIN = 1
-    """To the worker, the first frame: its start parameters as JSON, see ``Beginning``."""
+    """To the worker, the first frame: its start parameters as JSON, see ``WorkerStart``."""
     READY = 2
     """To the parent: the worker serves requests. The URLs, one per line."""
     LEAVE = 3
@@ -94,7 +94,7 @@ class WorkerLink:
         self._orders[kind, body] = _encode(kind, body)
         self._write()
 
-    def tell(self, topic: bytes, message: bytes) -> None:
+    def publish(self, topic: bytes, message: bytes) -> None:
         """Queue a bus message, or drop it. Does not block."""
         self.forward(struct.pack("!H", len(topic)) + topic + message)
 

@@ -115,7 +115,7 @@ class WorkerStderr:
             pass
         finally:
             if self._line:
-                self._tell(self._line)
+                self._notify(self._line)
             self._reader.close()
             self.ended.set()
 
@@ -126,12 +126,12 @@ class WorkerStderr:
     def _take(self, chunk: bytes) -> None:
         *lines, self._line = (self._line + chunk).split(b"\n")
         for line in lines:
-            self._tell(line)
+            self._notify(line)
         while len(self._line) > _MAX_LINE_BYTES:
-            self._tell(self._line[:_MAX_LINE_BYTES])
+            self._notify(self._line[:_MAX_LINE_BYTES])
             self._line = self._line[_MAX_LINE_BYTES:]
 
-    def _tell(self, line: bytes) -> None:
+    def _notify(self, line: bytes) -> None:
         if not line or line.isspace():
             return
         self.last.append(line[:_MAX_LINE_BYTES])

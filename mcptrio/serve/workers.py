@@ -28,8 +28,8 @@ from mcptrio.errors import ConfigError
 from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
 from mcptrio.ground.last_words import last_reason
 from mcptrio.serve.process import Hangups
-from mcptrio.serve.worker import VARIABLE, Beginning
-from mcptrio.serve.worker_balance import Board
+from mcptrio.serve.worker import VARIABLE, WorkerStart
+from mcptrio.serve.worker_balance import ConnectionCounters
 from mcptrio.serve.worker_bus import BusRelay
 from mcptrio.serve.worker_link import BEAT_INTERVAL, FrameKind, WorkerLink
 from mcptrio.serve.worker_output import SharedStderr, WorkerStderr
@@ -95,7 +95,7 @@ class _Worker:
         began: Trio clock time of the start.
         is_ready: True once it serves.
         late: True if it is ended because it was not ready in time.
-        heard: Trio clock time of its last ALIVE frame.
+        last_alive: Trio clock time of its last ALIVE frame.
         is_stuck: True if it is ended because its event loop is blocked.
         settled: Set when it is ready or has ended.
         left: Set when it has ended or another worker has replaced it.
@@ -111,7 +111,7 @@ class _Worker:
     began: float = field(factory=trio.current_time)
     is_ready: bool = False
     late: bool = False
-    heard: float = field(factory=trio.current_time)
+    last_alive: float = field(factory=trio.current_time)
     is_stuck: bool = False
     settled: trio.Event = field(factory=trio.Event)
     left: trio.Event = field(factory=trio.Event)
@@ -121,17 +121,17 @@ class _Worker:
         """Return how the worker ended and, if it never served, its error or its last line."""
         code = self.child.returncode
         if code is not None and code < 0:
-            told = f"was killed by {signal_name(-code)}"
+            end = f"was killed by {signal_name(-code)}"
         else:
-            told = f"ended with {code}"
+            end = f"ended with {code}"
         if self.late:
-            told = "was not ready in time"
+            end = "was not ready in time"
         if self.is_stuck:
-            told = "was ended because its event loop was blocked"
+            end = "was ended because its event loop was blocked"
         if self.is_ready:
-            return f"worker {self.number} {told}"
+            return f"worker {self.number} {end}"
         lines = [line.decode("utf-8", "replace") for line in self.stderr.last] or ["no output"]
-        return f"worker {self.number} {told} before it served: {last_reason(lines) or lines[-1]}"
+        return f"worker {self.number} {end} before it served: {last_reason(lines) or lines[-1]}"
 
 
 @define(eq=False)
@@ -164,7 +164,7 @@ class Pool:
         self._relay = BusRelay()
         self._output = SharedStderr()
         self._folder: str | None = None
-        self._board: Board
+        self._board: ConnectionCounters
         self._live: set[_Worker] = set()
         self._slots = [_Slot() for _ in range(plan.count)]
         self._started = 0
@@ -197,7 +197,7 @@ class Pool:
         with ExitStack() as stack:
             stack.callback(self._stop_listening)
             # A reload adds one worker, and in each slot one may be ending while the next one starts.
-            self._board = Board(2 * self._plan.count + 1)
+            self._board = ConnectionCounters(2 * self._plan.count + 1)
             stack.callback(self._board.close)
             if self._plan.folder:
                 self._folder = tempfile.mkdtemp(prefix="mcptrio-")
@@ -340,7 +340,7 @@ class Pool:
             link=WorkerLink(link),
             stderr=WorkerStderr(read, self._output, number=self._started, as_json=self._plan.as_json),
         )
-        beginning = Beginning(
+        beginning = WorkerStart(
             number=worker.number,
             sockets=sockets,
             board=self._board.fd,
@@ -352,16 +352,16 @@ class Pool:
         )
         worker.link.order(FrameKind.BEGIN, beginning.encode())
         self._live.add(worker)
-        self._nursery.start_soon(self._own, worker)
+        self._nursery.start_soon(self._keep_worker, worker)
         return worker
 
-    async def _own(self, worker: _Worker) -> None:
+    async def _keep_worker(self, worker: _Worker) -> None:
         """Own a worker from its start to its end; cancellation ends it."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(worker.stderr.listen)
                 nursery.start_soon(worker.link.send)
-                nursery.start_soon(self._hear, worker)
+                nursery.start_soon(self._receive_messages, worker)
                 nursery.start_soon(self._expect, worker)
                 if self._plan.worker_timeout:
                     nursery.start_soon(self._watch, worker)
@@ -397,7 +397,7 @@ class Pool:
         finally:
             worker.stderr.close()
 
-    async def _hear(self, worker: _Worker) -> None:
+    async def _receive_messages(self, worker: _Worker) -> None:
         link = worker.link
         try:
             while True:
@@ -413,7 +413,7 @@ class Pool:
                     elif kind is FrameKind.READY:
                         self._is_ready(worker, body)
                     elif kind is FrameKind.ALIVE:
-                        worker.heard = trio.current_time()
+                        worker.last_alive = trio.current_time()
         except trio.EndOfChannel:
             # The worker is exiting; or it has closed a link that it must keep open, and could not be controlled any
             # more.
@@ -439,10 +439,10 @@ class Pool:
     async def _watch(self, worker: _Worker) -> None:
         """End a serving worker whose event loop is blocked: its clients would wait without a limit."""
         await worker.settled.wait()
-        worker.heard = trio.current_time()
+        worker.last_alive = trio.current_time()
         timeout = self._plan.worker_timeout + BEAT_INTERVAL
-        while trio.current_time() - worker.heard < timeout:
-            await trio.sleep_until(worker.heard + timeout)
+        while trio.current_time() - worker.last_alive < timeout:
+            await trio.sleep_until(worker.last_alive + timeout)
             # If the parent itself was stopped, read first what the worker has sent in the meantime.
             await trio.sleep(BEAT_INTERVAL)
         _log.error("worker %d: its event loop has been blocked for %g s", worker.number, self._plan.worker_timeout)

@@ -113,13 +113,15 @@ class SettingsReader:
             return cls(**settings)
         except (ValueError, TypeError) as error:
             # A validator of attrs names its field; others may begin with it.
-            said = sentence(error).removeprefix(f"{cls.__name__}: ")
-            named = next((name for name in settings if f"'{name}'" in said or re.match(rf"{name}[.:\[]", said)), None)
+            message = sentence(error).removeprefix(f"{cls.__name__}: ")
+            named = next(
+                (name for name in settings if f"'{name}'" in message or re.match(rf"{name}[.:\[]", message)), None
+            )
             if named is None:
-                raise self.error(where, said) from error
+                raise self.error(where, message) from error
             if named in hidden:
                 raise self.error((*where, named), "its value is invalid") from None
-            problem = said.removeprefix(f"{named}: ")
+            problem = message.removeprefix(f"{named}: ")
             if named in used:
                 raise ConfigError(f"{variable_of((*variables, named))}: {problem}") from error
             raise self.error((*where, named), problem) from error

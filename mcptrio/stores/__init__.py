@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mcptrio.stores.replicas import SeenReplica as SeenReplica
     from mcptrio.stores.replicas import check_replicas as check_replicas
     from mcptrio.stores.replicas import list_replicas as list_replicas
+    from mcptrio.stores.settings import MAX_EVENT_PAGE as MAX_EVENT_PAGE
+    from mcptrio.stores.settings import MAX_EVENT_PAGE_BYTES as MAX_EVENT_PAGE_BYTES
     from mcptrio.stores.settings import StoreBounds as StoreBounds
     from mcptrio.stores.settings import StoreSettings as StoreSettings
     from mcptrio.stores.sqlite import SQLiteBounds as SQLiteBounds
@@ -68,6 +70,8 @@ _HOMES = {
     "MAX_TASK_PAGE": "mcptrio.stores.common_tasks",
     "MAX_TASK_PAGE_BYTES": "mcptrio.stores.common_tasks",
     "check_task_state": "mcptrio.stores.common_tasks",
+    "MAX_EVENT_PAGE": "mcptrio.stores.settings",
+    "MAX_EVENT_PAGE_BYTES": "mcptrio.stores.settings",
     "INBOX": "mcptrio.stores.event_ids",
     "event_id": "mcptrio.stores.event_ids",
     "position_of": "mcptrio.stores.event_ids",

@@ -126,7 +126,7 @@ class CommonTaskStore:
             raise
         finally:
             if not is_known:
-                self._doubt(token, record.id)
+                self._remember_doubtful(token, record.id)
         self._announce(change)
         if change.record is None:
             raise StoreFailed(f"task {record.id[:6]}…: expected a new id, got one that is in use")
@@ -165,7 +165,7 @@ class CommonTaskStore:
             is_known = True
         finally:
             if not is_known:
-                self._doubt(token, "")
+                self._remember_doubtful(token, "")
         self._announce(change)
         return change.record
 
@@ -213,7 +213,7 @@ class CommonTaskStore:
                 f"the data of a task are too large: at most {self._bounds.task_bytes} bytes, got {len(record.data)}"
             )
 
-    def _doubt(self, token: str, id: str) -> None:
+    def _remember_doubtful(self, token: str, id: str) -> None:
         if len(self._doubtful) < _MAX_DOUBTFUL:
             self._doubtful[token] = id, None
 

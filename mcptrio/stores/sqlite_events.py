@@ -18,6 +18,7 @@ from mcptrio.errors import ConnectionClosed
 from mcptrio.stores.event_ids import INBOX, position_of, read_event_id
 from mcptrio.stores.event_ids import event_id as id_of
 from mcptrio.stores.process_locks import ProcessRegistry
+from mcptrio.stores.settings import MAX_EVENT_PAGE, MAX_EVENT_PAGE_BYTES
 from mcptrio.stores.sqlite_database import Database
 from mcptrio.stores.wall_clock import WallClock
 
@@ -25,10 +26,6 @@ __all__ = ["SQLiteEventStore", "drop_events"]
 
 # Bytes that an event costs in addition to its data, as in memory; in the file it is less.
 _EVENT_COST: Final = 160
-# Events that one read returns.
-_PAGE_EVENTS: Final = 256
-# Bytes that one read returns, but always at least one event.
-_PAGE_BYTES: Final = 4 * 1024 * 1024
 # Streams that each append checks for expiry.
 _AGED: Final = 4
 # Streams that are completed in one transaction.
@@ -271,10 +268,10 @@ def _page(
     size, following = 0, max(position, line.first)
     rows = connection.execute(
         "SELECT position, data FROM events WHERE stream = ? AND position >= ? ORDER BY position LIMIT ?",
-        (line.key, following, _PAGE_EVENTS),
+        (line.key, following, MAX_EVENT_PAGE),
     )
     for at, data in rows:
-        if events and size + len(data) > _PAGE_BYTES:
+        if events and size + len(data) > MAX_EVENT_PAGE_BYTES:
             break
         events.append(StoredEvent(id_of(stream, at), data))
         size += len(data)

@@ -278,7 +278,7 @@ class RunningTask:
         for key in shown:
             self._former.pop(key, None)
         # A client that has answered one does not answer it again, so its answer must not be ignored meanwhile.
-        questions = self._former | {key: unstructure(asked.wire) for key, asked in shown.items()}
+        questions = self._former | {key: unstructure(question.wire) for key, question in shown.items()}
         if questions != self._questions:
             self._questions = questions
             self._is_unsaved = True

@@ -77,24 +77,24 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
     Raises:
         ConfigError: A marker has an unknown keyword or value, or the combination is impossible.
     """
-    said: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for marker in markers:
         for word, value in marker.items():
             if word not in _WORDS:
                 raise ConfigError(f"mcp: expected one of {', '.join(_WORDS)}, got {word!r}")
             # The closest marker comes first.
-            said.setdefault(word, value)
-    replay, autojump = said.get("replay", False), said.get("autojump", False)
+            options.setdefault(word, value)
+    replay, autojump = options.get("replay", False), options.get("autojump", False)
     if autojump not in (True, False):
         raise ConfigError(f"mcp: autojump: expected True or False, got {autojump!r}")
     if isinstance(replay, str) and replay.endswith(_RECORDING):
-        return [_recorded(replay, said, fixtures)]
+        return [_recorded(replay, options, fixtures)]
     if replay not in (True, False, "both"):
         raise ConfigError(f'mcp: replay: expected True, False, "both" or a file *{_RECORDING}, got {replay!r}')
     cases = list(
         _combined(
-            _chosen("revisions", said.get("revisions", REVISIONS if everywhere else MODERN[-1:]), REVISIONS),
-            _chosen("transports", said.get("transports", TRANSPORTS if everywhere else _IN_MEMORY), TRANSPORTS),
+            _chosen("revisions", options.get("revisions", REVISIONS if everywhere else MODERN[-1:]), REVISIONS),
+            _chosen("transports", options.get("transports", TRANSPORTS if everywhere else _IN_MEMORY), TRANSPORTS),
             replay=replay,
             autojump=autojump,
         )
@@ -112,13 +112,15 @@ def cases_of(markers: Iterable[Mapping[str, Any]], *, everywhere: bool, fixtures
     return cases
 
 
-def _recorded(recording: str, said: Mapping[str, Any], fixtures: Sequence[str]) -> Case:
+def _recorded(recording: str, options: Mapping[str, Any], fixtures: Sequence[str]) -> Case:
     for word in ("revisions", "transports"):
-        if word in said:
-            raise ConfigError(f"mcp: {word}: expected none, because a recorded server has its own; got {said[word]!r}")
+        if word in options:
+            raise ConfigError(
+                f"mcp: {word}: expected none, because a recorded server has its own; got {options[word]!r}"
+            )
     if "mcp_server" in fixtures:
         raise ConfigError("mcp_server: not available for a recorded server; use mcp_client or mcp_connect")
-    return Case(recording=recording, autojump=bool(said.get("autojump", False)))
+    return Case(recording=recording, autojump=bool(options.get("autojump", False)))
 
 
 def _combined(

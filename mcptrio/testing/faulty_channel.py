@@ -55,8 +55,8 @@ class FaultyChannel:
             raise ValueError("garble: a channel sends only messages; garble what the other end receives")
         self.name = channel.name
         self._channel = channel
-        self._received = _Way(tuple(received))
-        self._sent = _Way(tuple(sent))
+        self._received = _Direction(tuple(received))
+        self._sent = _Direction(tuple(sent))
         # Messages that were received in one batch and are not delivered yet.
         self._arrived: deque[Incoming] = deque()
         self._head: _Passed | None = None
@@ -165,12 +165,12 @@ class _Passed:
 
 
 @define(eq=False)
-class _Way:
+class _Direction:
     faults: tuple[Fault, ...]
     _messages: int = 0
     _bytes: int = 0
     # Methods of the requests in the other direction, whose answers pass here; when full, the oldest is removed.
-    _asked: dict[RequestId, str] = field(factory=dict)
+    _methods_by_id: dict[RequestId, str] = field(factory=dict)
 
     def cut_at_once(self) -> Fault | None:
         return next((fault for fault in self.faults if 0 in (fault.after, fault.after_bytes)), None)
@@ -179,9 +179,9 @@ class _Way:
         """Remember the requests of a message that went the other way."""
         for message in _messages_of(item):
             if isinstance(message, Request):
-                self._asked[message.id] = message.method
-                if len(self._asked) > _MAX_REQUESTS:
-                    del self._asked[next(iter(self._asked))]
+                self._methods_by_id[message.id] = message.method
+                if len(self._methods_by_id) > _MAX_REQUESTS:
+                    del self._methods_by_id[next(iter(self._methods_by_id))]
 
     def meet(self, item: Incoming | Sequence[Message]) -> _Passed:
         self._messages += 1
@@ -224,7 +224,7 @@ class _Way:
     def _method(self, message: Message) -> str:
         if isinstance(message, Request | Notification):
             return message.method
-        return self._asked.get(message.id, "") if message.id is not None else ""
+        return self._methods_by_id.get(message.id, "") if message.id is not None else ""
 
 
 def _messages_of(item: Incoming | Sequence[Message]) -> list[Message]:

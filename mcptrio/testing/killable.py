@@ -60,7 +60,7 @@ class KillableServer:
         await self._process.kill()
         self._process = None
         # Without the time that requests get at an orderly end.
-        self.server.supervisor.gate.shut()
+        self.server.supervisor.gate.close()
         self.server.supervisor.gate.drain_deadline = -inf
         self._scope.cancel()
         await self._ended.wait()

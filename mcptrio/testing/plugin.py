@@ -339,8 +339,8 @@ def _check_async(metafunc: pytest.Metafunc) -> None:
         problem = "Hypothesis runs a test many times on one client; open a server inside the test, with open_served"
         pytest.fail(f"{where}: {min(used)}: {problem}", pytrace=False)
     if not inspect.iscoroutinefunction(metafunc.function):
-        asked = f"async def {metafunc.function.__name__}"
-        pytest.fail(f"{where}: {min(used)} needs an async test: {asked}", pytrace=False)
+        signature = f"async def {metafunc.function.__name__}"
+        pytest.fail(f"{where}: {min(used)} needs an async test: {signature}", pytrace=False)
 
 
 def _asyncio_mode(config: pytest.Config) -> str:

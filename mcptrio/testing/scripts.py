@@ -108,13 +108,13 @@ class Script:
         """Close a form or a URL without a decision."""
         return self._add("cancel", "", ("form", "url"), methodcaller("cancel"), about, after)
 
-    def sample(self, said: SampleAnswer, *, about: str | None = None, after: float = 0.0) -> Script:
+    def sample(self, answer: SampleAnswer, *, about: str | None = None, after: float = 0.0) -> Script:
         """Answer as the model.
 
         Args:
-            said: A text, a whole message, or a function of the conversation that returns one of them.
+            answer: A text, a whole message, or a function of the conversation that returns one of them.
         """
-        return self._add("sample", _shown(said), ("sampling",), partial(_say, said), about, after)
+        return self._add("sample", _shown(answer), ("sampling",), partial(_sampled, answer), about, after)
 
     def roots(self, *folders: str | Path | Root, after: float = 0.0) -> Script:
         """List these folders: paths, ``file://`` URIs or roots."""
@@ -205,8 +205,8 @@ class Script:
         about: str | None,
         after: float,
     ) -> Script:
-        said = [given, f"about={about!r}" if about is not None else ""]
-        text = f"{word}({', '.join(filter(None, said))})"
+        arguments = [given, f"about={about!r}" if about is not None else ""]
+        text = f"{word}({', '.join(filter(None, arguments))})"
         self._lines.append(_Line(text=text, kinds=kinds, about=about, after=after, answer=answer))
         return self
 
@@ -218,9 +218,9 @@ class Script:
         line = next((line for line in self._lines if line.fits(kind, message)), None)
         named = _named(kind, message, question)
         if line is None:
-            said = f"the server asked what is not in the script: {named}"
-            await self._fail(f"{said}\n{_listed('left', self.left)}\n{_listed('asked before', self.asked)}")
-            raise AssertionError(said)
+            failure = f"the server asked what is not in the script: {named}"
+            await self._fail(f"{failure}\n{_listed('left', self.left)}\n{_listed('asked before', self.asked)}")
+            raise AssertionError(failure)
         # Each line is used once.
         self._lines.remove(line)
         outcome = run_guarded_sync(line.answer, question)
@@ -249,8 +249,8 @@ def _fill_in(values: FormAnswer | None, form: Form) -> ElicitResult:
     return filled if isinstance(filled, ElicitResult) else form.accept(filled)
 
 
-def _say(said: SampleAnswer, params: CreateMessageParams) -> CreateMessageResult | str:
-    return said(params) if callable(said) else said
+def _sampled(answer: SampleAnswer, params: CreateMessageParams) -> CreateMessageResult | str:
+    return answer(params) if callable(answer) else answer
 
 
 def _last_text(params: CreateMessageParams) -> str:

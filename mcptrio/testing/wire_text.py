@@ -201,12 +201,12 @@ def _describe(value: dict[str, Any], methods: dict[tuple[int, str], str], connec
         if id:
             methods[connection, id] = value["method"]
         return f"{value['method']} {id}".rstrip(), _body(value.get("params"))
-    asked = f"{methods.get((connection, id), '')} {id}".strip()
+    request = f"{methods.get((connection, id), '')} {id}".strip()
     if "result" in value:
-        return f"result of {asked}", _body(value["result"])
+        return f"result of {request}", _body(value["result"])
     if "error" in value:
         error = value["error"]
-        of = f" of {asked}" if asked else ""
+        of = f" of {request}" if request else ""
         return f"error{of}: {error['code']} {error['message']}", _body(error.get("data"))
     return f"no message: {value['malformed']}", ""
 

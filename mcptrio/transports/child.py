@@ -26,7 +26,7 @@ from mcptrio.ground.last_words import with_last_words
 from mcptrio.ground.nurseries import raised_alone
 from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
-from mcptrio.transports.child_process import KILLED, ChildProcess, program_name, signal_name, start_process
+from mcptrio.transports.child_process import KILL_TIMEOUT, ChildProcess, program_name, signal_name, start_process
 from mcptrio.transports.child_stderr import ChildStderr, Stderr
 from mcptrio.transports.exclusive_streams import open_exclusive_pipe_writer
 from mcptrio.transports.fd_streams import ByteReader, open_reader
@@ -53,7 +53,7 @@ and the language. A slightly larger set than in the official SDKs."""
 
 EXITING = 2.0
 """Seconds to wait for the exit code after a stream has ended: interpreters take time to exit."""
-SETTLE = 0.2
+OUTPUT_TIMEOUT = 0.2
 """Seconds to wait for the last lines of standard error after that."""
 
 
@@ -165,7 +165,7 @@ class ChildChannel(LineChannel):
         if self._ended or self._unsent is not None:
             with trio.move_on_after(EXITING):
                 await self._process.wait()
-            with trio.move_on_after(SETTLE):
+            with trio.move_on_after(OUTPUT_TIMEOUT):
                 await self._stderr.ended.wait()
         return self._state()
 
@@ -175,8 +175,8 @@ class ChildChannel(LineChannel):
         Pending calls raise ConnectionClosed. Cannot be cancelled; usually takes milliseconds, at most the timeouts.
         """
         times = self._timeouts
-        # The timeouts bound the shield; 2 * KILLED leaves room for the wait after SIGKILL.
-        with trio.move_on_after(times.exit + times.terminate + 2 * KILLED + SETTLE, shield=True):
+        # The timeouts bound the shield; 2 * KILL_TIMEOUT leaves room for the wait after SIGKILL.
+        with trio.move_on_after(times.exit + times.terminate + 2 * KILL_TIMEOUT + OUTPUT_TIMEOUT, shield=True):
             async with self._closing:
                 if self._closed is None:
                     await self._end()
@@ -202,7 +202,7 @@ class ChildChannel(LineChannel):
             if not await self._process.end(exit=self._timeouts.exit, terminate=self._timeouts.terminate):
                 _log.warning("%s: still running after SIGKILL: pid=%d", self.name, self.pid)
             nursery.cancel_scope.cancel()
-        with trio.move_on_after(SETTLE):
+        with trio.move_on_after(OUTPUT_TIMEOUT):
             await self._stderr.ended.wait()
 
     def _duplicate_output(self) -> ByteReader | None:
@@ -248,19 +248,19 @@ async def open_child(
     environment = {**(os.environ if inherit_env else safe_environment()), **(env or {})}
     process = start_process(command, env=environment, cwd=cwd)
     name = program_name(command)
-    said = ChildStderr(process.stderr, stderr, name=name)
-    channel = ChildChannel(process, said, name=name, limits=limits, timeouts=timeouts or ChildTimeouts())
+    output = ChildStderr(process.stderr, stderr, name=name)
+    channel = ChildChannel(process, output, name=name, limits=limits, timeouts=timeouts or ChildTimeouts())
     # The reading task raises nothing, so a single exception is the caller's.
     with raised_alone():
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(said.listen)
+            nursery.start_soon(output.listen)
             try:
                 yield channel
             finally:
                 try:
                     await channel.aclose()
                 finally:
-                    said.close()
+                    output.close()
 
 
 async def _drain(reader: ByteReader) -> None:

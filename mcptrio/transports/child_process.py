@@ -1,4 +1,4 @@
-"""A child process with three pipes, in a process group of its own that is ended as a whole.
+"""A child process with three pipes, in its own process group that is ended as a whole.
 
 ChildChannel uses it for servers, and plugins for commands. The child leads a new session: Ctrl-C in the terminal does
 not reach it, and processes that it starts (npx starts a shell, which starts node) receive its signals. A daemon that
@@ -24,9 +24,9 @@ import trio
 
 from mcptrio.errors import ConnectionClosed
 
-__all__ = ["KILLED", "ChildProcess", "program_name", "signal_name", "start_process"]
+__all__ = ["KILL_TIMEOUT", "ChildProcess", "program_name", "signal_name", "start_process"]
 
-KILLED = 5.0
+KILL_TIMEOUT = 5.0
 """Seconds for a killed group to disappear. It takes longer only if a process hangs in the kernel or is not reaped."""
 
 _CREATION_FLAGS = 0
@@ -64,7 +64,7 @@ class ChildProcess:
     def returncode(self) -> int | None:
         """The exit code, or the negative number of the signal that ended the process; ``None`` while it runs."""
         if self._returncode is None:
-            self._returncode = self._look()
+            self._returncode = self._poll()
         return self._returncode
 
     async def wait(self) -> int:
@@ -104,7 +104,7 @@ class ChildProcess:
             # A second Ctrl-C skips the waits and comes here.
             if not self._is_gone():
                 self._kill_group()
-                with trio.move_on_after(KILLED, shield=True):
+                with trio.move_on_after(KILL_TIMEOUT, shield=True):
                     await self._wait_until_gone()
             watched, self._watched = self._watched, None
             if watched is not None:
@@ -112,7 +112,7 @@ class ChildProcess:
                 os.close(watched)
         return self._gone
 
-    def _look(self) -> int | None:
+    def _poll(self) -> int | None:
         """Return the exit code if the process has exited, without reaping it where the system allows that."""
         if sys.platform != "linux":
             return self._popen.poll()

@@ -101,10 +101,10 @@ class ChildStderr:
         elif self._to != "drop":
             for first in range(0, len(lines), _TURN):
                 for line in lines[first : first + _TURN]:
-                    self._tell(_readable(line))
+                    self._notify(_readable(line))
                 await trio.lowlevel.checkpoint()
 
-    def _tell(self, line: str) -> None:
+    def _notify(self, line: str) -> None:
         if isinstance(self._to, logging.Logger):
             self._to.info("%s: %s", self._name, line)
         elif callable(self._to):

@@ -184,8 +184,8 @@ class PipeLink:
 
     async def _end(self, error: ConnectionClosed | None) -> None:
         if not self._reason:
-            said = await self._why() if self._why is not None else ""
-            self.close(said or (str(error) if error is not None else "the server closed the connection"))
+            reason = await self._why() if self._why is not None else ""
+            self.close(reason or (str(error) if error is not None else "the server closed the connection"))
 
     def _take(self, incoming: Incoming) -> None:
         if isinstance(incoming, Response | ErrorResponse):

@@ -216,8 +216,8 @@ class World:
         return f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
 
     def challenge(self, scheme: str = "Bearer", **parameters: str) -> dict[str, str]:
-        said = {"resource_metadata": self.place, **parameters}
-        return refused(f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in said.items()))
+        parameters_sent = {"resource_metadata": self.place, **parameters}
+        return refused(f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in parameters_sent.items()))
 
     async def fetch(self, request: FetchRequest) -> FetchResponse:
         self.requests.append(request)

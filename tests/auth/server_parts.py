@@ -68,8 +68,8 @@ class Issuer:
             "exp": now + 300,
             "jti": "1",
         }
-        said = {name: value for name, value in {**usual, **claims}.items() if value is not None}
-        return sign(said, key, typ=typ, header=header)
+        payload = {name: value for name, value in {**usual, **claims}.items() if value is not None}
+        return sign(payload, key, typ=typ, header=header)
 
     async def __call__(self, request: FetchRequest) -> FetchResponse:
         self.asked[request.url] += 1

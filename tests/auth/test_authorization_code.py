@@ -44,8 +44,8 @@ def attempt(**options: Any) -> Attempt:
 def redirect_for(of: Attempt, uri: str = BACK, **parameters: str | None) -> str:
     """Return a valid redirect, changed by the arguments."""
     usual = {"code": "c0de", "state": of.state, "iss": ISSUER}
-    said = {name: value for name, value in {**usual, **parameters}.items() if value is not None}
-    return f"{uri}?{urlencode(said)}"
+    query = {name: value for name, value in {**usual, **parameters}.items() if value is not None}
+    return f"{uri}?{urlencode(query)}"
 
 
 def test_authorization_url_contains_pkce_state_and_resource() -> None:

@@ -120,7 +120,7 @@ async def test_two_clients_of_one_server_ask_the_user_once(world: World) -> None
     assert await world.sent(one) == await world.sent(other) != None  # noqa: E711
 
 
-async def test_a_refusal_applies_to_all_waiting_requests(world: World) -> None:
+async def test_refusal_applies_to_all_waiting_requests(world: World) -> None:
     asked = 0
 
     async def deny(url: str) -> str:

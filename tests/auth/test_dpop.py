@@ -37,25 +37,25 @@ def clock() -> float:
     return NOW
 
 
-def judge(**options: Any) -> DPoPVerifier:
+def verifier_for(**options: Any) -> DPoPVerifier:
     return DPoPVerifier(is_new=options.pop("is_new", Memory()), clock=clock, **options)
 
 
 def proof(key: Key = KEY, *, typ: str = "dpop+jwt", jwk: Any = None, **claims: Any) -> str:
     """Return a valid proof for a POST to :data:`URL` with :data:`TOKEN`, changed by the arguments."""
     good = {"jti": "1", "htm": "POST", "htu": URL, "iat": int(NOW), "ath": base64url_sha256(TOKEN)}
-    told = {name: value for name, value in {**good, **claims}.items() if value is not ...}
+    payload = {name: value for name, value in {**good, **claims}.items() if value is not ...}
     return sign(
-        told, Key.from_jwk({**key.private(), "kid": None}), typ=typ, header={"jwk": key.bare if jwk is None else jwk}
+        payload, Key.from_jwk({**key.private(), "kid": None}), typ=typ, header={"jwk": key.bare if jwk is None else jwk}
     )
 
 
 def test_dpop_proof_is_accepted_once() -> None:
     memory = Memory()
-    prover, judging = DPoPSigner(KEY, clock=clock), judge(is_new=memory)
+    prover, verifier = DPoPSigner(KEY, clock=clock), verifier_for(is_new=memory)
     made = prover.prove("POST", f"{URL}?key=x#y", token=TOKEN)
 
-    found = judging.judge([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
+    found = verifier.verify([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
 
     assert found.thumbprint == KEY.thumbprint
     assert peek(made).header == {"alg": "ES256", "typ": "dpop+jwt", "jwk": KEY.bare}
@@ -64,7 +64,7 @@ def test_dpop_proof_is_accepted_once() -> None:
     [(_, until)] = memory.seen.items()
     assert until == NOW + 300
     with pytest.raises(BadDPoPProof, match="used before"):
-        judging.judge([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
+        verifier.verify([made], method="POST", url=URL, token=TOKEN, bound_to=prover.thumbprint)
 
 
 def test_each_proof_has_a_new_id() -> None:
@@ -88,9 +88,9 @@ def test_proof_of_the_rfc_example_is_accepted() -> None:
         "qdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0Ijo"
         "xNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg"
     )
-    judging = DPoPVerifier(is_new=Memory(), clock=lambda: 1562262616.0)
+    verifier = DPoPVerifier(is_new=Memory(), clock=lambda: 1562262616.0)
 
-    found = judging.judge([text], method="POST", url="https://server.example.com/token")
+    found = verifier.verify([text], method="POST", url="https://server.example.com/token")
 
     assert found.thumbprint == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
 
@@ -137,7 +137,7 @@ def test_invalid_proof_is_refused_and_not_remembered(proofs: list[str], why: str
     memory = Memory()
 
     with pytest.raises(BadDPoPProof, match=why) as caught:
-        judge(is_new=memory).judge(proofs, method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
+        verifier_for(is_new=memory).verify(proofs, method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
     assert caught.value.error == "invalid_dpop_proof"
     assert memory.seen == {}
 
@@ -149,21 +149,21 @@ def test_proof_with_a_forgeable_algorithm_is_refused(algorithm: str) -> None:
 
     forged = f"{urlsafe_b64encode(header).rstrip(b'=').decode()}.{payload}.{signature}"
     with pytest.raises(BadDPoPProof, match="alg"):
-        judge().judge([forged], method="POST", url=URL, token=TOKEN)
+        verifier_for().verify([forged], method="POST", url=URL, token=TOKEN)
 
 
 def test_valid_proof_of_another_key_is_refused() -> None:
     """A thief of the token does not have the key."""
     with pytest.raises(BadDPoPProof, match="another key") as caught:
-        judge().judge([proof(OTHER)], method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
+        verifier_for().verify([proof(OTHER)], method="POST", url=URL, token=TOKEN, bound_to=KEY.thumbprint)
     assert caught.value.error == "invalid_token"
 
 
 def test_same_proof_id_of_another_key_is_accepted() -> None:
-    judging = judge()
+    verifier = verifier_for()
 
     for key in (KEY, OTHER):
-        judging.judge([proof(key)], method="POST", url=URL, token=TOKEN, bound_to=key.thumbprint)
+        verifier.verify([proof(key)], method="POST", url=URL, token=TOKEN, bound_to=key.thumbprint)
 
 
 def test_full_replay_cache_refuses_requests() -> None:
@@ -171,20 +171,20 @@ def test_full_replay_cache_refuses_requests() -> None:
         raise Overloaded("full")
 
     with pytest.raises(Overloaded):
-        judge(is_new=full).judge([proof()], method="POST", url=URL, token=TOKEN)
+        verifier_for(is_new=full).verify([proof()], method="POST", url=URL, token=TOKEN)
 
 
 @pytest.mark.parametrize("off", [-300, 300])
 def test_proof_within_the_clock_skew_is_accepted(off: int) -> None:
-    judge().judge([proof(iat=int(NOW) + off)], method="POST", url=URL, token=TOKEN)
+    verifier_for().verify([proof(iat=int(NOW) + off)], method="POST", url=URL, token=TOKEN)
 
 
 def test_proof_algorithm_must_be_configured() -> None:
     rsa = Key.generate("RS256")
 
-    assert judge().judge([proof(rsa)], method="POST", url=URL, token=TOKEN).thumbprint == rsa.thumbprint
+    assert verifier_for().verify([proof(rsa)], method="POST", url=URL, token=TOKEN).thumbprint == rsa.thumbprint
     with pytest.raises(BadDPoPProof, match="alg: expected one of ES256"):
-        judge(algorithms=frozenset({"ES256"})).judge([proof(rsa)], method="POST", url=URL, token=TOKEN)
+        verifier_for(algorithms=frozenset({"ES256"})).verify([proof(rsa)], method="POST", url=URL, token=TOKEN)
 
 
 # Nonces
@@ -192,20 +192,20 @@ def test_proof_algorithm_must_be_configured() -> None:
 
 def test_proof_without_nonce_is_refused_until_the_signer_uses_it() -> None:
     prover = DPoPSigner(KEY, clock=clock)
-    judging = judge(is_current=lambda nonce: nonce == "n1")
+    verifier = verifier_for(is_current=lambda nonce: nonce == "n1")
 
     with pytest.raises(BadDPoPProof) as caught:
-        judging.judge([prover.prove("POST", URL)], method="POST", url=URL)
+        verifier.verify([prover.prove("POST", URL)], method="POST", url=URL)
     assert caught.value.error == "use_dpop_nonce"
-    assert prover.heard(URL, {"dpop-nonce": "n1"})
-    assert judging.judge([prover.prove("POST", URL)], method="POST", url=URL).nonce == "n1"
-    assert not prover.heard(URL, {"dpop-nonce": "n1"})
-    assert not prover.heard(URL, {})
+    assert prover.take_nonce(URL, {"dpop-nonce": "n1"})
+    assert verifier.verify([prover.prove("POST", URL)], method="POST", url=URL).nonce == "n1"
+    assert not prover.take_nonce(URL, {"dpop-nonce": "n1"})
+    assert not prover.take_nonce(URL, {})
 
 
 def test_nonces_are_kept_per_origin() -> None:
     prover = DPoPSigner(KEY)
-    prover.heard("https://AS.example.com:443/token?x", {"dpop-nonce": "of-as"})
+    prover.take_nonce("https://AS.example.com:443/token?x", {"dpop-nonce": "of-as"})
 
     assert peek(prover.prove("POST", "https://as.example.com/other")).claims["nonce"] == "of-as"
     assert "nonce" not in peek(prover.prove("POST", URL)).claims
@@ -214,7 +214,7 @@ def test_nonces_are_kept_per_origin() -> None:
 def test_nonces_of_the_most_recent_origins_are_kept() -> None:
     prover = DPoPSigner(KEY)
     for number in range(100):
-        prover.heard(f"https://{number}.example.com", {"dpop-nonce": str(number)})
+        prover.take_nonce(f"https://{number}.example.com", {"dpop-nonce": str(number)})
 
     kept = [
         number for number in range(100) if "nonce" in peek(prover.prove("GET", f"https://{number}.example.com")).claims
@@ -224,7 +224,7 @@ def test_nonces_of_the_most_recent_origins_are_kept() -> None:
 
 @pytest.mark.parametrize("nonce", ["", 'a"b', "a b", "a\\b", "é", "x" * 257], ids=repr)
 def test_malformed_dpop_nonce_is_ignored(nonce: str) -> None:
-    assert not DPoPSigner(KEY).heard(URL, {"dpop-nonce": nonce})
+    assert not DPoPSigner(KEY).take_nonce(URL, {"dpop-nonce": nonce})
 
 
 # URLs

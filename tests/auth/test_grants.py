@@ -77,8 +77,8 @@ class World:
         return NOT_FOUND
 
     def challenge(self, scheme: str = "Bearer", **parameters: str) -> dict[str, str]:
-        said = {"resource_metadata": PLACE, **parameters}
-        return refused(f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in said.items()))
+        members = {"resource_metadata": PLACE, **parameters}
+        return refused(f"{scheme} " + ", ".join(f'{name}="{value}"' for name, value in members.items()))
 
     async def refuse(self, client: GrantClient, status: int = 401, **parameters: str) -> bool:
         return await client.challenged(URL, status, self.challenge(**parameters))
@@ -357,14 +357,14 @@ async def test_tokens_are_bound_to_a_key(world: World) -> None:
     client = machine(world)
     assert await world.refuse(client, scheme="DPoP")
 
-    judge = DPoPVerifier(is_new=lambda name, until: True, clock=world.clock)
-    at_token = judge.judge([world.requests[-1].headers["dpop"]], method="POST", url=f"{AS}/token")
+    verifier = DPoPVerifier(is_new=lambda name, until: True, clock=world.clock)
+    at_token = verifier.verify([world.requests[-1].headers["dpop"]], method="POST", url=f"{AS}/token")
     sent = [await client.headers("POST", f"{URL}?x=1") for _ in range(2)]
 
     assert sent[0]["Authorization"] == "DPoP t1"
     assert sent[0]["dpop"] != sent[1]["dpop"]
     for each in sent:
-        judge.judge([each["dpop"]], method="POST", url=URL, token="t1", bound_to=at_token.thumbprint)
+        verifier.verify([each["dpop"]], method="POST", url=URL, token="t1", bound_to=at_token.thumbprint)
 
 
 async def test_nonces_of_both_servers_are_used(world: World) -> None:

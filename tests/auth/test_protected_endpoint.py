@@ -208,7 +208,7 @@ class Walker:
 
     async def challenged(self, url: str, status: int, headers: Mapping[str, str]) -> bool:
         [challenge, *_] = parse_challenges(headers["www-authenticate"])
-        if self.prover is not None and self.prover.heard(self.here.resource, headers):
+        if self.prover is not None and self.prover.take_nonce(self.here.resource, headers):
             return True
         where = challenge.parameters["resource_metadata"]
         place = await drive(discover(self.here.resource, metadata_url=where), self.here.fetch)

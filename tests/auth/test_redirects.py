@@ -252,13 +252,13 @@ def test_invalid_redirect_options_are_refused(options: dict[str, Any]) -> None:
 @pytest.fixture
 def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that ``$BROWSER`` names; it records the URL."""
-    script, said = tmp_path / "browser.py", tmp_path / "said"
-    script.write_text(f"import os, sys\nopen({str(said)!r} + '~', 'w').write(sys.argv[1])\n")
+    script, output = tmp_path / "browser.py", tmp_path / "said"
+    script.write_text(f"import os, sys\nopen({str(output)!r} + '~', 'w').write(sys.argv[1])\n")
     with script.open("a") as file:
-        file.write(f"os.rename({str(said)!r} + '~', {str(said)!r})\n")
+        file.write(f"os.rename({str(output)!r} + '~', {str(output)!r})\n")
     monkeypatch.setenv("BROWSER", f"{sys.executable} {script} %s")
     monkeypatch.setattr(webbrowser, "_tryorder", None)
-    return said
+    return output
 
 
 @pytest.mark.parametrize("consents", [True, False])

@@ -94,9 +94,9 @@ async def test_fresh_proof_is_required_for_each_request() -> None:
 async def test_proof_of_another_request_is_refused(change: Mapping[str, Any], error: str) -> None:
     clock = Clock()
 
-    status, _, said = await refusal(server(clock), proven(clock, **change))
+    status, _, message = await refusal(server(clock), proven(clock, **change))
 
-    assert (status, said["error"]) == (401, error)
+    assert (status, message["error"]) == (401, error)
 
 
 async def test_proof_for_the_endpoint_is_invalid_for_another_path() -> None:
@@ -110,10 +110,10 @@ async def test_proof_for_the_endpoint_is_invalid_for_another_path() -> None:
 
 @pytest.mark.parametrize("proofs", [[], [""], ["x"], ["a.b.c"], ["x"] * 2])
 async def test_missing_or_malformed_proof_is_refused(proofs: list[str]) -> None:
-    status, scheme, said = await refusal(server(Clock()), request("bound", scheme="DPoP", headers={"dpop": proofs}))
+    status, scheme, message = await refusal(server(Clock()), request("bound", scheme="DPoP", headers={"dpop": proofs}))
 
-    assert (status, scheme, said["error"]) == (401, "dpop", "invalid_dpop_proof")
-    assert "ES256" in said["algs"].split()
+    assert (status, scheme, message["error"]) == (401, "dpop", "invalid_dpop_proof")
+    assert "ES256" in message["algs"].split()
 
 
 async def test_two_proofs_are_refused() -> None:
@@ -121,8 +121,8 @@ async def test_two_proofs_are_refused() -> None:
     one, two = proven(clock), proven(clock)
     both = [*one.headers["dpop"], *two.headers["dpop"]]
 
-    status, _, said = await refusal(server(clock), request("bound", scheme="DPoP", headers={"dpop": both}))
-    assert (status, said["error"]) == (401, "invalid_dpop_proof")
+    status, _, message = await refusal(server(clock), request("bound", scheme="DPoP", headers={"dpop": both}))
+    assert (status, message["error"]) == (401, "invalid_dpop_proof")
 
 
 async def test_replayed_proof_is_refused_until_it_expires() -> None:
@@ -150,9 +150,9 @@ async def test_proof_is_accepted_within_its_lifetime(seconds: float, is_valid: b
 
 
 async def test_stolen_bound_token_is_refused_as_bearer_token() -> None:
-    status, scheme, said = await refusal(server(Clock()), request("bound"))
+    status, scheme, message = await refusal(server(Clock()), request("bound"))
 
-    assert (status, scheme, said["error"]) == (401, "bearer", "invalid_token")
+    assert (status, scheme, message["error"]) == (401, "bearer", "invalid_token")
 
 
 async def test_failed_proofs_count_against_the_failure_limit() -> None:
@@ -229,7 +229,7 @@ async def test_required_nonce_is_sent_accepted_and_rotated() -> None:
             await guard.admit(proven(clock, prover=prover))
         assert refused.value.status == 401
         headers = {name.lower(): value for name, value in refused.value.headers.items()}
-        assert prover.heard(RESOURCE, headers)
+        assert prover.take_nonce(RESOURCE, headers)
         return parse_challenges(refused.value.challenge or "")[0].parameters.get("error")
 
     assert await ask() == "use_dpop_nonce"
@@ -247,7 +247,7 @@ async def test_replicas_with_the_same_key_accept_each_others_nonces() -> None:
     prover = DPoPSigner(KEY, clock=clock)
     with pytest.raises(AuthorizationError) as refused:
         await one.admit(proven(clock, prover=prover))
-    prover.heard(RESOURCE, {name.lower(): value for name, value in refused.value.headers.items()})
+    prover.take_nonce(RESOURCE, {name.lower(): value for name, value in refused.value.headers.items()})
 
     assert await two.admit(proven(clock, prover=prover)) == BOUND
 

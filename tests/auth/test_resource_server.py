@@ -138,18 +138,18 @@ async def test_invalid_credentials_are_refused_with_status_and_error(
         refused = await refusal(server(), head)
 
     assert refused.status == status
-    said = challenges_of(refused)["bearer"]
-    assert said.get("error") == error
-    assert ("error_description" in said) == (error is not None)
-    assert said["resource_metadata"] == METADATA
+    message = challenges_of(refused)["bearer"]
+    assert message.get("error") == error
+    assert ("error_description" in message) == (error is not None)
+    assert message["resource_metadata"] == METADATA
     # Other scopes would not make an invalid request valid.
-    assert said.get("scope") == (None if status == 400 else "read")
+    assert message.get("scope") == (None if status == 400 else "read")
     assert list(challenges_of(refused)) == ["bearer"]
     assert "good" not in f"{refused} {refused.challenge} {caplog.text}".replace("not good", "")
 
 
 @pytest.mark.parametrize(
-    ("head", "said"),
+    ("head", "message"),
     [
         (request(headers={"authorization": ["Bearer "]}), "expected a token after Bearer in .*, got nothing"),
         (
@@ -159,8 +159,8 @@ async def test_invalid_credentials_are_refused_with_status_and_error(
     ],
     ids=["empty", "unknown"],
 )
-async def test_error_description_explains_the_fix(head: RequestHead, said: str) -> None:
-    assert re.search(said, str(await refusal(server(), head)))
+async def test_error_description_explains_the_fix(head: RequestHead, message: str) -> None:
+    assert re.search(message, str(await refusal(server(), head)))
 
 
 async def test_unrelated_query_parameters_are_accepted() -> None:
@@ -284,10 +284,10 @@ async def test_each_mount_has_its_own_metadata_and_challenge() -> None:
         f"{root}/ws": resources[2],
     }
     for resource in resources:
-        said = challenges_of(
+        challenge = challenges_of(
             await refusal(guard, request(url=resource.replace("https://mcp.example.com", "http://10.0.0.1")))
         )
-        assert said["bearer"]["resource_metadata"] == resource.replace(".com/", f".com{root}/")
+        assert challenge["bearer"]["resource_metadata"] == resource.replace(".com/", f".com{root}/")
     elsewhere = challenges_of(await refusal(guard, request(url="https://mcp.example.com/messages")))
     assert elsewhere["bearer"]["resource_metadata"] == METADATA
 

@@ -184,7 +184,7 @@ class Answer:
 
 def modern(method: str, /, *, id: Any = 1, meta: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
     """Return the arguments of :meth:`Guarded.send` for a 2026-07-28 request whose headers match its body."""
-    said = {
+    envelope = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
@@ -193,7 +193,7 @@ def modern(method: str, /, *, id: Any = 1, meta: Mapping[str, Any] | None = None
     headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": method}
     if named := params.get("name", params.get("uri")):
         headers["mcp-name"] = named
-    message = {"jsonrpc": "2.0", "id": id, "method": method, "params": {**params, "_meta": said}}
+    message = {"jsonrpc": "2.0", "id": id, "method": method, "params": {**params, "_meta": envelope}}
     return {"message": message, "headers": headers}
 
 
@@ -203,8 +203,8 @@ def last_message(response: httpx2.Response) -> dict[str, Any]:
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         data = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
         text = data[-1]
-    said: dict[str, Any] = json.loads(text)
-    return said
+    report: dict[str, Any] = json.loads(text)
+    return report
 
 
 @asynccontextmanager

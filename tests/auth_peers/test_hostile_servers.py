@@ -387,11 +387,11 @@ async def test_tool_cannot_read_the_token(tmp_path: Path) -> None:
     async with own_authorization(tmp_path, Curious()) as (here, _):
         method = innocent(browser_of("ada").visit)
         async with here.client("2026-07-28", auth=method) as client:
-            told = (await client.call_tool("tell")).content[0].text  # type: ignore[union-attr]
+            text = (await client.call_tool("tell")).content[0].text  # type: ignore[union-attr]
         token = (await method.client_auth(here.url, loopback_fetch()).headers("POST", here.url))["Authorization"]
-    assert "'sub': 'ada'" in told
-    assert token.rpartition(".")[2] not in told
-    assert "uthorization" not in told
+    assert "'sub': 'ada'" in text
+    assert token.rpartition(".")[2] not in text
+    assert "uthorization" not in text
 
 
 def _is_plain(ctx: Context, name: str) -> bool:

@@ -80,10 +80,10 @@ class Application:
 
     async def _wait(self) -> AuthorizationCodeResult:
         found = parse_qs(urlsplit(self._back).query)
-        said: dict[str, Any] = {name: values[0] for name, values in found.items() if name in ("code", "state", "iss")}
-        if "code" not in said:
+        report: dict[str, Any] = {name: values[0] for name, values in found.items() if name in ("code", "state", "iss")}
+        if "code" not in report:
             raise OAuthFlowError(found["error"][0])
-        return AuthorizationCodeResult(**said)
+        return AuthorizationCodeResult(**report)
 
 
 @asynccontextmanager

@@ -105,14 +105,14 @@ async def test_failing_progress_callback_ends_only_its_call(waits: bool) -> None
             cancelled = await script.next_notification("notifications/cancelled")
             assert cancelled.params is not None
             assert cancelled.params["requestId"] == request.id
-            told.set()
+            notified.set()
             await answer_with(script.next_request, script.answer, "still here")
 
-        told = trio.Event()
+        notified = trio.Event()
         nursery.start_soon(work)
         with pytest.raises(KeyError, match="mine"):
             await client.call_tool("work", progress=fail_later if waits else fail)
-        await told.wait()
+        await notified.wait()
         assert text_of(await client.call_tool("work")) == "still here"
 
 

@@ -293,8 +293,8 @@ async def test_client_negotiates_again_with_an_http_server_of_a_newer_revision(h
             can = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
             await wire.reply(answer(seen, resultType="complete", ttlMs=0, cacheScope="private", **can))
         elif message["method"] == "subscriptions/listen":
-            told = {"_meta": {SUBSCRIPTION: message["id"]}, "notifications": {"toolsListChanged": True}}
-            acknowledged = {"method": "notifications/subscriptions/acknowledged", "params": told}
+            notification = {"_meta": {SUBSCRIPTION: message["id"]}, "notifications": {"toolsListChanged": True}}
+            acknowledged = {"method": "notifications/subscriptions/acknowledged", "params": notification}
             await wire.stream()
             await wire.event({"jsonrpc": "2.0", **acknowledged})
             await wire.wait_closed()

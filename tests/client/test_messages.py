@@ -123,8 +123,8 @@ async def test_custom_notifications_reach_their_handler(revision: str, caplog: p
         await script.notify("notifications/tools/list_changed")
         assert await is_usable(client, script)
         await client.notify("notifications/example.com/tack", {"n": 2})
-        told = await script.next_notification("notifications/example.com/tack")
-        assert (told.params or {})["n"] == 2
+        received = await script.next_notification("notifications/example.com/tack")
+        assert (received.params or {})["n"] == 2
     assert heard == [("notifications/example.com/tick", {"n": 1}), ("tock", {})]
     assert "the handler of notifications failed" in caplog.text
 

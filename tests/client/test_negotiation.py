@@ -10,7 +10,7 @@ import trio
 
 from mcptrio import ConfigError, ConnectionClosed, MCPError, RequestTimeout, Server, connect
 from mcptrio.client import ClientTimeouts
-from mcptrio.client.discovery import Fail, Handshake, PerRequest, TryAgain, Verdict, judge_answer
+from mcptrio.client.discovery import Fail, Handshake, PerRequest, TryAgain, Verdict, read_verdict
 from mcptrio.errors import ProtocolError, RemoteProtocolError, RequestFailed
 from mcptrio.protocol.messages import ErrorResponse, Request, Response
 from mcptrio.transports.memory import memory_channel_pair
@@ -85,7 +85,7 @@ def unsupported(*versions: Any) -> ErrorResponse:
     ids=str,
 )
 def test_probe_response_yields_a_verdict(answer: Any, verdict: Verdict) -> None:
-    assert judge_answer(answer, ASKED) == verdict
+    assert read_verdict(answer, ASKED) == verdict
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_probe_response_yields_a_verdict(answer: Any, verdict: Verdict) -> None:
 )
 def test_transport_failure_of_the_probe_is_raised(answer: RequestFailed) -> None:
     """A handshake would fail too, and hide the cause."""
-    verdict = judge_answer(answer, ASKED)
+    verdict = read_verdict(answer, ASKED)
 
     assert isinstance(verdict, Fail)
     assert verdict.error is answer
@@ -103,7 +103,7 @@ def test_transport_failure_of_the_probe_is_raised(answer: RequestFailed) -> None
 
 @pytest.mark.parametrize("answer", [error(-32020), error(-32021), refused(400, -32021), refused(400, -32020)], ids=str)
 def test_per_request_error_of_the_probe_is_raised(answer: Any) -> None:
-    verdict = judge_answer(answer, ASKED)
+    verdict = read_verdict(answer, ASKED)
 
     assert isinstance(verdict, Fail)
     assert isinstance(verdict.error, MCPError)
@@ -124,7 +124,7 @@ def test_per_request_error_of_the_probe_is_raised(answer: Any) -> None:
     ids=["two", "rubbish", "none", "text", "nothing", "null", "a text", "far too many"],
 )
 def test_missing_common_revision_error_is_short(data: Any, spoken: str) -> None:
-    verdict = judge_answer(error(-32022, data), ASKED)
+    verdict = read_verdict(error(-32022, data), ASKED)
 
     assert isinstance(verdict, Fail)
     with pytest.raises(RemoteProtocolError, match=f"no revision in common: the server speaks {spoken}"):

@@ -203,7 +203,7 @@ async def test_resource_stays_subscribed_for_an_overlapping_subscription(first: 
     """The server answers after the other subscription has started or ended."""
     async with play(OLD) as (client, script), trio.open_nursery() as nursery:
         leave, entered = trio.Event(), trio.Event()
-        told: list[Change] = []
+        messages: list[Change] = []
 
         async def one() -> None:
             async with client.subscribe(["note:///1"]):
@@ -212,7 +212,7 @@ async def test_resource_stays_subscribed_for_an_overlapping_subscription(first: 
 
         async def other() -> None:
             async with client.subscribe(["note:///1"]) as changes:
-                told.append(await take(changes))
+                messages.append(await take(changes))
 
         nursery.start_soon(one)
         request = await script.next_request("resources/subscribe")
@@ -233,7 +233,7 @@ async def test_resource_stays_subscribed_for_an_overlapping_subscription(first: 
         await wait_all_tasks_blocked()
         await script.notify("notifications/resources/updated", {"uri": "note:///1"})
         await script.answer(await script.next_request("resources/unsubscribe"))
-    assert told == [Change("resource", "note:///1")]
+    assert messages == [Change("resource", "note:///1")]
 
 
 @pytest.mark.parametrize("revision", [OLD, NEW])

@@ -42,13 +42,13 @@ def run(
     *args: str, cwd: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Run ``mcptrio`` until it exits."""
-    told = environment(**(env or {}))
-    if WARM and fits(told):
-        return WARM[0].run(args, cwd=cwd, environment=told, stdin=stdin, timeout=WAIT_TIMEOUT)
+    variables = environment(**(env or {}))
+    if WARM and fits(variables):
+        return WARM[0].run(args, cwd=cwd, environment=variables, stdin=stdin, timeout=WAIT_TIMEOUT)
     return subprocess.run(
         [sys.executable, "-m", "mcptrio", *args],
         cwd=cwd,
-        env=told,
+        env=variables,
         input=stdin,
         capture_output=True,
         timeout=WAIT_TIMEOUT,
@@ -69,16 +69,16 @@ def run_lines(script: str, *, cwd: Path, programs: Path) -> str:
     Args:
         programs: an empty folder.
     """
-    told = environment(PATH=f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    variables = environment(PATH=f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     inherited: tuple[int, ...] = ()
     if WARM:
         WARM[0].write_program(programs)
         inherited = (WARM[0].descriptor,)
-        told["WARM_SOCKET"] = str(inherited[0])
+        variables["WARM_SOCKET"] = str(inherited[0])
     return subprocess.run(
         ["bash", "-c", script],
         cwd=cwd,
-        env=told,
+        env=variables,
         pass_fds=inherited,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -187,19 +187,19 @@ def at_terminal(
     """
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    told = environment(TERM="xterm-256color", XDG_STATE_HOME=str(cwd / "state"))
-    told.pop("NO_COLOR", None)
-    told.update(env or {})
+    variables = environment(TERM="xterm-256color", XDG_STATE_HOME=str(cwd / "state"))
+    variables.pop("NO_COLOR", None)
+    variables.update(env or {})
     try:
         descriptors = (theirs, theirs if stdout is None else stdout, theirs)
         process: subprocess.Popen[bytes] | Started
-        if WARM and fits(told) and not from_nothing:
-            process = WARM[0].start(args, cwd=cwd, environment=told, descriptors=descriptors, has_terminal=True)
+        if WARM and fits(variables) and not from_nothing:
+            process = WARM[0].start(args, cwd=cwd, environment=variables, descriptors=descriptors, has_terminal=True)
         else:
             process = subprocess.Popen(
                 [sys.executable, "-m", "mcptrio", *args],
                 cwd=cwd,
-                env=told,
+                env=variables,
                 stdin=descriptors[0],
                 stdout=descriptors[1],
                 stderr=descriptors[2],

@@ -117,7 +117,7 @@ def test_key_value_words_become_typed_arguments(words: list[str], arguments: dic
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["text"], 'argument "text": expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args'),
         (["=x"], 'argument "=x": expected KEY=VALUE or KEY:=JSON; pass a JSON object with --args'),
@@ -144,11 +144,11 @@ def test_key_value_words_become_typed_arguments(words: list[str], arguments: dic
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_invalid_word_is_refused_with_the_expected_form(words: list[str], said: str) -> None:
+def test_invalid_word_is_refused_with_the_expected_form(words: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         read_arguments(words, SCHEMA)
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_argument_is_read_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_words_override_a_base_of_arguments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({}, "missing argument: `text` (a string (at least 1 characters))"),
         ({"text": ""}, "arguments: expected a string of at least 1 characters at `text`"),
@@ -189,11 +189,11 @@ def test_words_override_a_base_of_arguments() -> None:
         ({"text": "x", "place": {}}, "arguments: missing required field `city` at `place`"),
     ],
 )
-def test_arguments_are_checked_against_the_schema(arguments: dict[str, Any], said: str) -> None:
+def test_arguments_are_checked_against_the_schema(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         check_arguments(arguments, SCHEMA)
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_unusable_schema_accepts_any_arguments() -> None:

@@ -280,7 +280,7 @@ def test_failing_resource_shows_the_plugins_frames_once(garden: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "said"),
+    ("tool", "message"),
     [
         ("unsendable", "TypeError: $.items[3].when: a datetime.timezone cannot be sent as JSON; return a string,"),
         ("own_instance", "TypeError: a Bed cannot be sent as JSON; return a string,"),
@@ -290,17 +290,17 @@ def test_failing_resource_shows_the_plugins_frames_once(garden: Path) -> None:
         ("returns_coroutine", "TypeError: $.count: a coroutine cannot be sent as JSON; write `await helper(…)`"),
     ],
 )
-def test_unencodable_result_is_named(garden: Path, tool: str, said: str) -> None:
+def test_unencodable_result_is_named(garden: Path, tool: str, message: str) -> None:
     done = call(garden, tool)
 
     assert done.returncode == 1
-    assert f"\n  {said}" in done.stderr
+    assert f"\n  {message}" in done.stderr
     assert "mcptrio/" not in done.stderr
     assert "RuntimeWarning" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("tool", "said"),
+    ("tool", "message"),
     [
         ("sleeps", "hint: mcptrio runs on Trio, where asyncio does not work: call trio.sleep, not asyncio.sleep"),
         ("yields", "hint: mcptrio runs on Trio, where asyncio does not work: call trio.sleep, not asyncio.sleep"),
@@ -309,11 +309,11 @@ def test_unencodable_result_is_named(garden: Path, tool: str, said: str) -> None
         ("forgets", "coroutine 'helper' was never awaited: write `await helper(…)`"),
     ],
 )
-def test_asyncio_call_and_missing_await_are_explained_in_one_line(garden: Path, tool: str, said: str) -> None:
+def test_asyncio_call_and_missing_await_are_explained_in_one_line(garden: Path, tool: str, message: str) -> None:
     done = call(garden, tool)
 
-    [explained] = [each for each in done.stderr.splitlines() if said in each]
-    assert explained.endswith(said)
+    [explained] = [each for each in done.stderr.splitlines() if message in each]
+    assert explained.endswith(message)
 
 
 def test_warning_names_the_line_in_the_plugin(garden: Path) -> None:
@@ -325,7 +325,7 @@ def test_warning_names_the_line_in_the_plugin(garden: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         (
             "def water(:\n",
@@ -350,12 +350,12 @@ def test_warning_names_the_line_in_the_plugin(garden: Path) -> None:
     ],
     ids=["syntax", "import", "no mark", "two classes"],
 )
-def test_unusable_plugin_file_exits_with_2_and_one_reason(tmp_path: Path, source: str, said: str) -> None:
+def test_unusable_plugin_file_exits_with_2_and_one_reason(tmp_path: Path, source: str, message: str) -> None:
     path = tmp_path / "garden.py"
     path.write_text(source)
     listed = run("list", "--plugin", str(path), cwd=tmp_path)
     served = run("serve", "--stdio", "--plugin", str(path), cwd=tmp_path)
-    reason = said.replace("{path}", str(path))
+    reason = message.replace("{path}", str(path))
 
     assert (listed.returncode, listed.stdout) == (2, b"")
     assert listed.stderr.decode() == f"mcptrio: plugin garden: {reason}"

@@ -84,14 +84,14 @@ def log_in(server: Server, env: dict[str, str], tmp_path: Path, *args: str) -> s
         text=True,
     ) as process:
         assert process.stderr is not None
-        said = ""
-        while (found := LINK.search(said)) is None:
+        output = ""
+        while (found := LINK.search(output)) is None:
             line = process.stderr.readline()
-            assert line, said
-            said += line
+            assert line, output
+            output += line
         page = visit(found[1])
         out, err = process.communicate(timeout=WAIT_TIMEOUT)
-    assert process.returncode == 0, said + err
+    assert process.returncode == 0, output + err
     assert "mcptrio" in page
     return out
 
@@ -117,9 +117,9 @@ def test_login_status_renewal_and_logout(server: Server, env: dict[str, str], tm
         f" user, so pass a token that has more: mcptrio auth login {server.url} --scope SCOPE\n"
     )
 
-    told = run("auth", "status", cwd=tmp_path, env=env)
+    output = run("auth", "status", cwd=tmp_path, env=env)
     [row] = json.loads(run("auth", "status", server.url, "--json", cwd=tmp_path, env=env).stdout)["logins"]
-    assert told.stdout.decode().startswith(f"{server.url}: by http://127.0.0.1:")
+    assert output.stdout.decode().startswith(f"{server.url}: by http://127.0.0.1:")
     assert {**row, "expires": ""} == {
         "url": server.url,
         "issuer": server.url.removesuffix("/mcp"),
@@ -129,7 +129,7 @@ def test_login_status_renewal_and_logout(server: Server, env: dict[str, str], tm
         "bound": False,
     }
     for secret in (b"token-1", b"refresh-1"):
-        assert secret not in told.stdout + told.stderr + listed.stdout + listed.stderr
+        assert secret not in output.stdout + output.stderr + listed.stdout + listed.stderr
 
     gone = run("auth", "logout", server.url, cwd=tmp_path, env=env)
     assert (gone.returncode, gone.stdout.decode()) == (0, f"logged out of {server.url}\n")
@@ -232,7 +232,7 @@ def test_credentials_file_readable_by_others_is_refused(server: Server, env: dic
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "told"),
+    ("args", "code", "message"),
     [
         (("login", "python server.py"), 2, "expected a server with a URL"),
         (("login", "http://10.0.0.1/mcp", "--issuer", "https://a"), 2, "--client-id"),
@@ -248,12 +248,12 @@ def test_credentials_file_readable_by_others_is_refused(server: Server, env: dic
     ids=["command", "issuer alone", "nobody there", "no variable", "status", "logout"],
 )
 def test_auth_failure_is_reported_with_its_exit_code(
-    args: tuple[str, ...], code: int, told: str, env: dict[str, str], tmp_path: Path
+    args: tuple[str, ...], code: int, message: str, env: dict[str, str], tmp_path: Path
 ) -> None:
     done = run("auth", *args, cwd=tmp_path, env=env)
 
     assert (done.returncode, done.stdout) == (code, b""), done.stderr
-    assert told in done.stderr.decode()
+    assert message in done.stderr.decode()
 
 
 def test_login_at_an_open_server_is_refused(env: dict[str, str], tmp_path: Path) -> None:

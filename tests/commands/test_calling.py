@@ -58,9 +58,9 @@ def test_json_arguments_are_read_from_text_file_or_stdin(tmp_path: Path, way: st
     (tmp_path / "args.json").write_text(text)
     given = {"@": f"@{tmp_path / 'args.json'}", "-": "-", "{": text}[way]
     done = call(tmp_path, "take", "--args", given, "place.floor=3", stdin=text.encode() if way == "-" else b"")
-    told: list[Any] = json.loads(done.stdout)
+    report: list[Any] = json.loads(done.stdout)
 
-    assert (told[0], told[7]) == ("base", {"city": "Bonn", "floor": 3, "tags": []})
+    assert (report[0], report[7]) == ("base", {"city": "Bonn", "floor": 3, "tags": []})
 
 
 def test_invalid_argument_is_not_sent(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_failing_plugin_of_only_is_an_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[server]\nonly = ['nots']\n", "mcptrio.toml:2: server.only: no plugin 'nots' is installed"),
         ("[server]\nonly = ['gone.py']\n", "mcptrio.toml:2: server.only: no such file: "),
@@ -113,12 +113,12 @@ def test_failing_plugin_of_only_is_an_error(folder: Path) -> None:
         ),
     ],
 )
-def test_invalid_only_setting_is_reported(folder: Path, text: str, said: str) -> None:
+def test_invalid_only_setting_is_reported(folder: Path, text: str, message: str) -> None:
     (folder / "mcptrio.toml").write_text(text)
     ended = run("plugins", cwd=folder)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert f"mcptrio: {said}" in ended.stderr
+    assert f"mcptrio: {message}" in ended.stderr
 
 
 def test_only_in_the_environment_replaces_enable_in_the_file(folder: Path) -> None:
@@ -190,7 +190,7 @@ def test_error_names_the_line_of_the_profile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "profile", "said"),
+    ("text", "profile", "message"),
     [
         (PROFILES, "revue", ": there is no profile 'revue'; did you mean review?"),
         ("", "x", ": there is no profile 'x'; there are: none"),
@@ -213,10 +213,10 @@ def test_error_names_the_line_of_the_profile(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_invalid_profile_is_an_error(tmp_path: Path, text: str, profile: str | None, said: str) -> None:
+def test_invalid_profile_is_an_error(tmp_path: Path, text: str, profile: str | None, message: str) -> None:
     with pytest.raises(ConfigError) as refused:
         loaded(tmp_path, text, profile)
-    assert str(refused.value).startswith(f"{tmp_path / 'mcptrio.toml'}{said}")
+    assert str(refused.value).startswith(f"{tmp_path / 'mcptrio.toml'}{message}")
 
 
 def test_profile_is_selected_by_option_or_environment(folder: Path) -> None:
@@ -232,7 +232,7 @@ def test_profile_is_selected_by_option_or_environment(folder: Path) -> None:
 
 def test_profile_of_the_documentation_is_valid(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "configuration.md").read_text("utf-8")
-    [text] = re.findall(r"```ini\n(\[server\].*?)```", page, re.DOTALL)
+    [text] = re.findall(r"```toml\n(\[server\]\nenable.*?)```", page, re.DOTALL)
     review = loaded(tmp_path, text, "review")
 
     assert (review.tools, review.server.enable, review.http.port) == (ToolsTable(read_only=True), ("fs", "git"), 9001)

@@ -63,7 +63,7 @@ def test_variable_sets_its_setting(folder: Path, name: str, text: str, setting: 
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         (
             "LOG_LVEL",
@@ -76,8 +76,8 @@ def test_variable_sets_its_setting(folder: Path, name: str, text: str, setting: 
         ("TRANSPORT", "pigeon", "MCPTRIO_CLIENT_TRANSPORT: expected one of auto, http, sse, got 'pigeon'"),
     ],
 )
-def test_invalid_variable_is_refused(folder: Path, name: str, text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_variable_is_refused(folder: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         client_settings({f"MCPTRIO_CLIENT_{name}": text})
 
 
@@ -132,9 +132,9 @@ def test_command_inherits_the_environment_if_configured(folder: Path) -> None:
         "    return os.environ.get('MOOD', 'none')\n"
     )
     server = ("--", sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", "own.py")
-    said = [
+    messages = [
         run("call", "mood", *server, cwd=folder, env={"MOOD": "good", **given}).stdout
         for given in ({}, {"MCPTRIO_CLIENT_INHERIT_ENV": "true"})
     ]
 
-    assert said == [b"none\n", b"good\n"]
+    assert messages == [b"none\n", b"good\n"]

@@ -55,12 +55,12 @@ def test_form_is_validated_while_the_user_types(tmp_path: Path) -> None:
         terminal.until(r"age: 999  expected an integer \(0 to 150\), got 999")
 
 
-@pytest.mark.parametrize(("typed", "said"), [(":decline\r", "decline"), (":cancel\r", "cancel"), ("\x04", "cancel")])
-def test_form_is_declined_or_cancelled(tmp_path: Path, typed: str, said: str) -> None:
+@pytest.mark.parametrize(("typed", "message"), [(":decline\r", "decline"), (":cancel\r", "cancel"), ("\x04", "cancel")])
+def test_form_is_declined_or_cancelled(tmp_path: Path, typed: str, message: str) -> None:
     with at_terminal(*with_plugin("call", "greet"), cwd=tmp_path) as terminal:
         terminal.until("name: ")
         terminal.type(typed)
-        terminal.until(f"The user chose to {said}.\n")
+        terminal.until(f"The user chose to {message}.\n")
 
         assert terminal.end() == 0
 
@@ -128,15 +128,15 @@ def browser(tmp_path: Path) -> Path:
 
 
 @BOTH
-@pytest.mark.parametrize(("answer", "said"), [("yes", "agreed to open the page"), ("no", "chose to decline")])
-def test_url_is_opened_after_consent(tmp_path: Path, browser: Path, revision: str, answer: str, said: str) -> None:
+@pytest.mark.parametrize(("answer", "message"), [("yes", "agreed to open the page"), ("no", "chose to decline")])
+def test_url_is_opened_after_consent(tmp_path: Path, browser: Path, revision: str, answer: str, message: str) -> None:
     args = everything("call", "trigger-url-elicitation", "url=https://example.com/a?b", "--revision", revision)
     with at_terminal(*args, cwd=tmp_path, env={"BROWSER": str(browser)}) as terminal:
         terminal.until(r"URL:  https://example\.com/a\?b\n")
         terminal.until(r"Open it in your browser\? \(yes/no\) ")
         assert not (tmp_path / "opened").exists()
         terminal.type(f"{answer}\r")
-        terminal.until(said)
+        terminal.until(message)
 
         assert terminal.end() == 0
     assert b"\x1b[7mexample.com\x1b[0m" in terminal.raw

@@ -56,9 +56,9 @@ def test_examples_print_the_documented_output(
     # One shell for all of them, because $? is that of the previous command.
     marked = "\n".join(f'{example.command}\necho "$?@@@"' for example in block).replace("echo $?\n", "echo $last\n")
     script = marked.replace('echo "$?@@@"', 'last=$?; echo "@@@"')
-    said = run_lines(script, cwd=tmp_path, programs=tmp_path_factory.mktemp("programs")).split("@@@\n")
+    outputs = run_lines(script, cwd=tmp_path, programs=tmp_path_factory.mktemp("programs")).split("@@@\n")
 
-    for example, output in zip(block, said, strict=False):
+    for example, output in zip(block, outputs, strict=False):
         pattern = re.escape(example.output.rstrip("\n")).replace("…", r"[\s\S]*")
         shown = "\n".join(line for line in output.splitlines() if line)
         assert re.fullmatch(pattern, shown), f"{example}\n{output}"
@@ -81,6 +81,6 @@ def test_every_option_is_documented(name: str) -> None:
 
 def test_every_exit_code_is_documented_and_in_the_help() -> None:
     rows = {int(code) for code in re.findall(r"^\| (\d+) \|", TEXT, re.MULTILINE)}
-    told = {int(code) for code in re.findall(r"\b(\d+) ", EXIT_CODES)}
+    in_help = {int(code) for code in re.findall(r"\b(\d+) ", EXIT_CODES)}
 
-    assert rows == told == set(ExitCode)
+    assert rows == in_help == set(ExitCode)

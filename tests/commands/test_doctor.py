@@ -99,14 +99,14 @@ from typing import Annotated
 from msgspec import Meta
 from mcptrio import ToolError, tool
 
-Count = Annotated[int, Meta(description="Lines.", examples=[EXAMPLE])]
+Count = Annotated[int, Meta(description="Lines.")]
 
-@tool(read_only=True)
+@tool(read_only=True, examples=[{"count": EXAMPLE}])
 async def lines(count: Count) -> str:
     "Return that many lines of 100 characters."
     return ("x" * 99 + "\\n") * count
 
-@tool(read_only=True)
+@tool(read_only=True, examples=lambda _: [{"count": EXAMPLE}])
 async def items(count: Count) -> list[str]:
     "Return that many items of 100 characters."
     if count == 2:
@@ -149,8 +149,8 @@ def examined(folder: Path, site: str, *names: str, code: int = 1) -> dict[str, A
     args = [f"--plugin={name}" for name in names]
     ended = run("plugins", "doctor", "--json", "--timeout=60", *args, cwd=folder, PYTHONPATH=site)
     assert ended.returncode == code, ended.stderr
-    told = json.loads(ended.stdout)
-    return {each["name"]: each for each in told["plugins"]} | {"": told["together"]}
+    report = json.loads(ended.stdout)
+    return {each["name"]: each for each in report["plugins"]} | {"": report["together"]}
 
 
 def test_failing_import_of_one_plugin_does_not_affect_the_others(tmp_path: Path, site: str) -> None:
@@ -243,6 +243,7 @@ def test_examples_of_read_only_tools_are_called_and_measured(tmp_path: Path, sit
     found = examined(tmp_path, site, "few.py", "many.py")
 
     assert found["few"]["warnings"] == ["tool items: its example fails: not two"]
+    assert found["few"]["called"] == ["lines", "items"]
     assert found["many"]["warnings"][0] == (
         "tool lines: the answer to its example has 100000 characters, more than 40000: return it in pages"
     )
@@ -252,8 +253,8 @@ def test_examples_of_read_only_tools_are_called_and_measured(tmp_path: Path, sit
 def test_shipped_plugins_have_no_findings(tmp_path: Path) -> None:
     """Except the authorization server, which has no tools and needs an issuer, and the demonstration."""
     ended = run("plugins", "doctor", "--json", "--no-plugin=authserver", "--timeout=60", cwd=tmp_path)
-    told = json.loads(ended.stdout)
+    report = json.loads(ended.stdout)
 
     assert ended.returncode == 0
-    assert {each["name"]: each["warnings"] for each in told["plugins"] if each["warnings"]} == {}
-    assert len(told["plugins"]) >= 10
+    assert {each["name"]: each["warnings"] for each in report["plugins"] if each["warnings"]} == {}
+    assert len(report["plugins"]) >= 10

@@ -45,7 +45,7 @@ while True:
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "said"),
+    ("args", "code", "message"),
     [
         (with_plugin("call", "weather"), 0, ""),
         (with_plugin("call", "broken"), 1, "mcptrio: broken reported an error:\nit is broken\nbeyond repair\n"),
@@ -108,16 +108,16 @@ while True:
     ],
     ids=lambda value: " ".join(value[:1] + value[-2:]) if isinstance(value, tuple) else None,
 )
-def test_exit_code_and_error_line(tmp_path: Path, args: tuple[str, ...], code: int, said: str) -> None:
+def test_exit_code_and_error_line(tmp_path: Path, args: tuple[str, ...], code: int, message: str) -> None:
     done = run(*args, cwd=tmp_path)
 
-    assert (done.returncode, said in done.stderr.decode()) == (code, True), done.stderr.decode()
-    assert done.stderr.count(b"\n") == said.count("\n") or not said.endswith("\n")
+    assert (done.returncode, message in done.stderr.decode()) == (code, True), done.stderr.decode()
+    assert done.stderr.count(b"\n") == message.count("\n") or not message.endswith("\n")
     assert (done.stdout == b"") == bool(code)
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("read", "x:y"), "the server has no resources"),
         (("prompt", "x"), "the server has no prompts"),
@@ -126,13 +126,13 @@ def test_exit_code_and_error_line(tmp_path: Path, args: tuple[str, ...], code: i
     ],
 )
 def test_server_without_the_capability_is_not_said_to_have_refused(
-    tmp_path: Path, args: tuple[str, ...], said: str
+    tmp_path: Path, args: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "garden.py").write_text(one_tool("water"))
     command, *rest = args
     done = run(command, "--plugin", "garden.py", *rest, cwd=tmp_path)
 
-    assert (done.returncode, done.stderr.decode()) == (2, f"mcptrio: {said}\n")
+    assert (done.returncode, done.stderr.decode()) == (2, f"mcptrio: {message}\n")
 
 
 def test_last_output_of_a_server_is_on_separate_lines_at_a_terminal(tmp_path: Path) -> None:
@@ -152,10 +152,10 @@ def test_lost_connection_exits_with_4(tmp_path: Path) -> None:
             assert calling.stderr is not None
             assert b"step 1" in calling.stderr.readline()
             served.signal(signal.SIGKILL)
-            said = calling.stderr.read().decode()
+            output = calling.stderr.read().decode()
 
-            assert calling.wait(WAIT_TIMEOUT) == 4, said
-    assert said.splitlines()[-1].startswith("mcptrio: ")
+            assert calling.wait(WAIT_TIMEOUT) == 4, output
+    assert output.splitlines()[-1].startswith("mcptrio: ")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -166,11 +166,11 @@ def test_signal_cancels_the_call(tmp_path: Path, number: signal.Signals, code: i
         assert process.stderr is not None
         assert b"step 1" in process.stderr.readline()
         process.send_signal(number)
-        said = process.stderr.read().decode()
+        output = process.stderr.read().decode()
 
         assert process.wait(WAIT_TIMEOUT) == code
-    assert "the call was taken back" in said
-    assert said.endswith("mcptrio: interrupted\n" if number == signal.SIGINT else "mcptrio: ended by SIGTERM\n")
+    assert "the call was taken back" in output
+    assert output.endswith("mcptrio: interrupted\n" if number == signal.SIGINT else "mcptrio: ended by SIGTERM\n")
 
 
 def test_second_signal_exits_at_once(tmp_path: Path) -> None:

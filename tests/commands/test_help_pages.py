@@ -100,7 +100,7 @@ def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("cal",), "Did you mean 'call'?"),
         (("plugins", "shwo"), "Did you mean 'show'?"),
@@ -115,11 +115,11 @@ def test_help_of_a_tool_is_coloured_at_a_terminal(tmp_path: Path) -> None:
         (("list", "x", "--insecure"), "`mcptrio list --help` lists the variables that set what has no option."),
     ],
 )
-def test_nearest_name_is_suggested(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_nearest_name_is_suggested(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     done = run(*args, cwd=tmp_path)
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert said in done.stderr.decode()
+    assert message in done.stderr.decode()
 
 
 @pytest.mark.parametrize("group", [(), ("host",)], ids=["mcptrio", "mcptrio host"])

@@ -155,7 +155,7 @@ def test_status_shows_no_secrets(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("install",), "Missing argument 'HOST...'"),
         (("install", "all"), "none of the known hosts is found here"),
@@ -171,11 +171,11 @@ def test_status_shows_no_secrets(folder: Path) -> None:
         (("status", "nowhere"), "HOST: expected one of claude-desktop"),
     ],
 )
-def test_invalid_usage_exits_with_2(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_invalid_usage_exits_with_2(folder: Path, args: tuple[str, ...], message: str) -> None:
     done = host(folder, *args)
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert said in done.stderr.decode()
+    assert message in done.stderr.decode()
     assert "s3cret" not in done.stderr.decode()
 
 

@@ -97,9 +97,9 @@ def test_object_has_the_documented_keys(command: tuple[str, ...], tmp_path: Path
     done = run(*command, "--json", cwd=tmp_path, env=env)
     keys = documented()[next(name for name in (" ".join(command[:2]), command[0]) if name in documented())]
     [line] = done.stdout.decode().splitlines()
-    told: dict[str, Any] = json.loads(line)
+    report: dict[str, Any] = json.loads(line)
 
-    assert [*told] == [key for key in keys if key != "traceback"], done.stderr
+    assert [*report] == [key for key in keys if key != "traceback"], done.stderr
 
 
 def test_object_is_indented_and_printable_at_a_terminal(tmp_path: Path) -> None:

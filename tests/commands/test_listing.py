@@ -111,10 +111,10 @@ def test_completion_values_are_printed(tmp_path: Path) -> None:
 
 def test_prompt_is_filled_in(tmp_path: Path) -> None:
     (tmp_path / "mood").write_text("quite\nwell")
-    told = out(tmp_path, "prompt", "moods", "city=New York", f"mood=@{tmp_path / 'mood'}")
+    output = out(tmp_path, "prompt", "moods", "city=New York", f"mood=@{tmp_path / 'mood'}")
     as_json = json.loads(out(tmp_path, "prompt", "moods", "city=@@home", "--json"))
 
-    assert told == "How are things in New York? I am quite\nwell.\n"
+    assert output == "How are things in New York? I am quite\nwell.\n"
     assert as_json["messages"][0]["content"]["text"] == "How are things in @home? I am fine."
 
 

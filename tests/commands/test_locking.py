@@ -106,8 +106,8 @@ def test_lock_check_lists_the_changes(folder: Path) -> None:
         "keeper: resource template kept://{name}: template changed",
     ]
     assert (folder / "mcptrio.lock").read_bytes() == locked
-    told = json.loads(run("lock", "--check", "--json", cwd=folder, **env).stdout)["changes"]
-    assert told[2] == {"plugin": "keeper", "kind": "tools", "name": "keeper_gone", "what": "removed"}
+    report = json.loads(run("lock", "--check", "--json", cwd=folder, **env).stdout)["changes"]
+    assert report[2] == {"plugin": "keeper", "kind": "tools", "name": "keeper_gone", "what": "removed"}
 
 
 def test_locked_server_withholds_changed_tools_and_unlocked_server_warns(folder: Path) -> None:
@@ -195,7 +195,7 @@ def test_lock_file_is_sorted_and_read_unchanged(tmp_path: Path, folder: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("format = 2\n", "expected a lock file of format 1, got 2"),
         ("", "expected a lock file of format 1, got 'none'"),
@@ -205,13 +205,13 @@ def test_lock_file_is_sorted_and_read_unchanged(tmp_path: Path, folder: Path) ->
         (f"format = 1\n[plugins.a.tools.b]\nsha256 = '{'0' * 64}'\nhints = 1\n", "plugins.a.tools.b: expected strings"),
     ],
 )
-def test_invalid_lock_file_is_an_error(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_lock_file_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mcptrio.lock"
     path.write_text(text)
 
     with pytest.raises(ConfigError) as refused:
         read_lock(path)
-    assert str(refused.value).startswith(f"{path}: {said}")
+    assert str(refused.value).startswith(f"{path}: {message}")
 
 
 class Keeper:

@@ -49,13 +49,15 @@ MISTAKES = [
 IDS = ["slash", "localhost", "scope", "host", "port"]
 
 
-@pytest.mark.parametrize(("auth", "told"), MISTAKES, ids=IDS)
-def test_doctor_reports_issuer_misconfiguration(auth: dict[str, object], told: str, tmp_path: Path, site: str) -> None:
+@pytest.mark.parametrize(("auth", "message"), MISTAKES, ids=IDS)
+def test_doctor_reports_issuer_misconfiguration(
+    auth: dict[str, object], message: str, tmp_path: Path, site: str
+) -> None:
     write(tmp_path, **auth)
 
     ended = run("plugins", "doctor", "--plugin=ours", cwd=tmp_path, PYTHONPATH=site)
     assert ended.returncode == 1
-    assert told in ended.stdout
+    assert message in ended.stdout
     assert "mcptrio.toml:" in ended.stdout
 
 

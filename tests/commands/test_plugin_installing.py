@@ -96,18 +96,18 @@ def test_pip_failure_is_reported(python: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "said"),
+    ("args", "code", "message"),
     [
         (("install", "--", "--target=x"), 2, "expected the name, path or URL of a distribution, got the option"),
         (("uninstall", "everythin"), 2, "no plugin 'everythin' is installed; did you mean everything?"),
         (("uninstall", "pip"), 2, "no plugin 'pip' is installed"),
     ],
 )
-def test_invalid_usage_starts_no_pip(tmp_path: Path, args: tuple[str, ...], code: int, said: str) -> None:
+def test_invalid_usage_starts_no_pip(tmp_path: Path, args: tuple[str, ...], code: int, message: str) -> None:
     ended = run_text("plugins", *args, cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (code, "")
-    assert said in ended.stderr
+    assert message in ended.stderr
 
 
 def test_missing_pip_error_names_the_alternatives(python: Path, tmp_path: Path) -> None:

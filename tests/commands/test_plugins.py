@@ -141,9 +141,9 @@ def test_list_is_the_default_command(folder: Path, site: str) -> None:
 
 def test_show_prints_the_source_of_each_setting_and_no_secret(folder: Path, site: str) -> None:
     env = {"PYTHONPATH": site, "KEEPER_REFERRED": "hidden-3", "MCPTRIO_KEEPER_SIZE": "5"}
-    told = json.loads((shown := run("plugins", "show", "keeper", "--json", cwd=folder, **env)).stdout)
+    report = json.loads((shown := run("plugins", "show", "keeper", "--json", cwd=folder, **env)).stdout)
     text = run("plugins", "show", "keeper", cwd=folder, **env)
-    settings = {each["name"]: (each["value"], each["origin"]) for each in told["settings"]}
+    settings = {each["name"]: (each["value"], each["origin"]) for each in report["settings"]}
 
     assert "hidden-" not in shown.stdout + shown.stderr + text.stdout + text.stderr
     assert settings == {
@@ -156,9 +156,9 @@ def test_show_prints_the_source_of_each_setting_and_no_secret(folder: Path, site
         "remotes": ('{"main":{"url":"https://example.com","token":"(not shown)"}}', "mcptrio.toml:12"),
         "timeout": ("7.0", "mcptrio.toml:10"),
     }
-    assert told["hooks"] == ["setup"]
-    assert told["tools"][0]["hints"] == {"read_only": True, "open_world": False}
-    assert (told["resources"], told["prompts"]) == ({"kept://{name}": "One thing."}, {"tidy": "Ask for order."})
+    assert report["hooks"] == ["setup"]
+    assert report["tools"][0]["hints"] == {"read_only": True, "open_world": False}
+    assert (report["resources"], report["prompts"]) == ({"kept://{name}": "One thing."}, {"tidy": "Ask for order."})
     for line in (
         "  distribution: cmd-keeper",
         "  hooks:        setup",
@@ -207,29 +207,29 @@ def test_show_of_a_disabled_and_of_an_unknown_plugin(folder: Path, site: str) ->
 def test_disable_and_enable_change_only_the_lists(folder: Path, site: str) -> None:
     file = folder / "mcptrio.toml"
     file.chmod(0o640)
-    said = run("plugins", "disable", "broken", cwd=folder, PYTHONPATH=site)
-    assert said.stdout == "broken is disabled: removed from server.enable in mcptrio.toml\n"
+    output = run("plugins", "disable", "broken", cwd=folder, PYTHONPATH=site)
+    assert output.stdout == "broken is disabled: removed from server.enable in mcptrio.toml\n"
     assert file.read_text() == CONFIG.replace('"keeper", "broken"', '"keeper"')
     again = run("plugins", "disable", "broken", cwd=folder, PYTHONPATH=site)
     assert (again.returncode, again.stdout) == (0, "broken is disabled already\n")
 
-    said = run("plugins", "enable", "broken", cwd=folder, PYTHONPATH=site)
-    assert said.stdout == "broken is enabled: added to server.enable in mcptrio.toml\n"
+    output = run("plugins", "enable", "broken", cwd=folder, PYTHONPATH=site)
+    assert output.stdout == "broken is enabled: added to server.enable in mcptrio.toml\n"
     assert file.read_text() == CONFIG
     assert file.stat().st_mode & 0o777 == 0o640
 
 
 def test_disable_without_a_file_creates_one(tmp_path: Path, site: str) -> None:
-    said = run("plugins", "disable", "plain", cwd=tmp_path, PYTHONPATH=site)
+    output = run("plugins", "disable", "plain", cwd=tmp_path, PYTHONPATH=site)
 
-    assert said.stdout == "plain is disabled: added to server.disable in mcptrio.toml, which is new\n"
+    assert output.stdout == "plain is disabled: added to server.disable in mcptrio.toml, which is new\n"
     assert (tmp_path / "mcptrio.toml").read_text() == '[server]\ndisable = ["plain"]\n'
     listed = json.loads(run("plugins", "--json", "--no-plugin=broken", cwd=tmp_path, PYTHONPATH=site).stdout)["plugins"]
     assert [each["state"] for each in listed if each["name"] in ("keeper", "plain")] == ["loaded", "disabled"]
 
 
 @pytest.mark.parametrize(
-    ("args", "text", "said"),
+    ("args", "text", "message"),
     [
         (("disable", "plaim"), "", "no plugin 'plaim' is installed; did you mean plain?"),
         (("enable", "gone.py"), "[server]\nenable = []\n", "no such file: gone.py"),
@@ -247,13 +247,13 @@ def test_disable_without_a_file_creates_one(tmp_path: Path, site: str) -> None:
     ],
 )
 def test_refused_switch_leaves_the_configuration_unchanged(
-    tmp_path: Path, site: str, args: tuple[str, ...], text: str, said: str
+    tmp_path: Path, site: str, args: tuple[str, ...], text: str, message: str
 ) -> None:
     (tmp_path / "mcptrio.toml").write_text(text)
     ended = run("plugins", *args, cwd=tmp_path, PYTHONPATH=site)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert said in ended.stderr
+    assert message in ended.stderr
     assert (tmp_path / "mcptrio.toml").read_text() == text
 
 

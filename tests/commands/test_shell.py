@@ -74,9 +74,9 @@ WRONG = [
 
 
 def test_invalid_line_does_not_end_the_shell(shell: AtTerminal) -> None:
-    for line, said in WRONG:
+    for line, message in WRONG:
         shell.type(f"{line}\r")
-        shell.until(said)
+        shell.until(message)
         shell.until(PROMPT)
 
     leave(shell)
@@ -363,7 +363,7 @@ def test_script_from_a_file_runs_over_http(tmp_path: Path) -> None:
             url = f"http://127.0.0.1:{served.port}/mcp"
             with started("shell", url, cwd=tmp_path, stdin=script.fileno()) as process:
                 assert process.stdout is not None
-                told = process.stdout.read()
+                output = process.stdout.read()
 
                 assert process.wait(WAIT_TIMEOUT) == 0
-    assert told.splitlines()[0] == b"counted"
+    assert output.splitlines()[0] == b"counted"

@@ -71,7 +71,7 @@ def test_store_check_prints_advice_and_fails_on_a_problem(tmp_path: Path, enviro
 
 
 @pytest.mark.parametrize(
-    ("url", "code", "told"),
+    ("url", "code", "message"),
     [
         ("shelf://here", 0, "made 3 tables\n"),
         ("shelf://new", 0, "everything is up to date\n"),
@@ -79,16 +79,16 @@ def test_store_check_prints_advice_and_fails_on_a_problem(tmp_path: Path, enviro
     ],
 )
 def test_store_migrate_reports_the_schema(
-    tmp_path: Path, environment: dict[str, str], url: str, code: int, told: str
+    tmp_path: Path, environment: dict[str, str], url: str, code: int, message: str
 ) -> None:
     done = run("store", "migrate", url, cwd=tmp_path, **environment)
 
     assert done.returncode == code
-    assert told in (done.stdout if code == 0 else done.stderr)
+    assert message in (done.stdout if code == 0 else done.stderr)
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("shelves://here", "no installed distribution has the scheme 'shelves'; did you mean shelf?"),
         ("user:secret", "no installed distribution has the scheme 'user'"),
@@ -99,11 +99,11 @@ def test_store_migrate_reports_the_schema(
         ),
     ],
 )
-def test_invalid_store_url_is_refused(tmp_path: Path, environment: dict[str, str], url: str, told: str) -> None:
+def test_invalid_store_url_is_refused(tmp_path: Path, environment: dict[str, str], url: str, message: str) -> None:
     done = run("store", "check", url, cwd=tmp_path, **environment)
 
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 # Serving

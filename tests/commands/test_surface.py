@@ -84,30 +84,30 @@ def test_help_without_a_tool_is_that_of_the_command(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--bed", "east", "--litres-each", "3", "--gently"), "east 3 True None"),
         (("--bed=west", "--no-gently", "--tags", "a", "--tags", "b"), "west 2 False ['a', 'b']"),
         (("bed=north", "--litres-each=1"), "north 1 False None"),
     ],
 )
-def test_arguments_are_given_as_options(folder: Path, args: tuple[str, ...], said: str) -> None:
-    assert call(folder, "water", *args)[:2] == (0, f"{said}\n")
+def test_arguments_are_given_as_options(folder: Path, args: tuple[str, ...], message: str) -> None:
+    assert call(folder, "water", *args)[:2] == (0, f"{message}\n")
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--litre-each", "3"), "no option --litre-each; did you mean --litres-each?"),
         (("--verbos",), "no option --verbos; did you mean --verbose?"),
         (("--bed",), "--bed: expected a value, got nothing"),
     ],
 )
-def test_misspelt_option_error_suggests_the_nearest(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_misspelt_option_error_suggests_the_nearest(folder: Path, args: tuple[str, ...], message: str) -> None:
     code, _, err = call(folder, "water", *args)
 
     assert code == 2
-    assert said in err
+    assert message in err
 
 
 def test_occupied_port_error_names_the_option(folder: Path) -> None:

@@ -140,7 +140,7 @@ def test_invalid_file_entry_does_not_affect_the_others(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "options", "said"),
+    ("target", "options", "message"),
     [
         ("", {}, "TARGET: expected a URL, a command, the name of a server or --plugin, got nothing"),
         ("a 'b", {}, 'TARGET: expected a command, got "a \'b": No closing quotation'),
@@ -164,13 +164,13 @@ def test_invalid_file_entry_does_not_affect_the_others(folder: Path) -> None:
         ("", {"plugins": ("x.py",), "headers": ("A=1",)}, "--header: plugins are served in this process"),
     ],
 )
-def test_invalid_target_is_refused(folder: Path, target: str, options: dict[str, Any], said: str) -> None:
+def test_invalid_target_is_refused(folder: Path, target: str, options: dict[str, Any], message: str) -> None:
     (folder / "servers.json").write_text(json.dumps(FILE))
     (folder / "script.py").write_text("")
     with pytest.raises(ConfigError) as refused:
         find(target, **options)
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
@@ -179,12 +179,12 @@ def test_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         find("python3")
 
-    told = "python3 is a server of .mcp.json and a program"
-    assert str(refused.value) == f"TARGET: {told}; write .mcp.json#python3, or -- python3"
+    report = "python3 is a server of .mcp.json and a program"
+    assert str(refused.value) == f"TARGET: {report}; write .mcp.json#python3, or -- python3"
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("list",), b"missing TARGET: pass a URL"),
         (("list", "--"), b"expected a command after --, got nothing"),
@@ -196,8 +196,8 @@ def test_name_of_a_server_and_a_program_is_ambiguous(folder: Path) -> None:
         (("list", "https://a.b", "--env", "A=1"), b"mcptrio: --env: a URL has no process\n"),
     ],
 )
-def test_invalid_usage_exits_with_2(folder: Path, args: tuple[str, ...], said: bytes) -> None:
+def test_invalid_usage_exits_with_2(folder: Path, args: tuple[str, ...], message: bytes) -> None:
     done = run(*args, cwd=folder)
 
     assert (done.returncode, done.stdout) == (2, b"")
-    assert said in done.stderr
+    assert message in done.stderr

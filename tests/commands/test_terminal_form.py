@@ -151,7 +151,7 @@ def test_required_multiple_choice_may_be_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "line", "told"),
+    ("definition", "line", "message"),
     [
         (NAME, "", "This one is required: text (at least 2 characters).\n"),
         (NAME, ":skip", "This one is required.\n"),
@@ -164,10 +164,10 @@ def test_required_multiple_choice_may_be_empty() -> None:
         ({**TAGS, "minItems": 1}, "", 'This one is required: at least 1 of "a", "b", "c".\n'),
     ],
 )
-def test_invalid_entry_is_explained_and_asked_again(definition: dict[str, Any], line: str, told: str) -> None:
+def test_invalid_entry_is_explained_and_asked_again(definition: dict[str, Any], line: str, message: str) -> None:
     first, again = enter(FormDialog(make({"f": definition}, "f")), line)
 
-    assert again == Reply(text=told, prompt=first.prompt)
+    assert again == Reply(text=message, prompt=first.prompt)
 
 
 def test_going_back_keeps_the_answers() -> None:
@@ -191,13 +191,15 @@ def test_changed_answer_returns_to_the_review() -> None:
 
 @pytest.mark.parametrize("lines", [[], ["Ann"], ["Ann", "1"]], ids=["at a question", "at the review", "editing"])
 @pytest.mark.parametrize(
-    ("command", "action", "told"),
+    ("command", "action", "message"),
     [(":decline", "decline", "Declined.\n"), (" :Cancel ", "cancel", "Cancelled.\n")],
 )
-def test_form_is_declined_or_cancelled_at_any_question(lines: list[str], command: str, action: Any, told: str) -> None:
+def test_form_is_declined_or_cancelled_at_any_question(
+    lines: list[str], command: str, action: Any, message: str
+) -> None:
     end = enter(FormDialog(make({"name": NAME})), *lines, command)[-1]
 
-    assert end == Reply(text=told, result=ElicitResult(action=action))
+    assert end == Reply(text=message, result=ElicitResult(action=action))
 
 
 @pytest.mark.parametrize(("word", "action"), [("decline", "decline"), ("Cancel", "cancel"), ("SEND", "accept")])

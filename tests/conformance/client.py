@@ -104,8 +104,8 @@ async def initialize(task: Task) -> None:
 async def call_a_tool(task: Task) -> None:
     async with connect(task.url, revision=task.revision) as client:
         [tool] = await client.tools().all()
-        said = text_of(await client.call_tool(tool.name, {"a": 5, "b": 3}))
-        expect(said == "The sum of 5 and 3 is 8", f"expected a sum, got {said!r}")
+        text = text_of(await client.call_tool(tool.name, {"a": 5, "b": 3}))
+        expect(text == "The sum of 5 and 3 is 8", f"expected a sum, got {text!r}")
 
 
 async def accept_defaults(task: Task) -> None:
@@ -119,8 +119,8 @@ async def accept_defaults(task: Task) -> None:
 async def resume_a_stream(task: Task) -> None:
     """Not through ``connected``: this server answers ``initialize`` with an older revision."""
     async with connect(task.url) as client:
-        said = text_of(await client.call_tool("test_reconnection"))
-        expect(said == "Reconnection test completed successfully", f"expected the delayed answer, got {said!r}")
+        text = text_of(await client.call_tool("test_reconnection"))
+        expect(text == "Reconnection test completed successfully", f"expected the delayed answer, got {text!r}")
 
 
 async def declare_everything(task: Task) -> None:
@@ -158,8 +158,8 @@ async def echo_request_state(task: Task) -> None:
                 ("test_mrtr_no_state", "no-state-ok"),
                 ("test_mrtr_no_result_type", "no-result-type-test-ok"),
             ):
-                said = text_of(await client.call_tool(name))
-                expect(said == expected, f"{name}: expected {expected!r}, got {said!r}")
+                text = text_of(await client.call_tool(name))
+                expect(text == expected, f"{name}: expected {expected!r}, got {text!r}")
 
 
 async def use_each_kind(task: Task) -> None:

@@ -84,14 +84,14 @@ def test_suite_reports_no_problem(site: Site, suite: tuple[Node, Path], tmp_path
         watchdog = Timer(SECONDS, running.kill)
         watchdog.start()
         try:
-            said = follow(running)
+            output = follow(running)
         finally:
             running.kill()
             watchdog.cancel()
             watchdog.join()
 
     checks = {path.parent.name: json.loads(path.read_text()) for path in tmp_path.glob("*/checks.json")}
-    assert {name for name in SCENARIOS for run in checks if f"-{name}-" in run} == SCENARIOS, said
+    assert {name for name in SCENARIOS for run in checks if f"-{name}-" in run} == SCENARIOS, output
     complaints = [check for run in checks.values() for check in run if check["status"] not in ("SUCCESS", "INFO")]
     assert not complaints
     assert all(any(check["status"] == "SUCCESS" for check in run) for run in checks.values())
@@ -100,16 +100,16 @@ def test_suite_reports_no_problem(site: Site, suite: tuple[Node, Path], tmp_path
 def follow(running: subprocess.Popen[str]) -> str:
     """Read the suite's output; log in and consent when the suite requires it."""
     assert running.stdout is not None
-    said: list[str] = []
+    messages: list[str] = []
     url: str | None = None
     for line in running.stdout:
-        said.append(line)
+        messages.append(line)
         if found := re.match(r"http://\S+/authorize\?\S+", line):
             url = found[0]
-        if url is not None and any(each.startswith("Callback server started") for each in said):
+        if url is not None and any(each.startswith("Callback server started") for each in messages):
             consent(url)
             url = None
-    return "".join(said)
+    return "".join(messages)
 
 
 def consent(url: str) -> None:

@@ -101,8 +101,8 @@ class Scripted:
         if request.method == "tools/list":
             return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]}
         if request.method == "tools/call":
-            said = params.get("arguments", {}).get("text", params["name"])
-            return {"content": [{"type": "text", "text": said}]}
+            response = params.get("arguments", {}).get("text", params["name"])
+            return {"content": [{"type": "text", "text": response}]}
         if request.method in ("ping", "resources/subscribe", "resources/unsubscribe"):
             return {}
         if request.method == "resources/list":

@@ -193,10 +193,10 @@ async def test_approval_shows_the_current_tool() -> None:
         offer("Read a file.", read_only=True)
         await host.call_tool("one_work")
         offer("Delete everything.", destructive=True)
-        said = text_of(await host.call_tool("one_work"))
+        text = text_of(await host.call_tool("one_work"))
 
     first, second = ask.requests
-    assert said == "Delete everything."
+    assert text == "Delete everything."
     assert second.tool is not None
     assert second.tool.description == "Delete everything."
     assert first.fingerprint != second.fingerprint

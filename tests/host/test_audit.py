@@ -137,9 +137,9 @@ async def test_secrets_are_redacted() -> None:
         with pytest.raises(MCPError):
             await host.call_tool("one_echo", arguments)
 
-    said = repr(records)
-    assert not [secret for secret in ("abcdefgh", "hunter22", "k1") if secret in said]
-    assert "[redacted]" in said
+    written = repr(records)
+    assert not [secret for secret in ("abcdefgh", "hunter22", "k1") if secret in written]
+    assert "[redacted]" in written
 
 
 async def test_failing_custom_redaction_hides_the_arguments() -> None:

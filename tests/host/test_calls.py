@@ -30,9 +30,9 @@ async def test_tool_with_a_changed_name_is_called_by_its_own_name() -> None:
     server = Scripted(tools=("files.read", "x" * 100))
     async with Host({"my files": server}, approve=None) as host:
         names = [each.name async for each in host.tools()]
-        said = [text_of(await host.call_tool(name)) for name in names]
+        texts = [text_of(await host.call_tool(name)) for name in names]
 
-    assert said == ["files.read", "x" * 100]
+    assert texts == ["files.read", "x" * 100]
     assert all(len(name) <= 64 for name in names)
 
 
@@ -42,19 +42,19 @@ async def test_tool_is_found_without_listing_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("one_ecco", "no such tool: 'one_ecco'; did you mean `one_echo`?"),
         ("tow_echo", "no such tool: 'tow_echo', since there is no such server; did you mean `two`?"),
         ("echo", "since there is no such server"),
     ],
 )
-async def test_unknown_tool_is_refused_with_the_nearest(name: str, told: str) -> None:
+async def test_unknown_tool_is_refused_with_the_nearest(name: str, message: str) -> None:
     async with Host({"one": plain(), "two": plain()}, approve=None) as host:
         with pytest.raises(InvalidParams) as refused:
             await host.call_tool(name)
 
-    assert told in refused.value.message
+    assert message in refused.value.message
 
 
 async def test_unknown_server_is_refused() -> None:

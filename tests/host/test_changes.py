@@ -84,10 +84,14 @@ async def test_lost_connection_reports_every_change(autojump_clock: trio.abc.Clo
             await trio.sleep(1)
             await server.channel.aclose()
             await trio.sleep(5)
-            told = set(await read(changes, 3))
+            notifications = set(await read(changes, 3))
         assert host.status["one"].connections == 2
 
-    assert told == {HostChange("one", "server"), HostChange("one", "tools"), HostChange("one", "resource", "x:1")}
+    assert notifications == {
+        HostChange("one", "server"),
+        HostChange("one", "tools"),
+        HostChange("one", "resource", "x:1"),
+    }
 
 
 async def test_server_that_refuses_a_subscription_is_named_as_missing() -> None:
@@ -131,13 +135,13 @@ async def test_flood_of_one_server_does_not_hide_changes_of_another(autojump_clo
             await loud.channel.send([note("notifications/resources/updated", uri=f"x:/{n}") for n in range(5000)])
             await quiet.channel.send([note("notifications/resources/updated", uri="x:/1")])
             await trio.testing.wait_all_tasks_blocked(0.05)
-            told = await read(changes, 2)
+            notifications = await read(changes, 2)
             rest = []
             with trio.move_on_after(0.5):
                 async for change in changes:
                     rest.append(change)  # noqa: PERF401 - what is cut off is kept
 
-    assert HostChange("quiet", "resource", "x:/1") in told
+    assert HostChange("quiet", "resource", "x:/1") in notifications
     assert len(rest) <= 256
     assert HostChange("loud", "server") in rest, "what was dropped is told as a whole"
 

@@ -44,7 +44,7 @@ async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("make", "state", "told"),
+    ("make", "state", "message"),
     [
         (lambda: Scripted({"server/discover": hang_up, "initialize": hang_up}), "failed", "closed"),
         (lambda: Scripted({"initialize": lambda *_: _refused()}), "failed", "no room"),
@@ -55,7 +55,7 @@ async def hang_up(server: Scripted, channel: Any, params: dict[str, Any]) -> Non
     ids=["hangs up", "refuses", "another protocol", "nonsense", "breaks the transport"],
 )
 async def test_server_that_cannot_be_connected_does_not_affect_others(
-    make: Callable[[], Any], state: str, told: str, autojump_clock: trio.abc.Clock
+    make: Callable[[], Any], state: str, message: str, autojump_clock: trio.abc.Clock
 ) -> None:
     async with Host({"bad": make(), "good": plain()}, approve=None, options=HostOptions(ready_timeout=0.5)) as host:
         status = (await host.settle())["bad"]
@@ -64,7 +64,7 @@ async def test_server_that_cannot_be_connected_does_not_affect_others(
             await host.call_tool("bad_echo")
 
     assert status.state == state
-    assert told in (status.reason or "")
+    assert message in (status.reason or "")
 
 
 async def test_missing_program_does_not_affect_others() -> None:

@@ -153,7 +153,7 @@ async def test_endless_list_is_truncated_and_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lie", "told"),
+    ("lie", "message"),
     [
         ({"tools": "many"}, "tools"),
         ({"tools": [{"name": 1, "inputSchema": {}}]}, "name"),
@@ -161,7 +161,7 @@ async def test_endless_list_is_truncated_and_reported() -> None:
         ((-32603, "out of order"), "out of order"),
     ],
 )
-async def test_server_with_an_invalid_list_is_missing(lie: Any, told: str) -> None:
+async def test_server_with_an_invalid_list_is_missing(lie: Any, message: str) -> None:
     async def answer(*_: Any) -> Any:
         return lie
 
@@ -169,7 +169,7 @@ async def test_server_with_an_invalid_list_is_missing(lie: Any, told: str) -> No
         found = await host.tools().all()
 
     assert [each.name for each in found.items] == ["one_echo"]
-    assert told in found.missing["liar"]
+    assert message in found.missing["liar"]
 
 
 async def test_duplicate_tools_are_listed_once(caplog: pytest.LogCaptureFixture) -> None:

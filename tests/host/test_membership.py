@@ -80,16 +80,16 @@ async def test_server_is_removed_before_the_host_is_opened() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("", "a server's name"), ("x" * 201, "a server's name"), ("a\nb", "a server's name")]
+    ("name", "message"), [("", "a server's name"), ("x" * 201, "a server's name"), ("a\nb", "a server's name")]
 )
-async def test_invalid_server_name_is_refused(name: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+async def test_invalid_server_name_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         Host({name: plain()}, approve=None)
 
 
 async def test_duplicate_server_name_is_refused() -> None:
     host = Host({"one": plain()}, approve=None)
-    with pytest.raises(ConfigError, match="expected a name with a prefix of its own"):
+    with pytest.raises(ConfigError, match="expected a name with its own prefix"):
         host.add("one", plain())
     with pytest.raises(ConfigError, match="no such server: 'two'"):
         await host.remove("two")

@@ -30,8 +30,8 @@ def asking(method: str, params: dict[str, Any]) -> Scripted:
     async def call(server: Scripted, channel: Any, call_params: dict[str, Any]) -> Any:
         await channel.send([Request(id="q", method=method, params=params)])
         answer = await server.answer_to("q")
-        said = answer.result if isinstance(answer, Response) else {"error": [answer.code, answer.message]}
-        return {"content": [{"type": "text", "text": repr(said)}]}
+        message = answer.result if isinstance(answer, Response) else {"error": [answer.code, answer.message]}
+        return {"content": [{"type": "text", "text": repr(message)}]}
 
     return Scripted({"tools/call": call}, title="Your Bank")
 
@@ -64,7 +64,7 @@ async def test_form_has_the_configured_name_of_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "params", "kind", "told"),
+    ("method", "params", "kind", "message"),
     [
         ("elicitation/create", FORM, "form", "{'action': 'decline'}"),
         ("elicitation/create", PAGE, "url", "{'action': 'decline'}"),
@@ -72,7 +72,7 @@ async def test_form_has_the_configured_name_of_the_server() -> None:
     ],
 )
 async def test_denied_request_gets_the_denial_of_its_protocol(
-    method: str, params: dict[str, Any], kind: str, told: str
+    method: str, params: dict[str, Any], kind: str, message: str
 ) -> None:
     records: list[AuditRecord] = []
     seen: list[ApprovalRequest] = []
@@ -83,7 +83,7 @@ async def test_denied_request_gets_the_denial_of_its_protocol(
 
     server = asking(method, params)
     async with Host({"notes": server}, approve=approve, handlers=ALL, audit=records.append) as host:
-        assert text_of(await host.call_tool("notes_echo")) == told
+        assert text_of(await host.call_tool("notes_echo")) == message
 
     assert [request.kind for request in seen] == ["tool", kind]
     assert seen[1].server == "notes"
@@ -100,9 +100,9 @@ async def test_sampling_result_is_approved_before_it_is_sent() -> None:
 
     server = asking("sampling/createMessage", SAMPLING)
     async with Host({"notes": server}, approve=approve, handlers=ALL) as host:
-        told = text_of(await host.call_tool("notes_echo"))
+        text = text_of(await host.call_tool("notes_echo"))
 
-    assert told == "{'error': [-1, 'User rejected sampling request']}"
+    assert text == "{'error': [-1, 'User rejected sampling request']}"
     assert [request.kind for request in seen] == ["tool", "sampling", "reply"]
     assert seen[1].arguments["messages"][0]["content"]["text"] == "Hello?"
     assert seen[2].arguments["content"] == {"type": "text", "text": "Hello!"}
@@ -125,10 +125,10 @@ async def test_user_may_edit_the_prompt_and_the_result_of_sampling() -> None:
 
     server = asking("sampling/createMessage", SAMPLING)
     async with Host({"notes": server}, approve=approve, handlers=Handlers(sample=sample)) as host:
-        told = text_of(await host.call_tool("notes_echo"))
+        text = text_of(await host.call_tool("notes_echo"))
 
     assert "Good day?" in heard[0]
-    assert "Good day!" in told
+    assert "Good day!" in text
 
 
 @pytest.mark.parametrize(
@@ -146,9 +146,9 @@ async def test_invalid_edits_deny_the_request(
         return Decision(allowed=True, arguments=arguments) if request.kind == kind else True
 
     async with Host({"notes": asking(method, params)}, approve=approve, handlers=ALL) as host:
-        told = text_of(await host.call_tool("notes_echo"))
+        text = text_of(await host.call_tool("notes_echo"))
 
-    assert "decline" in told or "rejected" in told
+    assert "decline" in text or "rejected" in text
     assert "the edited arguments cannot be used" in caplog.text
 
 

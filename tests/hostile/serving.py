@@ -64,11 +64,11 @@ class HostileServer:
         """Send SIGTERM. The server must end, with no request left and no unexpected complaint."""
         self.process.signal(signal.SIGTERM)
         code, _ = self.process.end()
-        said = self.process.stderr
-        assert code == 0, f"ended with {code}: {said[-4000:]}"
-        assert re.search(r"(?m)^stopped 0$", said), said[-4000:]
+        output = self.process.stderr
+        assert code == 0, f"ended with {code}: {output[-4000:]}"
+        assert re.search(r"(?m)^stopped 0$", output), output[-4000:]
         for never in ("ResourceWarning", "never awaited", "Exception ignored", "Fatal Python error"):
-            assert never not in said, said[-4000:]
+            assert never not in output, output[-4000:]
 
     def _status(self, name: str) -> int:
         found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{self.process.process.pid}/status").read_text())

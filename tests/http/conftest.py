@@ -190,7 +190,7 @@ class EchoEngine:
         *,
         principal: Principal | None = None,
         opened: Callable[[Callable[[str], None]], None] | None = None,
-        standing: bool = False,
+        may_stay_open: bool = False,
     ) -> bool:
         if self.limit == 0:
             raise Overloaded("too much", retry_after=7)
@@ -265,8 +265,9 @@ class EchoEngine:
             await self.go.wait()
             return Response(request.id, {"slow": True})
         if tool == "progress":
+            more = {"message": "x" * arguments["size"]} if "size" in arguments else {}
             for step in range(arguments.get("steps", 3)):
-                await outlet.send(Notification("notifications/progress", {"progress": step}))
+                await outlet.send(Notification("notifications/progress", {"progress": step, **more}))
             self.started.set()
             if arguments.get("wait"):
                 await self.go.wait()

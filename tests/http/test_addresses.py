@@ -94,12 +94,12 @@ def test_address_behind_trusted_proxies_is_read_from_headers(headers: list[tuple
 
 
 def test_proxy_headers_from_untrusted_addresses_are_ignored() -> None:
-    said = [(XFF, "203.0.113.9"), (FORWARDED, "for=203.0.113.9;proto=https"), (PROTO, "https")]
-    assert revealed(said, ("198.51.100.1", 1)) == ("198.51.100.1", "http")
-    assert revealed(said, ("/run/mcp.sock", None)) == (None, "http")
-    assert revealed(said, None) == (None, "http")
-    assert revealed(said, None, trusted=("unix",)) == ("203.0.113.9", "https")
-    assert revealed(said, ("::ffff:10.0.0.1", 1)) == ("203.0.113.9", "https")
+    messages = [(XFF, "203.0.113.9"), (FORWARDED, "for=203.0.113.9;proto=https"), (PROTO, "https")]
+    assert revealed(messages, ("198.51.100.1", 1)) == ("198.51.100.1", "http")
+    assert revealed(messages, ("/run/mcp.sock", None)) == (None, "http")
+    assert revealed(messages, None) == (None, "http")
+    assert revealed(messages, None, trusted=("unix",)) == ("203.0.113.9", "https")
+    assert revealed(messages, ("::ffff:10.0.0.1", 1)) == ("203.0.113.9", "https")
 
 
 @pytest.mark.parametrize(

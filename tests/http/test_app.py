@@ -82,7 +82,7 @@ async def test_bad_request_gets_its_status(start: Starter) -> None:
         assert (await status(server, method + b" " + path + b" HTTP/1.1" + head))[0] == expected
 
 
-async def test_a_browser_gets_a_page_that_names_the_endpoint_and_nothing_of_the_request(start: Starter) -> None:
+async def test_browser_gets_a_page_that_names_the_endpoint_and_nothing_of_the_request(start: Starter) -> None:
     server = await start()
     browser = b" HTTP/1.1\r\nhost: localhost\r\naccept: text/html,*/*;q=0.8\r\nx-secret: hidden-word\r\n\r\n"
 

@@ -19,7 +19,7 @@ from attrs import define
 from mcptrio import Server
 from mcptrio.abc import Guard, Principal, RequestHead
 from mcptrio.errors import AuthorizationError
-from mcptrio.http.server.reauthorization import Stays
+from mcptrio.http.server.reauthorization import Reauthorization
 from mcptrio.serve.auth_config import guard_of
 from mcptrio.serve.config import load_config
 from mcptrio.serve.http import serve_http
@@ -48,7 +48,7 @@ class Here:
     client: Client
     revoked: bool = False
 
-    def judge(self, headers: Mapping[str, str]) -> Principal:
+    def accept(self, headers: Mapping[str, str]) -> Principal:
         if self.revoked or headers.get("authorization") != BEARER["authorization"]:
             raise AuthorizationError("the token is not good")
         return Principal(subject="ada")
@@ -62,7 +62,7 @@ async def serving(guard: Guard | None = None) -> AsyncIterator[Here]:
         here = Here(Client(http, 0))
 
         async def serve(*, task_status: trio.TaskStatus[Any]) -> None:
-            options = HTTPOptions(auth=guard or FunctionGuard(here.judge))
+            options = HTTPOptions(auth=guard or FunctionGuard(here.accept))
             await serve_http(server, port=0, options=options, task_status=task_status)
 
         (url, *_) = await nursery.start(serve)
@@ -174,21 +174,23 @@ async def test_stream_stays_open_while_its_token_is_valid() -> None:
 async def test_ended_streams_are_removed_from_the_token_checks() -> None:
     """A client may open and close thousands of streams before the guard checks their tokens again."""
 
-    def judge(headers: Mapping[str, str]) -> Principal:
+    def accept(headers: Mapping[str, str]) -> Principal:
         return Principal(subject="ada")
 
-    stays = Stays(Server().supervisor, FunctionGuard(judge))
-    open_stays = [
-        stays.of(RequestHead(method="POST", url="http://a/mcp", headers={}), Principal(subject="ada"))
+    reauthorization = Reauthorization(Server().supervisor, FunctionGuard(accept))
+    open_exchanges = [
+        reauthorization.admit(RequestHead(method="POST", url="http://a/mcp", headers={}), Principal(subject="ada"))
         for _ in range(50)
     ]
-    for stay in open_stays:
-        stay.begin(lambda: None)
+    for admitted in open_exchanges:
+        admitted.begin(lambda: None)
     for _ in range(1000):
-        stay = stays.of(RequestHead(method="POST", url="http://a/mcp", headers={}), Principal(subject="ada"))
-        stay.begin(lambda: None)
-        stay.over()
-        assert len(stays) < 350
-    for stay in open_stays:
-        stay.over()
-    assert len(stays) < 350
+        admitted = reauthorization.admit(
+            RequestHead(method="POST", url="http://a/mcp", headers={}), Principal(subject="ada")
+        )
+        admitted.begin(lambda: None)
+        admitted.forget()
+        assert len(reauthorization) < 350
+    for admitted in open_exchanges:
+        admitted.forget()
+    assert len(reauthorization) < 350

@@ -205,7 +205,7 @@ async def test_header_value_with_a_line_break_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("http://127.0.0.1/", "expected an https URL"),
         ("http://93.184.215.14/", "expected an https URL"),
@@ -246,10 +246,10 @@ async def test_header_value_with_a_line_break_is_refused() -> None:
         ("https://[2001:db8::1]/", "nothing is served"),
     ],
 )
-async def test_url_with_a_non_public_address_is_refused(url: str, told: str) -> None:
+async def test_url_with_a_non_public_address_is_refused(url: str, expected: str) -> None:
     message = await refused(url)
 
-    assert told in message
+    assert expected in message
     assert "secret" not in message
 
 
@@ -286,9 +286,9 @@ async def test_rebound_name_is_not_resolved_a_second_time(names: Names, monkeypa
         raise AssertionError("it was reached")
 
     async with fetching(never) as (web, _):
-        told = await refused(f"https://evil.example.com:{web.port}/")
+        message = await refused(f"https://evil.example.com:{web.port}/")
 
-    assert "cannot connect to evil.example.com" in told
+    assert "cannot connect to evil.example.com" in message
     assert dialled == ["93.184.215.14"]
     assert names.asked == ["evil.example.com"]
 
@@ -315,8 +315,8 @@ async def test_http_url_of_this_machine_is_reached_if_allowed(names: Names) -> N
 
     async with fetching(reply) as (web, fetch):
         assert (await get(fetch, web.url)).status == 200
-    told = await refused("http://public.example.com/", HERE)
-    assert "expected an https URL, or http on this machine" in told
+    message = await refused("http://public.example.com/", HERE)
+    assert "expected an https URL, or http on this machine" in message
 
 
 @pytest.mark.parametrize(

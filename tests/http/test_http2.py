@@ -62,7 +62,7 @@ class App:
             self.running -= 1
 
     async def _answer(self, path: str, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
-        said = b"ok"
+        body = b"ok"
         if path == "/body":
             size, more = 0, True
             while more:
@@ -70,7 +70,7 @@ class App:
                 if event["type"] == "http.disconnect":
                     return
                 size, more = size + len(event["body"]), event["more_body"]
-            said = b"%d" % size
+            body = b"%d" % size
         elif path == "/wait":
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._hear, receive, nursery.cancel_scope)
@@ -79,14 +79,14 @@ class App:
         elif path == "/stubborn":
             await self.go.wait()
         elif path == "/large":
-            said = b"x" * 1_000_000
+            body = b"x" * 1_000_000
         elif path == "/crash":
             raise RuntimeError("the application fails")
         await send({"type": "http.response.start", "status": 200, "headers": []})
         if path == "/fails":
             await send({"type": "http.response.body", "body": b"some", "more_body": True})
             raise RuntimeError("the application fails")
-        await send({"type": "http.response.body", "body": said})
+        await send({"type": "http.response.body", "body": body})
 
     async def _hear(self, receive: Callable[[], Any], scope: trio.CancelScope) -> None:
         while (await receive())["type"] != "http.disconnect":

@@ -164,8 +164,8 @@ async def test_progress_precedes_the_answer(revision: Revision) -> None:
     async with serving(steps) as (_, url, _), connected(url, revision) as peer:
         assert await peer.text("steps", {"many": 3}, meta={"progressToken": "p"}) == "done"
 
-        told = [message.params for message in peer.received if message.method == "notifications/progress"]
-        assert [params and (params["progressToken"], params["progress"]) for params in told] == [
+        messages = [message.params for message in peer.received if message.method == "notifications/progress"]
+        assert [params and (params["progressToken"], params["progress"]) for params in messages] == [
             ("p", 1),
             ("p", 2),
             ("p", 3),

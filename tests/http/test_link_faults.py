@@ -138,11 +138,11 @@ async def test_refusal_with_a_json_rpc_error_reports_that_error() -> None:
 @pytest.mark.parametrize("status", [400, 500])
 async def test_credentials_repeated_by_a_server_are_not_shown(status: int) -> None:
     async def echo(seen: Seen, wire: Wire) -> None:
-        said = f"echo {seen.headers['authorization']} {seen.headers['x-api-key']}"
+        echoed = f"echo {seen.headers['authorization']} {seen.headers['x-api-key']}"
         if status == 400:
-            await wire.reply(jsonrpc(id=2, error={"code": -32600, "message": said}), status)
+            await wire.reply(jsonrpc(id=2, error={"code": -32600, "message": echoed}), status)
         else:
-            await wire.reply(said.encode(), status, content_type="text/plain")
+            await wire.reply(echoed.encode(), status, content_type="text/plain")
 
     headers = {"Authorization": "Bearer TOPSECRET-TOKEN", "X-Api-Key": "sk-123456"}
     async with linked(echo, headers=headers) as (link, _, _):

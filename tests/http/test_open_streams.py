@@ -154,7 +154,7 @@ async def test_idle_stream_gets_repeated_keepalive_comments() -> None:
                     assert await events.next() is not None
 
 
-async def test_a_client_that_does_not_read_is_disconnected_and_delays_no_other() -> None:
+async def test_client_that_does_not_read_is_disconnected_and_delays_no_other() -> None:
     uris = [f"{URI}{number}" for number in range(400)]
     async with (
         served(connection=ConnectionLimits(write_timeout=0.3)) as server,

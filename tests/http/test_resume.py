@@ -15,6 +15,7 @@ from mcptrio.errors import StoreFailed
 from mcptrio.http.engine.limits import ConnectionLimits
 from mcptrio.protocol.messages import Notification
 from mcptrio.serving import HTTPLimits
+from mcptrio.stores import open_stores
 from mcptrio.stores.memory import MemoryBus, MemoryEventStore, MemorySessionStore
 from mcptrio.stores.sqlite import open_sqlite_stores
 
@@ -217,6 +218,21 @@ async def test_slow_reader_receives_more_events_than_the_store_keeps(start: Star
         data = [e["data"] for e in await events.rest()]
 
     assert [d["params"]["progress"] for d in data[:-1]] == list(range(3000))
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+async def test_slow_reader_receives_more_bytes_than_the_store_keeps(start: Starter, tmp_path: Path, store: str) -> None:
+    """A session may keep 16 MiB, which fewer large events than the window fill."""
+    url = "memory" if store == "memory" else f"sqlite:{tmp_path / 'kept.db'}"
+    async with open_stores(url) as stores:
+        server = await start(events=stores.events, limits=HTTPLimits(stream_delay=0.02))
+        await server.client.initialize()
+        async with server.client.stream("POST", call("progress", {"steps": 400, "size": 100_000})) as events:
+            await trio.sleep(0.3)
+            data = [e["data"] for e in await events.rest() if e["data"] is not None]
+        server.shutdown.set()
+
+    assert [d["params"]["progress"] for d in data[:-1]] == list(range(400))
 
 
 async def test_events_read_before_they_are_counted_do_not_block(start: Starter, tmp_path: Path) -> None:

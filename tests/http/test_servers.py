@@ -195,9 +195,9 @@ async def test_connection_with_a_slow_head_or_idle_is_closed() -> None:
                 if first:
                     await stream.send_all(first)
                 with trio.fail_after(30):
-                    said = b"".join([chunk async for chunk in stream])
+                    received = b"".join([chunk async for chunk in stream])
                 # One of the servers sends the reason.
-                assert said == b"" or said.startswith(b"HTTP/1.1 408 ")
+                assert received == b"" or received.startswith(b"HTTP/1.1 408 ")
                 assert expected <= trio.current_time() - start + 0.01
 
 

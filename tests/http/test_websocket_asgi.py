@@ -129,7 +129,7 @@ async def test_mount_point_is_not_part_of_the_path() -> None:
             assert connection.types == ["websocket.accept"]
 
 
-async def test_a_disconnected_client_gets_no_answer() -> None:
+async def test_disconnected_client_gets_no_answer() -> None:
     connection = Connection(OneChannel(echo), connects=False)
     connection.disconnect()
 

@@ -43,7 +43,7 @@ PING_REQUEST = Request(1, "ping")
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "said"),
+    ("code", "reason", "message"),
     [
         (1000, "bye", ""),
         (1001, "", "the server closed it: 1001 (going away)"),
@@ -52,13 +52,13 @@ PING_REQUEST = Request(1, "ping")
         (4000, "ours", "the server closed it: 4000: 'ours'"),
     ],
 )
-async def test_close_codes_are_reported(code: int, reason: str, said: str) -> None:
+async def test_close_codes_are_reported(code: int, reason: str, message: str) -> None:
     async def close(socket: Socket) -> None:
         await socket.close(code, reason)
         assert await socket.receive() == code
         await socket.wait_closed()
 
-    assert await ending(close) == said
+    assert await ending(close) == message
 
 
 async def test_close_without_a_code_ends_the_channel() -> None:
@@ -78,7 +78,7 @@ async def test_broken_connection_is_reported(how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (frame(TEXT, b"\xff", masked=False), "1007"),
         (frame(CONTINUATION, b"x", masked=False), "1002"),
@@ -93,12 +93,12 @@ async def test_broken_connection_is_reported(how: str) -> None:
     ],
     ids=["utf-8", "continuation", "long-ping", "close", "interleaved", "rubbish", "binary", "large", "bytes", "opcode"],
 )
-async def test_protocol_errors_of_a_server_are_reported(data: bytes, said: str) -> None:
+async def test_protocol_errors_of_a_server_are_reported(data: bytes, message: str) -> None:
     async def wrong(socket: Socket) -> None:
         await socket.raw(data)
         await socket.wait_closed()
 
-    assert said in await ending(wrong, limits=MessageLimits(bytes=1000))
+    assert message in await ending(wrong, limits=MessageLimits(bytes=1000))
 
 
 async def test_unacceptable_websocket_frame_is_closed_with_its_code() -> None:
@@ -310,7 +310,7 @@ def lockstep_stream() -> tuple[Line, trio.StapledStream[Any, Any]]:
     return Line(ours, bottom), theirs
 
 
-async def test_a_server_that_reads_nothing_times_out(autojump_clock: trio.testing.MockClock) -> None:
+async def test_server_that_reads_nothing_times_out(autojump_clock: trio.testing.MockClock) -> None:
     line, theirs = lockstep_stream()
 
     async def read_late() -> None:
@@ -328,7 +328,7 @@ async def test_a_server_that_reads_nothing_times_out(autojump_clock: trio.testin
     assert line.problem is not None
 
 
-async def test_a_server_that_reads_slowly_does_not_time_out(autojump_clock: trio.testing.MockClock) -> None:
+async def test_server_that_reads_slowly_does_not_time_out(autojump_clock: trio.testing.MockClock) -> None:
     line, theirs = lockstep_stream()
 
     async def read_slowly() -> None:

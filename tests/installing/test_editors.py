@@ -199,15 +199,15 @@ def test_aliases_that_expand_too_much_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("toml", "a = 1\ns = { m = { b = 1 } }\n", r"line 2: expected s as a table with a header, \[s\], got a value"),
         ("yaml", "a: &x {m: {b: 1}}\ns: {<<: *x}\n", "expected s.m in its own place, got one that << merges in"),
         ("yaml", "a: &x {m: {b: 1}}\ns: *x\n", "got one in which more would change"),
     ],
 )
-def test_entry_that_cannot_be_removed_is_refused(name: FormatName, text: str, told: str) -> None:
-    with pytest.raises(Uneditable, match=told):
+def test_entry_that_cannot_be_removed_is_refused(name: FormatName, text: str, message: str) -> None:
+    with pytest.raises(Uneditable, match=message):
         remove(name, text, ("s", "m"))
 
 

@@ -44,7 +44,7 @@ class Installation:
 
     there: Elsewhere
     home: Path
-    said: tuple[str, ...]
+    outputs: tuple[str, ...]
 
 
 def told() -> Instructions:
@@ -77,7 +77,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     there = open_elsewhere(folder, Path(at_home(says.venv)))
     there.install(*(ROOT / project for project in says.projects))
     Path(at_home(says.configuration_path)).write_text(says.configuration)
-    said = []
+    messages = []
     for command in says.commands:
         done = subprocess.run(
             [at_home(word) for word in command],
@@ -90,8 +90,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        said.append(done.stdout)
-    return Installation(there, home, tuple(said))
+        messages.append(done.stdout)
+    return Installation(there, home, tuple(messages))
 
 
 def _bare(**more: str) -> Mapping[str, str]:
@@ -108,7 +108,7 @@ def test_readme_names_three_plugins() -> None:
 
 
 def test_install_and_status_report_the_result(installed: Installation) -> None:
-    install, status = installed.said
+    install, status = installed.outputs
 
     assert f"Cursor: mcptrio added: {installed.home}/.cursor/mcp.json" in install
     assert "!" not in status

@@ -407,7 +407,7 @@ def test_launch_command_has_absolute_paths(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"plugins": ("gone.py",)}, "--plugin: no such file: gone.py"),
         ({"config": Path("gone.toml")}, "gone.toml: cannot be read"),
@@ -415,11 +415,11 @@ def test_launch_command_has_absolute_paths(machine: Machine) -> None:
     ],
 )
 def test_command_with_invalid_configuration_is_not_installed(
-    machine: Machine, given: dict[str, Any], said: str
+    machine: Machine, given: dict[str, Any], message: str
 ) -> None:
     (machine.project / "wrong.toml").write_text("a = = 1")
 
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         launch_command(machine.project, **given)
 
 

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from mcptrio import tool
 from mcptrio.serving import ServerLimits, ServerSettings
+from mcptrio.types import CallToolResult, TextContent
 from tests.interaction.serving import Serve
 
 
@@ -31,7 +32,7 @@ async def log(limit: int = 2) -> list[Commit]:
 
 @tool(text=lambda value: f"{value['name']}!", output_schema={"type": "object"})
 async def described() -> dict[str, Any]:
-    """Use a schema of its own."""
+    """Use its own schema."""
     return {"name": "peas"}
 
 
@@ -125,20 +126,36 @@ async def test_texts_that_are_left_out_are_counted(serve: Serve) -> None:
 
 
 @tool
-async def pick(count: int, names: list[str], options: dict[str, int], note: str = "none") -> str:
+async def finished() -> CallToolResult:
+    """Return a result that the function has made itself."""
+    return CallToolResult(content=(TextContent(text="a" * 2_000),), structured_content={"whole": "a" * 2_000})
+
+
+async def test_result_that_a_function_has_made_is_cut(serve: Serve) -> None:
+    peer = await serve(finished, settings=ServerSettings(limits=ServerLimits(result_text=1_000)))
+
+    result = await peer.call("finished")
+
+    assert result["content"][0]["text"].startswith("a" * 1_000 + "\n[1000 of 2000 characters; ask for less")
+    if serve.revision >= "2025-06-18":
+        assert result["structuredContent"] == {"whole": "a" * 2_000}
+
+
+@tool
+async def pick(count: int, names: list[str], options: dict[str, int], note: str = "", mark: str = "none") -> str:
     """Take several types."""
-    return json.dumps([count, names, options, note])
+    return json.dumps([count, names, options, note, mark])
 
 
 async def test_arguments_with_one_meaning_are_repaired_and_named(serve: Serve) -> None:
     peer = await serve(pick)
 
-    arguments = {"count": "3", "names": "a.txt", "options": '{"a": "1"}', "note": None}
+    arguments = {"count": "3", "names": "a.txt", "options": '{"a": "1"}', "note": 7, "mark": None}
     result = await peer.call("pick", arguments)
 
-    assert json.loads(result["content"][0]["text"]) == [3, ["a.txt"], {"a": 1}, "none"]
+    assert json.loads(result["content"][0]["text"]) == [3, ["a.txt"], {"a": 1}, "7", "none"]
     if serve.revision >= "2025-06-18":
-        assert result["_meta"]["mcptrio/repaired"] == ["count", "names", "options", "options.a", "note"]
+        assert result["_meta"]["mcptrio/repaired"] == ["count", "names", "options", "options.a", "note", "mark"]
 
 
 async def test_arguments_without_a_single_meaning_are_refused_as_written(serve: Serve) -> None:

@@ -78,8 +78,8 @@ async def again(ctx: Context) -> str:
 @tool
 async def sample(ctx: Context) -> str:
     """Have the client's model say something."""
-    said = await ctx.sample("Say hello", max_tokens=7, system_prompt="Be brief")
-    return f"{said.model}: {said.text}"
+    answer = await ctx.sample("Say hello", max_tokens=7, system_prompt="Be brief")
+    return f"{answer.model}: {answer.text}"
 
 
 @tool
@@ -97,8 +97,8 @@ async def page(ctx: Context) -> str:
 @tool
 async def several(ctx: Context) -> str:
     """Ask several things at once."""
-    answer, said, found = await ctx.ask_all(Elicit("Name?", str), Sample("Say hello"), ListRoots())
-    return f"{answer} {said.model} {len(found)}"
+    answer, sampled, found = await ctx.ask_all(Elicit("Name?", str), Sample("Say hello"), ListRoots())
+    return f"{answer} {sampled.model} {len(found)}"
 
 
 @tool
@@ -174,7 +174,7 @@ async def test_declined_or_cancelled_form_returns_no_content(serve: Serve) -> No
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)
-async def test_a_form_returns_an_instance_of_its_class(serve: Serve) -> None:
+async def test_form_returns_an_instance_of_its_class(serve: Serve) -> None:
     peer = await _peer(serve, order, elicit=accept(dish="soup", count=2))
 
     assert await peer.text("order") == "Order(dish='soup', count=2, hot=False)"
@@ -389,12 +389,12 @@ async def test_answer_to_a_cancelled_request_is_ignored(serve: Serve) -> None:
 
 @only(revisions=HANDSHAKE[1:], transports=["http"], because="only a session over HTTP outlives its streams")
 async def test_request_stays_open_after_its_stream_has_closed(serve: Serve) -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     @tool
     async def remember(ctx: Context) -> str:
         """Note what the client's model said."""
-        said.append((await ctx.sample("Say hello")).model)
+        messages.append((await ctx.sample("Say hello")).model)
         return ""
 
     peer = await serve(remember, capabilities={"sampling": {}})
@@ -404,7 +404,7 @@ async def test_request_stays_open_after_its_stream_has_closed(serve: Serve) -> N
     await call.disconnect()
     await peer.respond(question["id"], _said({}))
 
-    await peer.eventually(lambda: said == ["tiny"])
+    await peer.eventually(lambda: messages == ["tiny"])
 
 
 @only(revisions=SINCE_2025_06, because=NO_FORMS)

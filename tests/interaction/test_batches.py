@@ -38,7 +38,7 @@ async def _answers(peer: Peer, batch: list[Any]) -> dict[Any, Any]:
 
 
 @only(revisions=BATCHES, because="only 2025-03-26 has batches")
-async def test_a_batch_is_answered_with_one_array(serve: Serve) -> None:
+async def test_batch_is_answered_with_one_array(serve: Serve) -> None:
     peer = await serve(echo)
 
     answers = await _answers(peer, [_call(1001, "a"), _call(1002, "b")])
@@ -66,7 +66,7 @@ async def test_notifications_in_a_batch_get_no_answer(serve: Serve) -> None:
 
 
 @only(revisions=BATCHES, because="only 2025-03-26 has batches")
-async def test_a_batch_of_notifications_is_not_answered(serve: Serve) -> None:
+async def test_batch_of_notifications_is_not_answered(serve: Serve) -> None:
     peer = await serve(echo)
 
     call = await peer.send([{"jsonrpc": "2.0", "method": "notifications/nobody"}] * 2)
@@ -97,7 +97,7 @@ async def test_progress_does_not_wait_for_the_array(serve: Serve) -> None:
 
 
 @only(revisions=BATCHES, because="only 2025-03-26 has batches")
-async def test_a_cancelled_request_is_left_out_of_the_array(serve: Serve) -> None:
+async def test_cancelled_request_is_left_out_of_the_array(serve: Serve) -> None:
     peer = await serve(echo, slow)
     call = {"jsonrpc": "2.0", "id": 1001, "method": "tools/call", "params": {"name": "slow"}}
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1001}}
@@ -119,7 +119,7 @@ async def test_initialize_is_refused_inside_a_batch(serve: Serve) -> None:
 
 
 @only(revisions=BATCHES, because="only 2025-03-26 has batches")
-async def test_the_same_id_twice_in_a_batch_is_refused_once(serve: Serve) -> None:
+async def test_same_id_twice_in_a_batch_is_refused_once(serve: Serve) -> None:
     peer = await serve(echo)
 
     await peer.send([_call(1001, "a"), _call(1001, "b")])
@@ -129,7 +129,7 @@ async def test_the_same_id_twice_in_a_batch_is_refused_once(serve: Serve) -> Non
 
 
 @only(revisions=BATCHES, transports=["memory", "stdio"], because="HTTP looks for envelopes before the session does")
-async def test_a_request_with_an_envelope_is_refused_inside_a_batch(serve: Serve) -> None:
+async def test_request_with_an_envelope_is_refused_inside_a_batch(serve: Serve) -> None:
     peer = await serve(echo)
     modern = {**_call(1001, "a")}
     modern["params"] = {**modern["params"], "_meta": {VERSION: "2026-07-28", CAPABILITIES: {}}}
@@ -141,7 +141,7 @@ async def test_a_request_with_an_envelope_is_refused_inside_a_batch(serve: Serve
 
 
 @without(revisions=BATCHES, because="2025-03-26 has batches")
-async def test_an_array_is_refused_in_revisions_without_batches(serve: Serve) -> None:
+async def test_array_is_refused_in_revisions_without_batches(serve: Serve) -> None:
     peer = await serve(echo)
 
     call = await peer.send([_call(1001, "a"), _call(1002, "b")])
@@ -154,7 +154,7 @@ async def test_an_array_is_refused_in_revisions_without_batches(serve: Serve) ->
 
 
 @only(revisions=HANDSHAKE[1:2], transports=["stdio", "http"], because="an empty array is no message in memory")
-async def test_an_empty_array_is_refused(serve: Serve) -> None:
+async def test_empty_array_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
 
     await peer.send_bytes(b"[]")

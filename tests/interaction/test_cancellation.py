@@ -212,7 +212,7 @@ async def test_cancellation_of_an_unknown_request_is_ignored(serve: Serve) -> No
     assert await peer.text("quick") == "quick"
 
 
-async def test_a_cancellation_after_the_answer_is_ignored(serve: Serve) -> None:
+async def test_cancellation_after_the_answer_is_ignored(serve: Serve) -> None:
     watch = Watch()
     peer = await serve(plugins=[watch])
     call = await peer.start_call("quick")

@@ -54,7 +54,7 @@ async def _another() -> str:
     return "another"
 
 
-async def test_an_added_or_removed_tool_is_notified(serve: Serve) -> None:
+async def test_added_or_removed_tool_is_notified(serve: Serve) -> None:
     peer = await serve(echo)
     await peer.watch("tools")
 
@@ -124,7 +124,7 @@ async def test_subscriber_is_notified_of_its_own_resources_only(serve: Serve) ->
 
 
 @without(revisions=MODERN, because="there a subscription ends with its stream")
-async def test_an_unsubscribed_client_is_not_notified(serve: Serve) -> None:
+async def test_unsubscribed_client_is_not_notified(serve: Serve) -> None:
     peer = await serve(memo, echo)
     await peer.watch(uris=["memo://a", "memo://b"])
 

@@ -62,7 +62,7 @@ async def test_initialize_with_capabilities_of_a_wrong_type_is_refused(serve: Se
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no handshake")
-async def test_a_request_before_initialize_is_refused(serve: Serve) -> None:
+async def test_request_before_initialize_is_refused(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
 
@@ -81,7 +81,7 @@ async def test_ping_is_answered_before_initialize(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no handshake")
-async def test_a_request_between_initialize_and_initialized_is_served(serve: Serve) -> None:
+async def test_request_between_initialize_and_initialized_is_served(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
     await peer.initialize()
@@ -89,7 +89,9 @@ async def test_a_request_between_initialize_and_initialized_is_served(serve: Ser
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-@only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request is one of its own")
+@only(
+    revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request has its own connection state"
+)
 async def test_requests_pipelined_after_initialize_use_the_negotiated_revision(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)
@@ -105,7 +107,7 @@ async def test_requests_pipelined_after_initialize_use_the_negotiated_revision(s
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no handshake")
-async def test_a_second_initialize_is_refused_and_changes_nothing(serve: Serve) -> None:
+async def test_second_initialize_is_refused_and_changes_nothing(serve: Serve) -> None:
     peer = await serve(echo)
 
     other = next(revision for revision in HANDSHAKE if revision != serve.revision)
@@ -118,7 +120,7 @@ async def test_a_second_initialize_is_refused_and_changes_nothing(serve: Serve) 
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no handshake")
-async def test_an_unknown_notification_is_ignored(serve: Serve) -> None:
+async def test_unknown_notification_is_ignored(serve: Serve) -> None:
     peer = await serve(echo)
 
     await peer.notify("notifications/nobody/knows", {"a": 1})
@@ -126,7 +128,7 @@ async def test_an_unknown_notification_is_ignored(serve: Serve) -> None:
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-async def test_an_unsolicited_answer_is_ignored(serve: Serve) -> None:
+async def test_unsolicited_answer_is_ignored(serve: Serve) -> None:
     peer = await serve(echo)
 
     call = await peer.send({"jsonrpc": "2.0", "id": 99, "result": {}})
@@ -177,7 +179,7 @@ async def test_error_for_an_unsupported_version_in_the_envelope_lists_the_suppor
 
 
 @only(revisions=MODERN, because="handshake revisions have no envelope")
-async def test_a_handshake_revision_in_the_envelope_is_refused(serve: Serve) -> None:
+async def test_handshake_revision_in_the_envelope_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
 
     call = await peer.start("tools/list", meta={VERSION: "2025-11-25"}, headers={"mcp-protocol-version": "2025-11-25"})
@@ -186,7 +188,7 @@ async def test_a_handshake_revision_in_the_envelope_is_refused(serve: Serve) -> 
 
 
 @only(revisions=MODERN, because="handshake revisions have no envelope")
-async def test_an_envelope_without_capabilities_is_refused(serve: Serve) -> None:
+async def test_envelope_without_capabilities_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {VERSION: "2026-07-28"}}}
 
@@ -198,7 +200,7 @@ async def test_an_envelope_without_capabilities_is_refused(serve: Serve) -> None
 
 
 @only(revisions=MODERN, because="handshake revisions have no envelope")
-async def test_an_envelope_without_client_info_is_served(serve: Serve) -> None:
+async def test_envelope_without_client_info_is_served(serve: Serve) -> None:
     peer = await serve(echo)
     meta = {VERSION: "2026-07-28", CAPABILITIES: {}}
 
@@ -268,8 +270,8 @@ async def test_experimental_capabilities_are_advertised(serve: Serve) -> None:
 
     if peer.handshake:
         assert peer.initialized is not None
-        told = peer.initialized
+        initialized = peer.initialized
     else:
-        told = await peer.request("server/discover")
+        initialized = await peer.request("server/discover")
 
-    assert told["capabilities"]["experimental"] == experimental
+    assert initialized["capabilities"]["experimental"] == experimental

@@ -185,7 +185,7 @@ async def test_uris_over_the_limit_are_refused(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_a_filter_of_another_type_is_refused(serve: Serve) -> None:
+async def test_filter_of_another_type_is_refused(serve: Serve) -> None:
     peer = await serve(memo)
 
     for params in (

@@ -129,7 +129,7 @@ async def test_server_without_a_level_sends_no_log_messages(serve: Serve) -> Non
     assert _texts(peer) == []
 
 
-async def test_an_unknown_level_is_refused(serve: Serve) -> None:
+async def test_unknown_level_is_refused(serve: Serve) -> None:
     peer = await serve(every_level)
 
     if peer.handshake:

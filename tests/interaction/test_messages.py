@@ -37,7 +37,7 @@ async def _refused(peer: Peer, data: bytes) -> dict[str, Any]:
     return error
 
 
-async def test_the_id_is_returned_unchanged(serve: Serve) -> None:
+async def test_id_is_returned_unchanged(serve: Serve) -> None:
     peer = await serve(echo)
 
     for id in (0, -7, 2**53, "1", "", "ä😀", "a" * 1000):
@@ -49,7 +49,7 @@ async def test_the_id_is_returned_unchanged(serve: Serve) -> None:
 
 
 @only(transports=BYTES, because="in memory there are messages, whose ids have a type")
-async def test_an_id_of_another_type_is_refused(serve: Serve) -> None:
+async def test_id_of_another_type_is_refused(serve: Serve) -> None:
     peer = await serve(echo)
 
     ids: list[object] = [None, True, 1.5, [], {}, 2**70]
@@ -71,8 +71,8 @@ async def test_number_and_the_same_number_as_a_string_are_two_ids(serve: Serve) 
     assert (await second.result())["content"][0]["text"] == "text"
 
 
-@only(transports=["memory", "stdio"], because="over HTTP the second one is answered on a stream of its own")
-async def test_a_duplicate_id_is_refused_and_the_first_request_continues(serve: Serve) -> None:
+@only(transports=["memory", "stdio"], because="over HTTP the second one is answered on its own stream")
+async def test_duplicate_id_is_refused_and_the_first_request_continues(serve: Serve) -> None:
     peer = await serve(wait)
     first = await peer.start_call("wait", id="same")
 
@@ -84,7 +84,7 @@ async def test_a_duplicate_id_is_refused_and_the_first_request_continues(serve: 
 
 
 @only(revisions=HANDSHAKE, transports=["http"], because="only a session over HTTP has both streams and shared ids")
-async def test_an_id_that_is_in_flight_is_refused_on_another_stream_of_the_session(serve: Serve) -> None:
+async def test_id_that_is_in_flight_is_refused_on_another_stream_of_the_session(serve: Serve) -> None:
     peer = await serve(wait)
     first = await peer.start_call("wait", id="same")
     await peer.eventually(lambda: serve.server.status.in_flight == 1)

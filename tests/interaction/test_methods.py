@@ -81,7 +81,7 @@ async def test_prompt_added_at_run_time_is_advertised_to_the_next_client(serve: 
     assert "prompts" in answer["capabilities"]
 
 
-async def test_an_unknown_method_is_not_found(serve: Serve) -> None:
+async def test_unknown_method_is_not_found(serve: Serve) -> None:
     peer = await serve(echo)
 
     for method in ("nobody/knows", "tools/listt", "rpc.discover", "tools/call/x", "notifications/cancelled"):
@@ -100,7 +100,7 @@ async def test_method_of_an_unadvertised_capability_is_not_found(serve: Serve) -
 
 
 @only(revisions=MODERN, because="these methods were removed in 2026-07-28")
-async def test_a_removed_method_is_not_found(serve: Serve) -> None:
+async def test_removed_method_is_not_found(serve: Serve) -> None:
     peer = await serve(echo, memo)
 
     for method in ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"):
@@ -108,7 +108,7 @@ async def test_a_removed_method_is_not_found(serve: Serve) -> None:
 
 
 @only(revisions=HANDSHAKE, because="these methods are new in 2026-07-28")
-async def test_a_method_of_a_later_revision_is_not_found(serve: Serve) -> None:
+async def test_method_of_a_later_revision_is_not_found(serve: Serve) -> None:
     peer = await serve(echo)
 
     for method in ("server/discover", "subscriptions/listen"):

@@ -80,8 +80,8 @@ async def ask(ctx: Context) -> str:
 
 async def test_observer_is_notified_how_each_request_ends(serve: Serve) -> None:
     peer = await serve(add, fail, refuse, late)
-    told: Observer = (watching := Told())
-    forget = serve.server.add_observer(told)
+    observer: Observer = (watching := Told())
+    forget = serve.server.add_observer(observer)
 
     await peer.call("add", {"a": 1, "b": 2})
     await peer.call("fail")

@@ -123,7 +123,7 @@ async def test_specified_notification_can_be_handled_by_a_plugin(serve: Serve) -
 
 
 @only(revisions=MODERN, because="the schemas before 2026-07-28 have no extensions")
-async def test_an_extension_is_advertised(serve: Serve) -> None:
+async def test_extension_is_advertised(serve: Serve) -> None:
     peer = await serve(plugins=[Acme()])
 
     assert (await peer.request("server/discover"))["capabilities"]["extensions"] == {"com.example/acme": {"level": 2}}
@@ -137,7 +137,7 @@ async def test_custom_request_is_answered_by_the_client(serve: Serve) -> None:
 
 
 @only(revisions=MODERN, because="handshake revisions have requests from a server")
-async def test_a_custom_request_is_not_sent_without_a_back_channel(serve: Serve) -> None:
+async def test_custom_request_is_not_sent_without_a_back_channel(serve: Serve) -> None:
     peer = await serve(plugins=[Acme()])
 
     message = await (await peer.start_call("ask")).wait()

@@ -67,7 +67,7 @@ async def test_every_list_is_paginated(serve: Serve) -> None:
     assert templates == [["x0://{x}", "x1://{x}"], ["x2://{x}", "x3://{x}"], ["x4://{x}"]]
 
 
-async def test_a_full_last_page_has_no_cursor(serve: Serve) -> None:
+async def test_full_last_page_has_no_cursor(serve: Serve) -> None:
     peer = await serve(first, page_size=2)
     serve.server.add_tool(_nothing, name="second")
 
@@ -112,7 +112,7 @@ async def test_cursor_stays_valid_when_several_listed_tools_are_removed(serve: S
     assert [tool["name"] for tool in rest["tools"]] == ["t1", "t2"]
 
 
-async def test_a_restored_tool_keeps_its_position(serve: Serve) -> None:
+async def test_restored_tool_keeps_its_position(serve: Serve) -> None:
     """A plugin that restarts restores its tools."""
     peer = await serve(first, page_size=2)
     for number in range(4):

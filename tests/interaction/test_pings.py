@@ -20,7 +20,7 @@ async def wait(seconds: float) -> str:
 
 
 @only(revisions=HANDSHAKE, because="2026-07-28 has no ping")
-async def test_a_ping_is_answered_at_any_time(serve: Serve) -> None:
+async def test_ping_is_answered_at_any_time(serve: Serve) -> None:
     release = trio.Event()
 
     @tool

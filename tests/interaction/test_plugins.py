@@ -143,7 +143,7 @@ async def test_error_about_a_taken_name_names_both_plugins(serve: Serve) -> None
 
 
 @only(revisions=REVISIONS[-1:], transports=["memory"], because="files are imported far from any wire")
-async def test_a_file_that_cannot_be_imported_is_quarantined(serve: Serve, tmp_path: Path) -> None:
+async def test_file_that_cannot_be_imported_is_quarantined(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("import nobody_has_this\n")
     (tmp_path / "exits.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "works.py").write_text(

@@ -57,7 +57,7 @@ async def test_progress_without_a_token_is_not_sent(serve: Serve) -> None:
     assert peer.notes(PROGRESS) == []
 
 
-async def test_a_token_of_another_type_is_ignored_or_refused(serve: Serve) -> None:
+async def test_token_of_another_type_is_ignored_or_refused(serve: Serve) -> None:
     peer = await serve(steps)
 
     tokens: list[object] = [None, True, 1.5, [], {}]

@@ -67,7 +67,7 @@ async def _get(peer: Peer, name: str, arguments: dict[str, str] | None = None) -
     return messages
 
 
-async def test_a_prompt_is_listed_with_its_arguments(serve: Serve) -> None:
+async def test_prompt_is_listed_with_its_arguments(serve: Serve) -> None:
     peer = await serve(review)
 
     (listed,) = (await peer.request("prompts/list"))["prompts"]

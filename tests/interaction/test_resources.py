@@ -176,7 +176,7 @@ async def test_path_traversal_is_refused(serve: Serve) -> None:
         await _not_found(peer, uri)
 
 
-async def test_an_unknown_uri_is_not_found(serve: Serve) -> None:
+async def test_unknown_uri_is_not_found(serve: Serve) -> None:
     peer = await serve(one, note)
 
     for uri in ("memo://two", "notes://a/b", "memo://one/", "MEMO://one", "no uri at all", "gone://1"):

@@ -65,7 +65,7 @@ def count() -> Iterator[str]:
 
 
 @real_time(because=THREADS)
-async def test_a_sync_tool_runs_in_a_thread(serve: Serve) -> None:
+async def test_sync_tool_runs_in_a_thread(serve: Serve) -> None:
     peer = await serve(where)
 
     assert await peer.text("where") != threading.current_thread().name
@@ -88,7 +88,7 @@ async def test_sync_generator_is_consumed_in_a_thread(serve: Serve) -> None:
 
 
 @real_time(because=THREADS)
-async def test_a_thread_can_report_progress(serve: Serve) -> None:
+async def test_thread_can_report_progress(serve: Serve) -> None:
     peer = await serve(progress)
 
     await peer.call("progress", meta={"progressToken": 1})
@@ -102,7 +102,7 @@ async def test_a_thread_can_report_progress(serve: Serve) -> None:
     transports=["memory", "http"],
     because="the others tell in the same ways, but for 2025-11-25, whose stream ends when it is released",
 )
-async def test_a_thread_can_notify_changes(serve: Serve) -> None:
+async def test_thread_can_notify_changes(serve: Serve) -> None:
     peer = await serve(tell, watched)
     await peer.watch(uris=["watched://a", "watched://b"])
 
@@ -208,7 +208,7 @@ async def test_number_of_busy_threads_is_limited(serve: Serve) -> None:
 @real_time(because=THREADS)
 @only(transports=["memory"], because="nothing of it depends on the transport")
 async def test_thread_that_checks_sees_the_cancellation(serve: Serve) -> None:
-    told = threading.Event()
+    notified = threading.Event()
     begun = threading.Event()
 
     @tool
@@ -220,7 +220,7 @@ async def test_thread_that_checks_sees_the_cancellation(serve: Serve) -> None:
                 trio.from_thread.check_cancelled()
                 time.sleep(0.005)
         finally:
-            told.set()
+            notified.set()
 
     peer = await serve(polite)
     call = await peer.start_call("polite")
@@ -228,4 +228,4 @@ async def test_thread_that_checks_sees_the_cancellation(serve: Serve) -> None:
 
     await call.cancel()
 
-    await peer.eventually(told.is_set)
+    await peer.eventually(notified.is_set)

@@ -59,7 +59,7 @@ async def objects() -> str:
 
 @tool
 async def cancels_itself(ctx: Context) -> str:
-    """Leave through a cancel scope of its own."""
+    """Leave through its own cancel scope."""
     with trio.move_on_after(0):
         await trio.sleep(1)
     return "went on"
@@ -124,7 +124,7 @@ async def test_specified_protocol_error_keeps_its_code(serve: Serve) -> None:
     assert (await (await peer.start_call("objects")).error())["code"] == -32602
 
 
-async def test_an_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
+async def test_unknown_tool_is_a_protocol_error(serve: Serve) -> None:
     peer = await serve(add)
 
     error = await (await peer.start_call("nobody")).error()

@@ -134,7 +134,7 @@ async def test_text_result_is_text_content(serve: Serve) -> None:
     assert result.get("isError", False) is False
 
 
-async def test_a_parameter_may_have_any_name(serve: Serve) -> None:
+async def test_parameter_may_have_any_name(serve: Serve) -> None:
     @tool
     async def names(work: str, values: str, function: str, scope: str) -> str:
         return work + values + function + scope
@@ -189,7 +189,7 @@ async def test_other_bytes_are_an_embedded_resource(serve: Serve) -> None:
     assert block == {"type": "resource", "resource": resource}
 
 
-async def test_a_list_of_content_keeps_its_order(serve: Serve) -> None:
+async def test_list_of_content_keeps_its_order(serve: Serve) -> None:
     peer = await serve(mixed)
 
     types = [block["type"] for block in (await peer.call("mixed"))["content"]]
@@ -205,7 +205,7 @@ async def test_texts_of_a_generator_are_collected(serve: Serve) -> None:
     assert [block["text"] for block in (await peer.call("stream"))["content"]] == ["a", "b"]
 
 
-async def test_a_prepared_result_is_sent_unchanged(serve: Serve) -> None:
+async def test_prepared_result_is_sent_unchanged(serve: Serve) -> None:
     peer = await serve(ready)
 
     result = await peer.call("ready")
@@ -306,7 +306,7 @@ def _passed_on(function: Any) -> Any:
 
 @only(transports=["memory"], because="nothing of it depends on the transport")
 @real_time(because="its functions run in threads")
-async def test_a_sync_wrapper_of_an_async_function_is_a_tool(serve: Serve) -> None:
+async def test_sync_wrapper_of_an_async_function_is_a_tool(serve: Serve) -> None:
     @_passed_on
     async def waits(ctx: Context, name: str) -> str:
         """Waits."""

@@ -92,17 +92,17 @@ async def everything(ctx: Context) -> str:
     """Ask a page, a model with a tool, and for the roots."""
     page = await ctx.elicit_url("Sign in, please", "https://example.com/in")
     look = Tool(name="look", input_schema={"type": "object"})
-    said = await ctx.sample("Hello", tools=[look], max_tokens=7, system_prompt="Be brief.")
+    sampled = await ctx.sample("Hello", tools=[look], max_tokens=7, system_prompt="Be brief.")
     roots = await ctx.list_roots()
-    texts = [block.text for block in said.content if isinstance(block, TextContent)]
-    return f"{page.action} {said.model} {texts[0]} {roots[0].uri}"
+    texts = [block.text for block in sampled.content if isinstance(block, TextContent)]
+    return f"{page.action} {sampled.model} {texts[0]} {roots[0].uri}"
 
 
 @tool
 async def together(ctx: Context) -> str:
     """Ask two things in one round."""
-    _, said = await ctx.ask_all(ElicitURL("Sign in, please", "https://example.com/in", "one"), Sample("Hello"))
-    return f"accept {said.model}"
+    _, sampled = await ctx.ask_all(ElicitURL("Sign in, please", "https://example.com/in", "one"), Sample("Hello"))
+    return f"accept {sampled.model}"
 
 
 @tool

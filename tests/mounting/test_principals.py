@@ -100,24 +100,24 @@ class OtherPlugin:
 async def test_principal_reaches_the_isolated_process(revision: str) -> None:
     async with isolated(OtherPlugin()) as parent:
         async with parent.client(ANN, revision) as ann, parent.client(BOB, revision) as bob:
-            told = await who(ann)
-            assert told["principal"] == {
+            identity = await who(ann)
+            assert identity["principal"] == {
                 "subject": "ann",
                 "issuer": "https://id.example.com",
                 "client_id": "app",
                 "scopes": ["read", "write"],
                 "claims": {},
             }
-            assert told["caller"] == (await ann.call_tool("nearby")).content[0].text  # type: ignore[union-attr]
+            assert identity["caller"] == (await ann.call_tool("nearby")).content[0].text  # type: ignore[union-attr]
             assert (await who(bob))["principal"]["subject"] == "bob"
-            assert (await who(bob))["caller"] != told["caller"]
+            assert (await who(bob))["caller"] != identity["caller"]
             # The answer to a request is for the caller who was asked.
             assert (await ann.call_tool("asked")).content[0].text == "ann blue"  # type: ignore[union-attr]
             # A client cannot forward a caller in place of the parent.
             assert (await who(bob, FORGED))["principal"]["subject"] == "bob"
 
             async with parent.client(ANN, revision) as again:
-                assert (await who(again))["caller"] == told["caller"]
+                assert (await who(again))["caller"] == identity["caller"]
         async with parent.client(None, revision) as one, parent.client(None, revision) as other:
             first, second = await who(one, FORGED), await who(other)
             assert first["principal"] is None is second["principal"]
@@ -196,9 +196,9 @@ async def test_scopes_of_an_isolated_plugin_are_known_to_the_parent() -> None:
 async def test_forwarded_callers_are_not_trusted_over_stdio() -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         async with mcptrio.connect(command(JUDGED), timeouts=TIMEOUTS) as client:
-            told = await who(client, FORGED)
-            assert told["principal"] is None
-            assert told["caller"].startswith("session:")
+            identity = await who(client, FORGED)
+            assert identity["principal"] is None
+            assert identity["caller"].startswith("session:")
             with pytest.raises(MCPError, match="no such tool: vault"):
                 await client.request("tools/call", {"name": "vault", "arguments": {}, "_meta": FORGED})
             with pytest.raises(MCPError, match="no such method"):
@@ -236,9 +236,9 @@ async def test_forwarded_callers_are_not_trusted_over_http(revision: str) -> Non
                     assert first["caller"].startswith("session:")
             endpoint = mcptrio.Endpoint(url=url, headers={"x-carl": "1"})
             async with mcptrio.connect(endpoint, revision=revision) as one:
-                told = await who(one, FORGED)
-                assert told["principal"] == "carl"
-                assert told["caller"].startswith("principal:")
+                identity = await who(one, FORGED)
+                assert identity["principal"] == "carl"
+                assert identity["caller"].startswith("principal:")
             shutdown.set()
 
 
@@ -252,14 +252,14 @@ async def test_foreign_servers_do_not_receive_the_caller() -> None:
             # As if this server were itself the process of a plugin.
             nursery.start_soon(lambda: server.supervisor.serve(theirs, trusts_forwarded_caller=True))
             async with mcptrio.connect(ours) as client:
-                told = await who(client, FORGED)
-                assert told["principal"] is None
-                assert CALLER not in told["meta"]
+                identity = await who(client, FORGED)
+                assert identity["principal"] is None
+                assert CALLER not in identity["meta"]
             nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(
-    ("said", "subject"),
+    ("message", "subject"),
     [
         ({"caller": "c", "principal": {"subject": "ann", "scopes": []}}, "ann"),
         ({"caller": "c"}, None),
@@ -271,7 +271,7 @@ async def test_foreign_servers_do_not_receive_the_caller() -> None:
         (None, None),
     ],
 )
-async def test_malformed_forwarded_caller_is_anonymous(said: Any, subject: str | None) -> None:
+async def test_malformed_forwarded_caller_is_anonymous(message: Any, subject: str | None) -> None:
     seen: list[Principal | None] = []
 
     class Plain:
@@ -286,7 +286,7 @@ async def test_malformed_forwarded_caller_is_anonymous(said: Any, subject: str |
             ours, theirs = memory_channel_pair()
             nursery.start_soon(lambda: server.supervisor.serve(theirs, trusts_forwarded_caller=True))
             async with mcptrio.connect(ours, revision=NEW) as client:
-                await who(client, {CALLER: said})
+                await who(client, {CALLER: message})
             nursery.cancel_scope.cancel()
     assert [each and each.subject for each in seen] == [subject]
 

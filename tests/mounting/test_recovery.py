@@ -43,9 +43,9 @@ async def test_crash_fails_the_calls_in_flight_and_the_server_restarts(how: str,
     assert len(results) == 2
     for result in results:
         assert result.is_error
-        said = str(result.content)
-        assert "up: the server" in said
-        assert {"kill": "SIGKILL", "segfault": "SIGSEGV", "exit": "exit code 3"}[how] in said
+        content = str(result.content)
+        assert "up: the server" in content
+        assert {"kill": "SIGKILL", "segfault": "SIGSEGV", "exit": "exit code 3"}[how] in content
     assert before != after
     assert "up_pid" in names
 

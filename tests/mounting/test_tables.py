@@ -103,7 +103,7 @@ async def test_valid_tables_are_mounted_and_invalid_ones_are_listed_as_broken(
     async with mounted(notes=notes, **others, desk={"file": str(file), "prefix": "f"}, without=without) as client:
         names = {tool.name for tool in await client.tools().all()}
         prompts = [prompt.name for prompt in await client.prompts().all()]
-        told = await listed(client)
+        mounts = await listed(client)
 
         assert names == {"list_mounts", "restart_mount", "notes_read_note"} | {
             "f_read_note",
@@ -114,7 +114,7 @@ async def test_valid_tables_are_mounted_and_invalid_ones_are_listed_as_broken(
         assert sorted(prompts) == ["f_sum_up", "notes_sum_up"]
         assert await text(client, "notes_read_note", name="list") == "anna's list"
         assert (await client.read_resource("note://first")).contents[0].text == "first"  # type: ignore[union-attr]
-        assert {name: each["state"] for name, each in told.items()} == {
+        assert {name: each["state"] for name, each in mounts.items()} == {
             "notes": "ready",
             "wrong": "broken",
             "empty": "broken",
@@ -123,12 +123,12 @@ async def test_valid_tables_are_mounted_and_invalid_ones_are_listed_as_broken(
             "filed": "ready",
             "odd": "broken",
         }
-        assert told["notes"]["offers"]["tools"] == 1
-        assert told["notes"]["server"].startswith("mcptrio ")
-        assert "anna" not in json.dumps(told)
-        assert "command" in told["wrong"]["reason"]
-        assert told["empty"]["reason"] == "entry: expected either command or url, got none"
-        assert told["double"]["reason"] == "expected file alone, got url too"
+        assert mounts["notes"]["offers"]["tools"] == 1
+        assert mounts["notes"]["server"].startswith("mcptrio ")
+        assert "anna" not in json.dumps(mounts)
+        assert "command" in mounts["wrong"]["reason"]
+        assert mounts["empty"]["reason"] == "entry: expected either command or url, got none"
+        assert mounts["double"]["reason"] == "expected file alone, got url too"
 
 
 async def test_restart_mount_starts_a_new_process(entry: dict[str, Any]) -> None:
@@ -168,14 +168,14 @@ async def test_arguments_and_environment_of_a_server_are_not_disclosed(entry: di
     gone = {"command": "/no/such/program", "args": key}
     async with mounted(gone=gone, once={**entry, "ready_timeout": 1}) as client:
         os.kill(int(await text(client, "once_pid")), signal.SIGKILL)
-        while "exit code" not in str((told := await listed(client))["once"]["reason"]):  # noqa: ASYNC110 - nothing tells
+        while "exit code" not in str((mounts := await listed(client))["once"]["reason"]):  # noqa: ASYNC110 - nothing tells
             await trio.sleep(0.02)
         called = await client.call_tool("once_pid")
 
-        assert "program" in told["gone"]["reason"]
+        assert "program" in mounts["gone"]["reason"]
         assert called.is_error
         assert "once is not connected" in str(called.content)
-        assert "SECRET" not in f"{told} {called}"
+        assert "SECRET" not in f"{mounts} {called}"
 
 
 async def test_arguments_of_an_unresponsive_server_are_not_disclosed() -> None:

@@ -71,19 +71,19 @@ def plain() -> str:
 
 
 @pytest.mark.parametrize(
-    ("plugin", "said"),
+    ("plugin", "message"),
     [
         (dig, "got the function dig: pass its module, or call server.add_tool(dig)"),
         (plain, "got the function plain: pass its module"),
         ("garden", "got the string 'garden': import the module and pass that"),
     ],
 )
-def test_value_of_another_kind_is_refused(plugin: Any, said: str) -> None:
+def test_value_of_another_kind_is_refused(plugin: Any, message: str) -> None:
     with pytest.raises(TypeError) as raised:
         Server(plugins=[plugin])
 
     assert str(raised.value).startswith("expected a module, class or object as a plugin, ")
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -138,19 +138,19 @@ def test_settings_of_a_plugin_class_are_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plugin", "said"),
+    ("plugin", "message"),
     [
         (Unsettled, "Unsettled.__init__: expected no parameters but config, got trees; pass an object instead of the"),
         (Vague, "config: expected an annotation that exists at run time, got 'Nowhere'"),
         (Split, "config: expected one class of settings, got Beds in opened, Trees in setup"),
     ],
 )
-def test_plugin_class_with_unknown_settings_type_is_an_error(plugin: type, said: str) -> None:
+def test_plugin_class_with_unknown_settings_type_is_an_error(plugin: type, message: str) -> None:
     given = plugin if plugin is not Split else plugin()
     with pytest.raises(PluginError) as raised:
         Server(plugins=[given], settings=ServerSettings(strict=True))
 
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 async def test_instance_serves_its_decorated_methods() -> None:

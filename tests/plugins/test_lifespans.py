@@ -127,7 +127,7 @@ async def test_lifespan_can_hold_a_nursery_open(autojump_clock: Any) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", None])
-async def test_a_failing_lifespan_affects_only_its_plugin_and_clients_are_notified(
+async def test_failing_lifespan_affects_only_its_plugin_and_clients_are_notified(
     revision: str | None, autojump_clock: Any
 ) -> None:
     happened: list[str] = []
@@ -139,9 +139,9 @@ async def test_a_failing_lifespan_affects_only_its_plugin_and_clients_are_notifi
             wanted = {"notifications": {"toolsListChanged": True}, "_meta": envelope()}
             await client.send(Request("listen", "subscriptions/listen", wanted))
             assert isinstance(await client.next(), Notification)
-        told = await client.next()
-        assert isinstance(told, Notification)
-        assert told.method == "notifications/tools/list_changed"
+        notification = await client.next()
+        assert isinstance(notification, Notification)
+        assert notification.method == "notifications/tools/list_changed"
         assert trio.current_time() == pytest.approx(5)
 
         request = Request("list", "tools/list", {"_meta": envelope()} if revision is None else {})
@@ -237,10 +237,10 @@ async def test_lifespans_are_exited_in_order_when_the_server_is_cancelled(autoju
     assert happened[2:] == ["leave b", "leave a"]
 
 
-async def test_a_hanging_exit_is_cancelled_and_the_others_continue(
+async def test_hanging_exit_is_cancelled_and_the_others_continue(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It has the rest of ``timeouts.shutdown``; the next exit has a second of its own."""
+    """It has the rest of ``timeouts.shutdown``; the next exit has its own second."""
     happened: list[str] = []
 
     async def half_a_second() -> None:
@@ -277,7 +277,7 @@ async def test_shielded_exit_does_not_delay_other_exits(autojump_clock: Any, cap
     assert "stuck: its lifespan does not end although it was cancelled" in caplog.text
 
 
-async def test_a_failing_exit_is_logged_and_the_others_continue(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failing_exit_is_logged_and_the_others_continue(caplog: pytest.LogCaptureFixture) -> None:
     happened: list[str] = []
     server = Server(plugins=[Plugin("a", happened), Plugin("bad", happened, leave=fail), Plugin("c", happened)])
     async with server.open():
@@ -342,7 +342,7 @@ async def test_failing_background_task_is_restarted_with_backoff(
     assert "RuntimeError: no such luck" in caplog.text
 
 
-async def test_a_long_running_background_task_is_restarted(autojump_clock: Any) -> None:
+async def test_long_running_background_task_is_restarted(autojump_clock: Any) -> None:
     starts: list[float] = []
 
     async def poll() -> None:

@@ -25,7 +25,7 @@ def test_token_estimate_uses_the_listed_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "said"),
+    ("tool", "message"),
     [
         (made(name="a.b"), "tool a.b: some hosts accept only names of 1 to 64 characters A-Za-z0-9_-"),
         (made(name="a" * 41), f"tool {'a' * 41} has 41 characters: some hosts truncate names over 40"),
@@ -53,8 +53,8 @@ def test_token_estimate_uses_the_listed_bytes() -> None:
         ),
     ],
 )
-def test_unportable_schema_yields_a_warning(tool: Tool, said: str) -> None:
-    assert list(portability_warnings(tool)) == [said]
+def test_unportable_schema_yields_a_warning(tool: Tool, message: str) -> None:
+    assert list(portability_warnings(tool)) == [message]
 
 
 def test_portable_schema_yields_no_warning() -> None:

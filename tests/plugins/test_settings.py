@@ -131,7 +131,7 @@ def test_environment_overrides_the_table(variable: str, text: str, name: str, va
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ({"count": "7"}, "plugins.Plugin.count: expected an integer, got '7'"),
         ({"count": True}, "plugins.Plugin.count: expected an integer, got true"),
@@ -156,14 +156,14 @@ def test_environment_overrides_the_table(variable: str, text: str, name: str, va
         ({"count": 14}, "plugins.Plugin.count: expected another one, got 14"),
     ],
 )
-def test_error_names_the_invalid_setting(table: dict[str, Any], said: str) -> None:
+def test_error_names_the_invalid_setting(table: dict[str, Any], message: str) -> None:
     with pytest.raises(PluginError) as raised:
         configured(table)
-    assert str(raised.value).endswith(said)
+    assert str(raised.value).endswith(message)
 
 
 @pytest.mark.parametrize(
-    ("variable", "text", "said"),
+    ("variable", "text", "message"),
     [
         ("MCPTRIO_PLUGIN_COUNT", "many", "MCPTRIO_PLUGIN_COUNT: expected an integer, got 'many'"),
         ("MCPTRIO_PLUGIN_MODE", "slow", "MCPTRIO_PLUGIN_MODE: expected one of fast, careful, got 'slow'"),
@@ -175,8 +175,8 @@ def test_error_names_the_invalid_setting(table: dict[str, Any], said: str) -> No
         ),
     ],
 )
-def test_error_names_the_invalid_environment_variable(variable: str, text: str, said: str) -> None:
-    with pytest.raises(PluginError, match=said):
+def test_error_names_the_invalid_environment_variable(variable: str, text: str, message: str) -> None:
+    with pytest.raises(PluginError, match=message):
         configured({}, **{variable: text})
 
 
@@ -200,7 +200,7 @@ def test_references_in_settings_are_resolved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"$env": "NOBODY"}, "expected the environment variable NOBODY, which is not set"),
         ({"$file": "none"}, "none: cannot be read: No such file or directory"),
@@ -209,18 +209,18 @@ def test_references_in_settings_are_resolved(tmp_path: Path) -> None:
         ({"$file": "binary"}, "binary: expected UTF-8"),
     ],
 )
-def test_error_names_the_unresolved_reference(tmp_path: Path, value: object, said: str) -> None:
+def test_error_names_the_unresolved_reference(tmp_path: Path, value: object, message: str) -> None:
     (tmp_path / "large").write_bytes(b"x" * 70_000)
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     tables = PluginTables(tables={"Plugin": {"title": value}}, folder=tmp_path, environ={})
     with pytest.raises(ConfigError) as raised:
         tables.of("Plugin", Config)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert str(raised.value).startswith("plugins.Plugin.title: ")
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("loud", "plugins.Plugin.loud: expected true or false, got a value that is not shown"),
         ("mode", "plugins.Plugin.mode: expected one of fast, careful, got a value that is not shown"),
@@ -228,7 +228,7 @@ def test_error_names_the_unresolved_reference(tmp_path: Path, value: object, sai
         ("code", "plugins.Plugin.code: its value is invalid"),
     ],
 )
-def test_error_does_not_show_the_referenced_value(key: str, said: str) -> None:
+def test_error_does_not_show_the_referenced_value(key: str, message: str) -> None:
     @frozen(kw_only=True)
     class Guarded(Config):
         code: str = field(default="", validator=validators.max_len(3))
@@ -236,7 +236,7 @@ def test_error_does_not_show_the_referenced_value(key: str, said: str) -> None:
     tables = PluginTables(tables={"Plugin": {key: {"$env": "HUSH"}}}, environ={"HUSH": "hush-hush"})
     with pytest.raises(ConfigError) as raised:
         tables.of("Plugin", Guarded)
-    assert str(raised.value) == said
+    assert str(raised.value) == message
     assert "hush-hush" not in "".join(traceback.format_exception(raised.value))
 
 
@@ -271,7 +271,7 @@ def test_invalid_settings_affect_their_plugin_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cls", "said"),
+    ("cls", "message"),
     [
         (dict, "expected a class of attrs"),
         (frozen(type("NoDefault", (), {"__annotations__": {"x": int}})), "expected a default for NoDefault.x"),
@@ -281,8 +281,8 @@ def test_invalid_settings_affect_their_plugin_only() -> None:
         ),
     ],
 )
-def test_unusable_settings_class_is_refused(cls: type[Any], said: str) -> None:
-    with pytest.raises(TypeError, match=said):
+def test_unusable_settings_class_is_refused(cls: type[Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
         PluginTables().of("x", cls)
 
 

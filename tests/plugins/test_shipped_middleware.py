@@ -175,18 +175,18 @@ async def test_invented_tool_names_get_no_limits_of_their_own(autojump_clock: tr
     server = Server(plugins=[Desk(), limit])
     async with server.open(), mcptrio.connect(server) as client:
         await client.call_tool("write", {"text": "x"})
-        told: list[str] = []
+        messages: list[str] = []
         for number in range(300):
             with pytest.raises(MCPError) as refused:
                 await client.call_tool(f"made up {number}", {})
-            told.append(refused.value.message)
-        assert sum("no such tool" in each for each in told) == 256, "255 more of their own, and one for all others"
+            messages.append(refused.value.message)
+        assert sum("no such tool" in each for each in messages) == 256, "255 more accounts, and one for all other tools"
         with pytest.raises(MCPError, match="too many requests"):
             await client.call_tool("write", {"text": "x"})
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"quotas": {"month": 1}}, "quotas: expected minute, hour, day, week, got 'month'"),
         ({"quotas": {"day": 0}}, "quotas: expected at least 1 a day, got 0"),
@@ -195,9 +195,9 @@ async def test_invented_tool_names_get_no_limits_of_their_own(autojump_clock: tr
         ({"clients": {"one": {"bursts": 1}}}, "there is no setting bursts"),
     ],
 )
-def test_invalid_limits_are_reported(settings: dict[str, Any], said: str) -> None:
+def test_invalid_limits_are_reported(settings: dict[str, Any], message: str) -> None:
     tables = PluginTables(tables={"rate_limit": settings})
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         tables.of("rate_limit", RateLimitConfig)
 
 

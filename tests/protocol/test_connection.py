@@ -92,7 +92,7 @@ def test_unknown_version_is_answered_with_the_newest_handshake_revision(version:
     assert request.peer.revision.version == HANDSHAKE_VERSIONS[-1]
 
 
-def test_a_refused_initialize_can_be_repeated() -> None:
+def test_refused_initialize_can_be_repeated() -> None:
     peer = connection()
     first = peer.receive(initialize(1))
     assert isinstance(first, RequestReceived)
@@ -240,7 +240,7 @@ def test_result_that_is_not_an_object_is_refused(result: Any) -> None:
     assert peer.in_flight == {}
 
 
-def test_a_result_in_wire_form_is_not_changed() -> None:
+def test_result_in_wire_form_is_not_changed() -> None:
     """The result may be a constant of the plugin's author."""
     peer = connection()
     request = peer.receive(modern(1, "acme/ask"))

@@ -47,12 +47,12 @@ def test_encoded_message_is_decoded_unchanged(message: Message) -> None:
 
 
 @given(st.lists(messages, min_size=1, max_size=5))
-def test_a_sequence_is_a_batch(batch: list[Message]) -> None:
+def test_sequence_is_a_batch(batch: list[Message]) -> None:
     assert decode(encode(batch)) == Batch(tuple(batch))
 
 
 @given(messages)
-def test_an_encoded_message_is_one_line(message: Message) -> None:
+def test_encoded_message_is_one_line(message: Message) -> None:
     assert b"\n" not in encode(message)
     assert b"\r" not in encode(message)
 
@@ -160,7 +160,7 @@ def test_json_that_is_not_a_message_is_an_invalid_request(members: dict[str, Any
 
 
 @pytest.mark.parametrize("data", [b"1", b"null", b'"x"', b"true"])
-def test_a_bare_value_is_an_invalid_request(data: bytes) -> None:
+def test_bare_value_is_an_invalid_request(data: bytes) -> None:
     assert refusal(data).code == -32600
 
 
@@ -168,7 +168,7 @@ def test_null_params_count_as_absent() -> None:
     assert decode(line(id=1, method="ping", params=None)) == Request(1, "ping", None)
 
 
-def test_an_error_without_an_id_is_a_message() -> None:
+def test_error_without_an_id_is_a_message() -> None:
     assert decode(line(error={"code": -32700, "message": "what?"})) == ErrorResponse(None, -32700, "what?")
     assert decode(line(id=None, error={"code": -32700, "message": "what?"})) == ErrorResponse(None, -32700, "what?")
 
@@ -226,7 +226,7 @@ def test_batch_is_decoded_item_by_item_up_to_its_limit() -> None:
     assert [each.reply.id for each in batch.messages if isinstance(each, Malformed)] == [None, None, 2]
 
 
-def test_an_empty_sequence_is_not_encoded() -> None:
+def test_empty_sequence_is_not_encoded() -> None:
     with pytest.raises(LocalProtocolError, match="at least one"):
         encode([])
 
@@ -240,7 +240,7 @@ UNWRITABLE = [2**64, "\ud800", {1: 2}, {"\ud800": 1}, object(), b"bytes", {1}, c
 
 
 @pytest.mark.parametrize("value", UNWRITABLE, ids=lambda value: type(value).__name__)
-def test_an_unwritable_result_becomes_an_error_for_the_same_request(value: Any) -> None:
+def test_unwritable_result_becomes_an_error_for_the_same_request(value: Any) -> None:
     message = decode(encode(Response(7, {"value": value})))
 
     assert isinstance(message, ErrorResponse)

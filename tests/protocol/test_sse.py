@@ -132,7 +132,7 @@ def test_comments_and_unknown_fields_are_ignored() -> None:
     assert events(comment("ping") + comment() + b":\n:x\nfoo: bar\nfoo\n Data: x\ndata: a\n\n") == [Event(data=b"a")]
 
 
-def test_a_comment_cannot_become_an_event() -> None:
+def test_comment_cannot_become_an_event() -> None:
     assert events(comment("x\ndata: y\r\rdata: z")) == []
 
 

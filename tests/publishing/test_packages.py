@@ -97,11 +97,11 @@ def test_server_json_of_an_installed_plugin(folder: Path) -> None:
     done = package(
         folder, "server-json", "--plugin=garden", "--title=Garden", "--repository=https://github.com/ada/garden"
     )
-    told = json.loads(done.stdout)
-    [packaged] = told.pop("packages")
+    report = json.loads(done.stdout)
+    [packaged] = report.pop("packages")
     variables = {each.pop("name"): each for each in packaged.pop("environmentVariables")}
 
-    assert told == {
+    assert report == {
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
         "name": "io.github.ada/garden",
         "title": "Garden",
@@ -142,19 +142,19 @@ def test_server_json_of_several_plugins_and_a_url(folder: Path) -> None:
     done = package(
         folder, "server-json", *args, "--package=mcptrio-garden", "--url=https://example.com/mcp", "-o", "server.json"
     )
-    told = json.loads((folder / "server.json").read_text())
+    report = json.loads((folder / "server.json").read_text())
 
     assert done.stdout == ""
     assert "has to say mcp-name: com.example/all" in done.stderr
-    assert told["remotes"] == [{"type": "streamable-http", "url": "https://example.com/mcp"}]
-    [argument] = told["packages"][0]["runtimeArguments"]
+    assert report["remotes"] == [{"type": "streamable-http", "url": "https://example.com/mcp"}]
+    [argument] = report["packages"][0]["runtimeArguments"]
     assert argument["name"] == "--with"
     assert re.fullmatch(r"mcptrio-everything==\S+", argument["value"])
-    assert [each["name"] for each in told["packages"][0]["environmentVariables"]] == ["MCPTRIO_GARDEN_KEY"]
+    assert [each["name"] for each in report["packages"][0]["environmentVariables"]] == ["MCPTRIO_GARDEN_KEY"]
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--name=garden",), "--name: expected NAMESPACE/NAME"),
         (("--version=>=1",), "--version: expected one version"),
@@ -167,11 +167,11 @@ def test_server_json_of_several_plugins_and_a_url(folder: Path) -> None:
         (("-o", "own.py"), "--output: own.py exists; --force overwrites it"),
     ],
 )
-def test_metadata_that_the_registry_rejects_is_refused(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_metadata_that_the_registry_rejects_is_refused(folder: Path, args: tuple[str, ...], message: str) -> None:
     done = package(folder, "server-json", "--plugin=garden", *args)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_bundle_is_reproducible(folder: Path) -> None:
@@ -188,15 +188,15 @@ def test_bundle_is_reproducible(folder: Path) -> None:
 
 def test_manifest_of_a_bundle_describes_its_settings_and_tools(folder: Path) -> None:
     archive = bundled(folder, "--plugin=garden", "--plugin=own.py", "--license=MIT", "--display-name=Garden")
-    told = json.loads(archive.read("manifest.json"))
-    asked = told["user_config"]
+    report = json.loads(archive.read("manifest.json"))
+    asked = report["user_config"]
 
-    assert told["manifest_version"] == "0.4"
-    assert told["author"] == {"name": "Ada"}
-    assert told["description"] == "A garden as MCP tools."
-    assert told["server"]["type"] == "uv"
-    assert told["server"]["entry_point"] in archive.namelist()
-    assert told["tools"] == [{"name": "garden_told", "description": "Tell the settings."}, {"name": "own_now"}]
+    assert report["manifest_version"] == "0.4"
+    assert report["author"] == {"name": "Ada"}
+    assert report["description"] == "A garden as MCP tools."
+    assert report["server"]["type"] == "uv"
+    assert report["server"]["entry_point"] in archive.namelist()
+    assert report["tools"] == [{"name": "garden_told", "description": "Tell the settings."}, {"name": "own_now"}]
     assert list(asked) == [f"garden_{name}" for name in SETTINGS]
     assert all({"type", "title", "description"} <= each.keys() for each in asked.values())
     assert asked["garden_beds"] == {
@@ -209,14 +209,14 @@ def test_manifest_of_a_bundle_describes_its_settings_and_tools(folder: Path) -> 
     assert asked["garden_key"]["sensitive"] is True
     assert asked["garden_depth"]["default"] == 0.5
     assert '"mcptrio-garden==1.2",' in archive.read("pyproject.toml").decode()
-    assert set(re.findall(r"user_config\.(\w+)", json.dumps(told["server"]))) == set(asked)
+    assert set(re.findall(r"user_config\.(\w+)", json.dumps(report["server"]))) == set(asked)
 
 
 @pytest.mark.parametrize("is_filled", [True, False], ids=["filled in", "left open"])
 async def test_bundle_starts_with_the_command_of_its_manifest(folder: Path, is_filled: bool) -> None:
     with bundled(folder, "--plugin=garden", "--plugin=own.py") as archive:
         archive.extractall(folder / "there")
-    told = json.loads((folder / "there" / "manifest.json").read_text())["server"]["mcp_config"]
+    report = json.loads((folder / "there" / "manifest.json").read_text())["server"]["mcp_config"]
     values: dict[str, Any] = {
         "garden_beds": ["/a b", "/c"],
         "garden_names": ["x", "y"],
@@ -227,10 +227,10 @@ async def test_bundle_starts_with_the_command_of_its_manifest(folder: Path, is_f
     if not is_filled:
         values = {"garden_depth": "0.5"}  # the default, which a host fills in
     args = []
-    for arg in told["args"][3:]:
+    for arg in report["args"][3:]:
         name = arg.removeprefix("${user_config.").removesuffix("}")
         args += values.get(name, [arg]) if arg.startswith("${") else [arg]
-    env = {key: str(values.get(value[14:-1], value)) for key, value in told["env"].items()}
+    env = {key: str(values.get(value[14:-1], value)) for key, value in report["env"].items()}
     command = Command(
         args=(sys.executable, *args), cwd=folder / "there", env={**env, "PYTHONPATH": str(folder / "site")}
     )
@@ -246,7 +246,7 @@ async def test_bundle_starts_with_the_command_of_its_manifest(folder: Path, is_f
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("--plugin=garden", "--name=Ada Garden"), "--name: expected lower-case letters"),
         (("--plugin=garden", "--version= "), "--version: expected a text, got none"),
@@ -254,12 +254,12 @@ async def test_bundle_starts_with_the_command_of_its_manifest(folder: Path, is_f
         (("--plugin=server.py",), "expected a file with another name than server.py"),
     ],
 )
-def test_bundle_that_would_not_work_is_refused(folder: Path, args: tuple[str, ...], said: str) -> None:
+def test_bundle_that_would_not_work_is_refused(folder: Path, args: tuple[str, ...], message: str) -> None:
     (folder / "server.py").write_text(OWN)
     done = package(folder, "mcpb", "--name=x", "--author=Ada", *args)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert message in done.stderr
     assert not list(folder.glob("*.mcpb"))
 
 

@@ -62,9 +62,9 @@ def test_examples_print_the_documented_output(folder: Path, tmp_path_factory: py
     commands = examples()
     marked = "\n".join(f'{command}\necho "$?@@@"' for command, _ in commands).replace("echo $?\n", "echo $last\n")
     script = marked.replace('echo "$?@@@"', 'last=$?; echo "@@@"')
-    said = run_lines(script, cwd=folder, programs=tmp_path_factory.mktemp("programs")).split("@@@\n")
+    outputs = run_lines(script, cwd=folder, programs=tmp_path_factory.mktemp("programs")).split("@@@\n")
 
-    for (command, output), printed in zip(commands, said, strict=False):
+    for (command, output), printed in zip(commands, outputs, strict=False):
         pattern = re.escape(plain(output)).replace("…", "[\\s\\S]*")
         assert re.fullmatch(pattern, plain(printed)), f"{command}\n{printed}"
     assert len(commands) == 8

@@ -62,8 +62,8 @@ async def test_server_over_stdio_is_recorded(tmp_path: Path, revision: str) -> N
     args = (sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(GARDEN), "--record", str(path))
     assert await sow(Command(args=args), revision) == "carrots in east"
 
-    told = [each for each in sequence(path) if "progress" not in each]
-    assert told == [each for each in shown(revision) if "progress" not in each]
+    messages = [each for each in sequence(path) if "progress" not in each]
+    assert messages == [each for each in shown(revision) if "progress" not in each]
     assert {(entry.session, entry.via) for entry in read_transcript(path).entries} == {("stdio-1", "stdio")}
 
 

@@ -51,16 +51,16 @@ def test_accepted_requests_are_replayed_with_other_ids() -> None:
     for id, uri in enumerate(("a:1", "a:2", "a:3"), 3):
         exchange(talk, "old", id, "resources/subscribe", uri=uri)
     exchange(talk, "old", 6, "resources/unsubscribe", uri="a:2")
-    said = talk.replay("new")
+    replayed = talk.replay("new")
 
-    assert told(said) == [
+    assert told(replayed) == [
         "initialize",
         "notifications/initialized",
         "logging/setLevel",
         "resources/subscribe",
         "resources/subscribe",
     ]
-    requests = [message for message in said if isinstance(message, Request)]
+    requests = [message for message in replayed if isinstance(message, Request)]
     assert [request.params for request in requests[1:]] == [{"level": "debug"}, {"uri": "a:1"}, {"uri": "a:3"}]
     ids = [request.id for request in (*requests, *(each for each in talk.replay("newer") if isinstance(each, Request)))]
     assert len(set(ids)) == 8
@@ -118,7 +118,7 @@ def test_listener_stays_subscribed_after_a_reload() -> None:
     assert talk.list_changes() == []
 
 
-def test_the_new_worker_acknowledges_a_pending_listener() -> None:
+def test_new_worker_acknowledges_a_pending_listener() -> None:
     talk: SessionState[str] = SessionState()
     talk.asked(Request("L", "subscriptions/listen", {"notifications": {}}), "old")
     talk.replay("new")

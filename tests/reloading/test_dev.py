@@ -149,20 +149,20 @@ async def text_of(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_saved_change_is_served_and_notified(garden: Path, revision: str) -> None:
+async def test_saved_change_is_served_and_notified(garden: Path, revision: str) -> None:
     async with (
         developing(garden, revision) as (client, log),
         client.subscribe(tools=True, prompts=True, resources=True) as changes,
     ):
         assert await text_of(client, "grow") == "beans"
         plant(garden, "peas")
-        told = set()
+        notified = set()
         async for change in changes:
-            told.add(change.kind)
-            if len(told) == 3:
+            notified.add(change.kind)
+            if len(notified) == 3:
                 break
 
-        assert told == {"tools", "prompts", "resources"}
+        assert notified == {"tools", "prompts", "resources"}
         assert await text_of(client, "grow") == "peas"
         assert "ms: garden.py" in await log.until("reloaded in ")
 
@@ -213,7 +213,7 @@ async def test_failed_import_keeps_the_previous_version(garden: Path) -> None:
         assert await text_of(client, "grow") == "peas"
 
 
-def test_a_failed_first_start_is_reported_and_retried(garden: Path) -> None:
+def test_failed_first_start_is_reported_and_retried(garden: Path) -> None:
     garden.write_text("def broken(:\n")
     with raw(garden) as served:
         served.send(HELLO)
@@ -231,7 +231,7 @@ def test_a_failed_first_start_is_reported_and_retried(garden: Path) -> None:
         assert served.call("grow") == "beans"
 
 
-def test_a_hanging_import_is_stopped_when_the_file_changes(garden: Path) -> None:
+def test_hanging_import_is_stopped_when_the_file_changes(garden: Path) -> None:
     garden.write_text("import sys, time\nsys.stderr.write('hanging\\n')\nsys.stderr.flush()\ntime.sleep(600)\n")
     with raw(garden) as served:
         served.until("hanging")
@@ -285,7 +285,7 @@ async def test_request_state_sealed_before_a_reload_is_accepted_after_it(garden:
         assert reloaded.is_set()
 
 
-def test_a_crashed_server_is_reported(garden: Path) -> None:
+def test_crashed_server_is_reported(garden: Path) -> None:
     with raw(garden) as served:
         # In one write, so that it crashes as soon as it serves: a worker that has served for a while is restarted.
         served.send(HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -388,8 +388,8 @@ def test_worker_that_reads_nothing_is_replaced_and_every_request_answered(garden
             sending.join()
 
         assert {answer["id"] for answer in answers} == {frozen, *(ping["id"] for ping in pings)}
-        [told] = [answer["error"]["message"] for answer in answers if answer["id"] == frozen]
-        assert "send the request again" in told
+        [refusal_text] = [answer["error"]["message"] for answer in answers if answer["id"] == frozen]
+        assert "send the request again" in refusal_text
         assert served.call("grow") == "peas"
 
 
@@ -431,7 +431,7 @@ async def test_session_over_http_survives_a_reload(garden: Path, revision: str) 
                 assert names == ["grow", "pause", "ask", "tell", "freeze", "fall"]
 
 
-def test_the_worker_receives_the_session_state(garden: Path) -> None:
+def test_worker_receives_the_session_state(garden: Path) -> None:
     """The state is passed in the environment or on the command line."""
     command = [*DEV, "--stdio", "--no-plugin", "nobody"]
     with serving(cwd=garden.parent, command=command, env={"MCPTRIO_SERVER_ENABLE": "garden.py"}) as served:

@@ -95,7 +95,7 @@ async def test_change_is_reported_when_it_is_complete(tmp_path: Path, autojump_c
         assert 2 <= trio.current_time() - began <= 2 + MAX_POLL_INTERVAL
 
 
-async def test_a_continuous_change_is_reported_after_the_timeout(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_continuous_change_is_reported_after_the_timeout(tmp_path: Path, autojump_clock: MockClock) -> None:
     watch = SourceWatch(lambda: Sources(folders=(tmp_path,)))
     watch.renew()
 

@@ -240,8 +240,8 @@ class HandshakeClient:
                 await self._answer(session, call, question, content)
             case "sampling/createMessage":
                 question = Question(message["id"], f"sample-{call.token}")
-                said = {"type": "text", "text": question.answer}
-                await self._answer(session, call, question, {"role": "assistant", "content": said, "model": "m"})
+                block = {"type": "text", "text": question.answer}
+                await self._answer(session, call, question, {"role": "assistant", "content": block, "model": "m"})
 
     async def _answer(self, session: Session, call: Call, question: Question, result: dict[str, Any]) -> None:
         call.questions.append(question)

@@ -173,8 +173,8 @@ def changes_arrive(history: History) -> Found:
 
 def replicas_stay(history: History) -> Found:
     """A replica ends only on a signal. Faults of the engine do not end it, not even while it starts."""
-    for said in history.exits:
-        yield "a replica", f"ended by itself: {said}"
+    for message in history.exits:
+        yield "a replica", f"ended by itself: {message}"
 
 
 RULES: Final[dict[str, Callable[[History], Found]]] = {

@@ -229,8 +229,8 @@ class SSEClient:
         call = next(each for each in reversed(stream.calls.values()) if each.tool == "sample")
         question = Question(message["id"], f"sample-{call.token}")
         call.questions.append(question)
-        said = {"type": "text", "text": question.answer}
-        result = {"role": "assistant", "content": said, "model": "m"}
+        content = {"type": "text", "text": question.answer}
+        result = {"role": "assistant", "content": content, "model": "m"}
         await self._deliver(stream, {"jsonrpc": "2.0", "id": question.id, "result": result})
         question.acknowledged = self._trial.now()
 
@@ -276,14 +276,14 @@ class SSEClient:
         """
         with trio.fail_after(REPLY_SECONDS):
             async with request(self._trial.port, "POST", _ACCEPT, message, stream.endpoint) as reply:
-                status, said = reply.status, await refusal(reply)
+                status, refusal_text = reply.status, await refusal(reply)
         if status in (202, 503):
             return status
         self._trial.counts[f"SSE message: {status}"] += 1
         if status == 404:
             await self._expect_end(stream, message, call)
         elif status not in ROUTER_STATUSES and call is not None:
-            call.refused.append(said)
+            call.refused.append(refusal_text)
         if status in ROUTER_STATUSES and call is None:
             return 503
         raise stream.lose()

@@ -164,8 +164,8 @@ def answers_count(history: TaskHistory) -> Found:
 
 def replicas_stay(history: TaskHistory) -> Found:
     """A replica ends only on a signal."""
-    for said in history.exits:
-        yield "a replica", f"ended by itself: {said}"
+    for message in history.exits:
+        yield "a replica", f"ended by itself: {message}"
 
 
 TASK_RULES: Final[dict[str, Callable[[TaskHistory], Found]]] = {

@@ -33,9 +33,7 @@ async def _next(stream: Reply) -> dict[str, Any]:
             return message
 
 
-async def test_an_acknowledged_change_of_a_killed_replica_is_reported(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+async def test_acknowledged_change_of_a_killed_replica_is_reported(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """In all engines at once: starting and waiting take most of the time."""
     checks = {}
     for name, fault in FAULTS.items():

@@ -121,7 +121,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("directive", ["proxy_buffering off", "max_fails=0", "proxy_next_upstream error timeout"])
-def test_the_documented_proxy_is_the_one_of_the_trials(directive: str) -> None:
+def test_documented_proxy_is_the_one_of_the_trials(directive: str) -> None:
     from_trials = (Path(__file__).parent / "processes.py").read_text("utf-8")
 
     assert directive in from_trials

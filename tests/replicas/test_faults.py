@@ -12,7 +12,7 @@ __all__: list[str] = []
 KINDS = ("stall a replica", "kill the engine", "delay the network")
 
 
-def test_the_same_seed_plans_the_same_faults() -> None:
+def test_same_seed_plans_the_same_faults() -> None:
     first, second = (list(islice(plan(Random("a"), kinds, 3), 20)) for kinds in (KINDS, KINDS[::-1]))
 
     assert first == second
@@ -25,5 +25,5 @@ def test_each_kind_comes_before_one_comes_again() -> None:
     assert {*planned[:3]} == {*planned[3:]} == {*KINDS}
 
 
-def test_a_plan_without_kinds_is_empty() -> None:
+def test_plan_without_kinds_is_empty() -> None:
     assert list(plan(Random("a"), (), 3)) == []

@@ -92,7 +92,7 @@ def right() -> History:
     )
 
 
-def test_a_right_history_has_no_violation() -> None:
+def test_right_history_has_no_violation() -> None:
     assert judge(right()) == []
 
 
@@ -165,7 +165,7 @@ WRONG: dict[str, tuple[str, Callable[[History], Any]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_history_has_a_violation_of_one_rule(name: str) -> None:
+def test_wrong_history_has_a_violation_of_one_rule(name: str) -> None:
     rule, damage = WRONG[name]
     history = right()
 
@@ -178,7 +178,7 @@ def test_each_rule_is_tried() -> None:
     assert {rule for rule, _ in WRONG.values()} == set(RULES)
 
 
-def test_a_session_may_be_lost_with_a_store_that_is_not_durable() -> None:
+def test_session_may_be_lost_with_a_store_that_is_not_durable() -> None:
     history = right()
     history.durable = False
 
@@ -187,7 +187,7 @@ def test_a_session_may_be_lost_with_a_store_that_is_not_durable() -> None:
     assert judge(history) == []
 
 
-def test_a_subscriber_that_left_misses_nothing() -> None:
+def test_subscriber_that_left_misses_nothing() -> None:
     history = right()
 
     history.changes.append(Change("doc:///left", 3, 5.0))

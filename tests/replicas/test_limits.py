@@ -35,7 +35,7 @@ async def test_without_faults_replicas_allow_the_rate_and_each_proof_once(tmp_pa
     assert any(Delivery.ACCEPTED in proof.deliveries for proof in report.history.proofs)
 
 
-async def test_the_log_of_a_replica_says_when_it_counts_alone(tmp_path: Path) -> None:
+async def test_log_of_a_replica_says_when_it_counts_alone(tmp_path: Path) -> None:
     log = tmp_path / "replica0.log"
     log.write_text(LOG)
     trial = Trial([0], History())

@@ -67,7 +67,7 @@ def right() -> TaskHistory:
     )
 
 
-def test_a_right_history_has_no_violation() -> None:
+def test_right_history_has_no_violation() -> None:
     assert judge_tasks(right()) == []
 
 
@@ -134,7 +134,7 @@ WRONG: dict[str, tuple[str, Callable[[TaskHistory], Any]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_history_has_a_violation_of_one_rule(name: str) -> None:
+def test_wrong_history_has_a_violation_of_one_rule(name: str) -> None:
     rule, damage = WRONG[name]
     history = right()
 

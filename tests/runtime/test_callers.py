@@ -125,12 +125,12 @@ async def test_change_for_one_caller_notifies_that_caller_only(revision: str) ->
         bob.subscribe([paper, bell]) as his,
         nobody.subscribe([paper, bell]) as others,
     ):
-        for client, told in ((ann, (hers, hers_too)), (nobody, (others,))):
+        for client, message in ((ann, (hers, hers_too)), (nobody, (others,))):
             await client.call_tool("change")
             await client.call_tool("ring")
             for changes in (hers, hers_too, his, others):
                 # A subscriber who does not receive the change of the paper receives that of the bell first.
                 first = await anext(changes)
-                assert first == Change("resource", paper if changes in told else bell)
-                if changes in told:
+                assert first == Change("resource", paper if changes in message else bell)
+                if changes in message:
                     assert await anext(changes) == Change("resource", bell)

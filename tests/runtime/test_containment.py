@@ -101,7 +101,7 @@ def with_context(function: Any) -> Any:
 @pytest.mark.parametrize("modern", [False, True])
 @pytest.mark.parametrize("context", [False, True])
 @pytest.mark.parametrize("bad", BAD, ids=lambda function: function.__name__)
-async def test_a_tool_that_misbehaves_ends_its_own_request_only(bad: Any, context: bool, modern: bool) -> None:
+async def test_tool_that_misbehaves_ends_its_own_request_only(bad: Any, context: bool, modern: bool) -> None:
     """Uses the real clock, because one of the handlers uses a thread."""
     server = Server()
     server.add_tool(with_context(bad) if context else bad, name="bad")

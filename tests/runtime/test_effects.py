@@ -191,15 +191,15 @@ async def test_client_request_is_sent_after_effects_of_other_tasks_have_ended(pa
         return len(charges)
 
     async def buy(ctx: Context) -> str:
-        said: list[str] = []
+        messages: list[str] = []
 
         async def ask() -> None:
-            said.append(await ctx.ask("sure?", str, key="sure"))
+            messages.append(await ctx.ask("sure?", str, key="sure"))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
             receipt = await ctx.once(charge)
-        return f"{said[0]} {receipt}"
+        return f"{messages[0]} {receipt}"
 
     async with connected(serving(buy, limits=ServerLimits(parked=parked)), revision=None) as client:
         asked = [await first_round(client, id) for id in (1, 2)]

@@ -199,7 +199,7 @@ async def test_session_deleted_on_one_replica_ends_on_the_other(autojump_clock: 
         assert (await post(both.apps[0], both.request("ping"), mcp_session_id=session)).status == 404
 
 
-async def test_a_session_is_available_to_its_own_principal_only(autojump_clock: Any) -> None:
+async def test_session_is_available_to_its_own_principal_only(autojump_clock: Any) -> None:
     async with replicas() as both:
         session = await both.begin(0, x_user="ann")
         for app in both.apps:

@@ -180,7 +180,7 @@ class Peer:
             self.cancels[id] = cancel
 
         try:
-            await self.server.supervisor.answer(message, outbox, opened=opened, standing=True)
+            await self.server.supervisor.answer(message, outbox, opened=opened, may_stay_open=True)
         except Overloaded:
             self.given_up.add(id)
 

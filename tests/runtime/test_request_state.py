@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 OLD, NEW, OTHER = b"old key of sixteen", b"new key of sixteen", b"other key, sixteen"
 SAME: dict[str, str] = {"audience": "here", "principal": "ann", "digest": "d"}
-JOURNAL = Journal(round=2, answers={"a": {"action": "accept"}}, once={"e": [1]}, asked=("b",), ticket="t")
+JOURNAL = Journal(round=2, answers={"a": {"action": "accept"}}, once={"e": [1]}, question_keys=("b",), ticket="t")
 
 
 def test_sealed_values_round_trip() -> None:
@@ -52,7 +52,7 @@ def test_each_process_has_its_own_key_by_default() -> None:
         open_state(KeyRing(), sealed, **SAME)
 
 
-def test_a_short_key_is_refused() -> None:
+def test_short_key_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 16 bytes"):
         KeyRing([NEW, b"short"])
 
@@ -79,18 +79,18 @@ def test_all_failed_checks_give_the_same_error_and_the_log_has_the_reason(
         (ring, sealed, {**SAME, "principal": ""}),
         (ring, sealed, {**SAME, "digest": "other"}),
     ]
-    said = set()
+    messages = set()
     for keys, state, asked in cases:
         with pytest.raises(InvalidParams) as refusal:
             open_state(keys, state, **asked)
-        said.add((refusal.value.message, str(refusal.value.data)))
+        messages.add((refusal.value.message, str(refusal.value.data)))
     later = time.time() + LIFETIME + 10
     monkeypatch.setattr(request_state.time, "time", lambda: later)
     with pytest.raises(InvalidParams) as refusal:
         open_state(ring, sealed, **SAME)
-    said.add((refusal.value.message, str(refusal.value.data)))
+    messages.add((refusal.value.message, str(refusal.value.data)))
 
-    assert len(said) == 1
+    assert len(messages) == 1
     assert len(caplog.records) == len(cases) + 1
     for what in ("altered", "not in the ring", "another principal", "another request", "expired", "base64url"):
         assert what in caplog.text

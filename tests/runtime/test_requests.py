@@ -201,7 +201,7 @@ async def test_requests_over_the_limit_are_refused_and_places_released(autojump_
         assert server.supervisor.in_flight == 0
 
 
-async def test_an_id_in_flight_is_refused_and_its_request_continues(autojump_clock: Any) -> None:
+async def test_id_in_flight_is_refused_and_its_request_continues(autojump_clock: Any) -> None:
     async def slow() -> str:
         await trio.sleep(10)
         return "done"

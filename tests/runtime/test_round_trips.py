@@ -197,7 +197,7 @@ async def test_retry_without_an_answer_gets_the_request_again(autojump_clock: An
         assert again["requestState"] != one["requestState"]
 
 
-async def test_a_cancelled_retry_ends_the_handler(autojump_clock: Any) -> None:
+async def test_cancelled_retry_ends_the_handler(autojump_clock: Any) -> None:
     ended: list[str | None] = []
 
     async def works_on(ctx: Context) -> str:

@@ -255,7 +255,7 @@ async def test_hanging_store_does_not_delay_the_response(autojump_clock: Any) ->
         assert till.charges == ["ann"]
 
 
-async def test_a_claim_that_cannot_be_released_is_released_later(autojump_clock: Any) -> None:
+async def test_claim_that_cannot_be_released_is_released_later(autojump_clock: Any) -> None:
     tries: list[int] = []
 
     async def charge() -> str:
@@ -342,7 +342,7 @@ async def test_effect_of_a_crashed_replica_is_not_repeated(autojump_clock: Any) 
         assert till.charges == []
 
 
-async def test_a_call_waits_for_another_replica_until_its_deadline(autojump_clock: Any) -> None:
+async def test_call_waits_for_another_replica_until_its_deadline(autojump_clock: Any) -> None:
     class Busy(Faulty):
         async def claim(self, call: str, key: str) -> EffectClaim:
             self.asked += 1
@@ -402,10 +402,10 @@ async def test_outcome_of_an_effect_is_unknown_after_its_process_was_killed(tmp_
                 run = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False)
                 process = await nursery.start(run)
                 await process.stdin.send_all(one["requestState"].encode() + b"\n")
-                said = b""
-                while not said.endswith(b"\n"):
-                    said += await process.stdout.receive_some()
-                assert said == b"charging\n"
+                received = b""
+                while not received.endswith(b"\n"):
+                    received += await process.stdout.receive_some()
+                assert received == b"charging\n"
                 await client.send(retry(2, "it", one, {"sure": accept("y")}))
                 await client.expect_nothing(0.5)
                 process.kill()

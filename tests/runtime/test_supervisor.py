@@ -165,7 +165,7 @@ async def test_abandoned_threads_are_counted() -> None:
                 await trio.sleep(0.01)
 
 
-async def test_a_flooding_client_waits_until_its_answers_are_read(autojump_clock: Any) -> None:
+async def test_flooding_client_waits_until_its_answers_are_read(autojump_clock: Any) -> None:
     served: list[int] = []
 
     async def count() -> str:
@@ -215,7 +215,7 @@ async def test_session_ended_before_it_runs_leaves_no_state(autojump_clock: Any)
         assert outbox.closed
 
 
-async def test_a_stored_session_continues(autojump_clock: Any) -> None:
+async def test_stored_session_continues(autojump_clock: Any) -> None:
     server = Server()
     server.add_tool(slow)
     record = SessionRecord(id="s", revision="2025-06-18", initialized=True, log_level="error")

@@ -26,8 +26,8 @@ async def test_peer_that_does_not_read_does_not_delay_a_broadcast(autojump_clock
             with trio.fail_after(1):
                 for number in range(500):
                     await server.broadcast("notifications/own", {"number": number})
-                    told = await client.next()
-                    assert told == Notification("notifications/own", {"number": number})
+                    notification = await client.next()
+                    assert notification == Notification("notifications/own", {"number": number})
             nursery.cancel_scope.cancel()
         await deaf.aclose()
 

@@ -39,9 +39,9 @@ async def test_plugin_that_blocks_the_event_loop_is_named(caplog: pytest.LogCapt
     first, second = named[:2]
     assert first.startswith("the event loop has been blocked for ")
     assert second.startswith("the event loop was blocked for ")
-    for said in (first, second):
-        assert "by plugin Sleepy, in Sleepy.doze (" in said
-        assert "test_watchdog.py:" in said
+    for message in (first, second):
+        assert "by plugin Sleepy, in Sleepy.doze (" in message
+        assert "test_watchdog.py:" in message
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:

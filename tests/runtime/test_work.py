@@ -207,16 +207,16 @@ async def test_sync_functions_in_all_places_can_start_threads(revision: str | No
     server = Server(
         plugins=[Named("nesting", outer)], config=config, settings=ServerSettings(limits=ServerLimits(threads=2))
     )
-    said: list[Any] = []
+    messages: list[Any] = []
     async with server.open(), mcptrio.connect(server, revision=revision) as client:
 
         async def call() -> None:
-            said.append((await client.call_tool("nesting")).content[0].text)  # type: ignore[union-attr]
+            messages.append((await client.call_tool("nesting")).content[0].text)  # type: ignore[union-attr]
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(call)
             nursery.start_soon(call)
-    assert said == ["inner", "inner"]
+    assert messages == ["inner", "inner"]
 
 
 @REVISIONS
@@ -303,14 +303,14 @@ async def test_sync_tool_can_send_a_request_to_the_client(revision: str | None) 
 
 @REVISIONS
 async def test_sync_tool_that_waits_for_the_client_ends_when_cancelled(revision: str | None) -> None:
-    told: list[BaseException] = []
+    messages: list[BaseException] = []
     over = threading.Event()
 
     def ask(ctx: Context) -> str:
         try:
             trio.from_thread.run(lambda: ctx.elicit("sure?", str, key="sure"))
         except BaseException as error:
-            told.append(error)
+            messages.append(error)
             raise
         finally:
             over.set()
@@ -325,7 +325,7 @@ async def test_sync_tool_that_waits_for_the_client_ends_when_cancelled(revision:
         with trio.fail_after(60):
             await trio.to_thread.run_sync(over.wait, abandon_on_cancel=True)
         await ended(server)
-        assert isinstance(told[0], trio.Cancelled)
+        assert isinstance(messages[0], trio.Cancelled)
 
 
 async def test_notification_handler_ends_before_the_lifespan_exits(autojump_clock: Any) -> None:

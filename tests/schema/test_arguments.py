@@ -349,7 +349,7 @@ def test_parameter_that_cannot_be_passed_by_name_is_refused(function: Callable[.
         (Annotated[int, pydantic.Field(ge=1)], r"use msgspec.Meta"),
     ],
 )
-def test_an_annotation_without_a_json_form_is_refused(annotation: Any, message: str) -> None:
+def test_annotation_without_a_json_form_is_refused(annotation: Any, message: str) -> None:
     with pytest.raises(TypeError, match=f"function: parameter `value`: .*{message}"):
         takes(annotation)
 

@@ -189,7 +189,7 @@ def test_class_that_cannot_be_created_from_its_fields_is_refused() -> None:
         takes(Hidden)
 
 
-def test_a_returned_class_sends_the_fields_that_its_schema_shows() -> None:
+def test_returned_class_sends_the_fields_that_its_schema_shows() -> None:
     class Service:
         @tool
         def own(self) -> Account: ...

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from datetime import date
+from typing import Annotated, Any, Literal
 
 import pytest
 from attrs import frozen
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Meta
 
 from mcptrio.errors import InvalidParams
 from mcptrio.schema.forgiving_arguments import repair_arguments
@@ -32,6 +34,11 @@ def take(
     mapping: dict[str, int] = {},  # noqa: B006
     kind: Literal["a", "b"] = "a",
     pair: list[int] | dict[str, int] = [],  # noqa: B006
+    name: str = "",
+    note: Annotated[str, Meta(max_length=3)] | None = None,
+    code: Literal["1", "2"] = "1",
+    data: bytes = b"",
+    day: date | None = None,
 ) -> None: ...
 
 
@@ -57,6 +64,12 @@ TAKEN = Arguments.of(take)
         ({"mapping": {"a": "1"}}, {"mapping": {"a": 1}}, ["mapping.a"]),
         ({"pair": "[1]"}, {"pair": [1]}, ["pair"]),
         ({"number": None}, {}, ["number"]),
+        ({"name": 3}, {"name": "3"}, ["name"]),
+        ({"name": -(10**15) + 1}, {"name": "-999999999999999"}, ["name"]),
+        ({"note": 0}, {"note": "0"}, ["note"]),
+        ({"code": 2}, {"code": "2"}, ["code"]),
+        ({"names": [1, "b"]}, {"names": ["1", "b"]}, ["names[0]"]),
+        ({"edit": {"old": 3}}, {"edit": {"old": "3"}}, ["edit.old"]),
     ],
 )
 def test_value_with_one_meaning_is_repaired(
@@ -84,6 +97,13 @@ def test_value_with_one_meaning_is_repaired(
         {"edit": "x"},
         {"pair": 3},
         {"unknown": "3"},
+        {"name": 10**15},
+        {"name": True},
+        {"name": 2.0},
+        {"name": ["a"]},
+        {"either": True},
+        {"data": 1234},
+        {"day": 20240101},
     ],
 )
 def test_value_without_a_single_meaning_stays(written: dict[str, Any]) -> None:

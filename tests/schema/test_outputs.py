@@ -115,7 +115,7 @@ def test_field_named_like_a_keyword_is_kept() -> None:
     assert "Plain" in schema["$defs"]
 
 
-def test_a_recursive_model_is_an_object_at_the_root() -> None:
+def test_recursive_model_is_an_object_at_the_root() -> None:
     output = OutputSchema.of(Model)
 
     assert output.is_object
@@ -171,7 +171,7 @@ def test_return_annotation_in_a_string_is_resolved() -> None:
         OutputSchema.of_function(odd)
 
 
-def test_a_private_field_without_default_cannot_be_sent() -> None:
+def test_private_field_without_default_cannot_be_sent() -> None:
     secret = attrs.make_class("Secret", {"_key": attrs.field(type=int)})
 
     with pytest.raises(TypeError, match="Secret: the field `_key` is private"):

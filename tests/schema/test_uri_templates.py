@@ -234,7 +234,7 @@ def test_nul_is_refused() -> None:
         ("{" + ",".join(f"v{n}" for n in range(65)) + "}", "64 variables"),
     ],
 )
-def test_a_malformed_template_is_refused(template: str, message: str) -> None:
+def test_malformed_template_is_refused(template: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         URITemplate(template)
 

@@ -35,11 +35,13 @@ async def test_reference_time_server_answers(
         converted = await client.call_tool(
             "convert_time", {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
         )
-        told = json.loads(text_of(converted))
-        assert told["time_difference"] == "+9.0h"
+        report = json.loads(text_of(converted))
+        assert report["time_difference"] == "+9.0h"
         # The first SDK has none here.
         assert (
-            converted.structured_content in (told, None) or revision == "2024-11-05" or not converted.structured_content
+            converted.structured_content in (report, None)
+            or revision == "2024-11-05"
+            or not converted.structured_content
         )
 
         assert "Mars" in await text(client, "get_current_time", timezone="Mars")

@@ -15,15 +15,15 @@ from mcptrio.stores import StoreBounds
 from .contract import Opener, Passing, record
 
 __all__ = [
-    "test_an_inbox_that_is_read_does_not_begin_again",
     "test_full_session_store_refuses_new_sessions_but_keeps_the_old",
+    "test_inbox_that_is_read_does_not_begin_again",
     "test_old_events_are_dropped_but_a_quiet_cursor_stays_good",
     "test_session_expires_by_idle_time",
     "test_session_that_makes_room_for_another_one_is_named_or_forgotten",
 ]
 
 
-async def test_an_inbox_that_is_read_does_not_begin_again(opener: Opener, passing: Passing) -> None:
+async def test_inbox_that_is_read_does_not_begin_again(opener: Opener, passing: Passing) -> None:
     async with opener(StoreBounds(event_timeout=passing.bound)) as kept:
         await kept.events.put("s", b"1")
         for _ in range(4):

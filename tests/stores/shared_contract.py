@@ -33,20 +33,20 @@ __all__ = [
     "Heard",
     "Replica",
     "eventually",
-    "test_a_bus_under_load_loses_nothing_without_saying_so",
-    "test_a_message_reaches_the_followers_of_all_replicas_once",
-    "test_a_proof_is_used_once_over_all_replicas",
-    "test_a_quota_holds_over_all_replicas",
-    "test_a_quota_says_how_long_to_wait_and_takes_nothing_then",
-    "test_a_replica_that_closes_leaves_its_streams_with_their_wills",
-    "test_a_result_is_found_by_other_replicas",
-    "test_an_effect_of_a_replica_that_has_ended_is_lost",
-    "test_an_effect_that_was_given_back_runs_again",
     "test_another_replica_does_not_write_a_stream",
     "test_appends_and_inboxes_wake_readers_on_other_replicas",
+    "test_bus_under_load_loses_nothing_without_saying_so",
+    "test_effect_of_a_replica_that_has_ended_is_lost",
+    "test_effect_that_was_given_back_runs_again",
     "test_fifty_tasks_on_two_replicas_run_an_effect_once",
+    "test_message_reaches_the_followers_of_all_replicas_once",
     "test_new_follower_is_notified_of_possibly_missed_messages",
+    "test_proof_is_used_once_over_all_replicas",
+    "test_quota_holds_over_all_replicas",
+    "test_quota_says_how_long_to_wait_and_takes_nothing_then",
+    "test_replica_that_closes_leaves_its_streams_with_their_wills",
     "test_replicas_count_each_other",
+    "test_result_is_found_by_other_replicas",
 ]
 
 WAIT_TIMEOUT = 20.0
@@ -122,7 +122,7 @@ async def test_replicas_count_each_other(replica: Replica) -> None:
         assert [each.id for each in one.status().live] == [before]
 
 
-async def test_a_message_reaches_the_followers_of_all_replicas_once(replica: Replica) -> None:
+async def test_message_reaches_the_followers_of_all_replicas_once(replica: Replica) -> None:
     async with replica() as one, replica() as two:
         here, there, other = Heard(one, "topic"), Heard(two, "topic"), Heard(two, "other")
         for each in (here, there, other):
@@ -153,7 +153,7 @@ async def test_new_follower_is_notified_of_possibly_missed_messages(replica: Rep
         await eventually(lambda: b"late" in there.messages, "messages arrive")
 
 
-async def test_a_bus_under_load_loses_nothing_without_saying_so(replica: Replica) -> None:
+async def test_bus_under_load_loses_nothing_without_saying_so(replica: Replica) -> None:
     async with replica() as one, replica() as two:
         there = Heard(two, "topic")
         await there.begin()
@@ -192,7 +192,7 @@ async def test_another_replica_does_not_write_a_stream(replica: Replica) -> None
         assert await two.events.read("s", "x", 0) == ([event], False)
 
 
-async def test_a_replica_that_closes_leaves_its_streams_with_their_wills(replica: Replica) -> None:
+async def test_replica_that_closes_leaves_its_streams_with_their_wills(replica: Replica) -> None:
     async with replica() as two:
         there = Heard(two, session_topic("s"))
         await there.begin()
@@ -204,7 +204,7 @@ async def test_a_replica_that_closes_leaves_its_streams_with_their_wills(replica
         assert ([event.data for event in events], is_last) == ([b"1", b"gone"], True)
 
 
-async def test_a_result_is_found_by_other_replicas(replica: Replica) -> None:
+async def test_result_is_found_by_other_replicas(replica: Replica) -> None:
     async with replica() as one, replica() as two:
         assert (await effects(one).claim("call", "a")).state is EffectState.CLAIMED
         assert (await effects(two).claim("call", "a")).state is EffectState.RUNNING
@@ -219,7 +219,7 @@ async def test_a_result_is_found_by_other_replicas(replica: Replica) -> None:
         assert (await effects(one).claim("call", "a")).state is EffectState.DONE
 
 
-async def test_an_effect_that_was_given_back_runs_again(replica: Replica) -> None:
+async def test_effect_that_was_given_back_runs_again(replica: Replica) -> None:
     async with replica() as one, replica() as two:
         assert (await effects(one).claim("call", "a")).state is EffectState.CLAIMED
         await effects(two).release("call", "a")
@@ -228,7 +228,7 @@ async def test_an_effect_that_was_given_back_runs_again(replica: Replica) -> Non
         assert (await effects(two).claim("call", "a")).state is EffectState.CLAIMED
 
 
-async def test_an_effect_of_a_replica_that_has_ended_is_lost(replica: Replica) -> None:
+async def test_effect_of_a_replica_that_has_ended_is_lost(replica: Replica) -> None:
     async with replica() as two:
         async with replica() as one:
             await effects(one).claim("call", "a")
@@ -266,7 +266,7 @@ async def test_fifty_tasks_on_two_replicas_run_an_effect_once(replica: Replica) 
     assert results == [b"%d" % runs[0]] * 50
 
 
-async def test_a_proof_is_used_once_over_all_replicas(replica: Replica) -> None:
+async def test_proof_is_used_once_over_all_replicas(replica: Replica) -> None:
     firsts: list[bool] = []
 
     async def use(stores: Stores) -> None:
@@ -284,7 +284,7 @@ async def test_a_proof_is_used_once_over_all_replicas(replica: Replica) -> None:
                 await trio.sleep(0.05)
 
 
-async def test_a_quota_says_how_long_to_wait_and_takes_nothing_then(replica: Replica) -> None:
+async def test_quota_says_how_long_to_wait_and_takes_nothing_then(replica: Replica) -> None:
     async with replica() as one:
         taken = [await quotas(one).take("q", count=2, seconds=10, burst=3) for _ in range(5)]
         assert taken[:3] == [0.0, 0.0, 0.0]
@@ -293,7 +293,7 @@ async def test_a_quota_says_how_long_to_wait_and_takes_nothing_then(replica: Rep
         assert await quotas(one).take("other", count=2, seconds=10, burst=1) == 0.0
 
 
-async def test_a_quota_holds_over_all_replicas(replica: Replica) -> None:
+async def test_quota_holds_over_all_replicas(replica: Replica) -> None:
     """Two replicas take what they can for a while, and get what one would."""
     taken = 0
     seconds = 2.0

@@ -22,13 +22,13 @@ from .tasks_contract import ENDED, QUEUED, RUNNING, new_task, task_store
 
 __all__ = [
     "SharedTasks",
-    "test_a_claim_whose_caller_is_cancelled_is_taken_back",
-    "test_a_creation_whose_caller_is_cancelled_is_taken_back_or_known",
-    "test_a_process_that_closes_gives_its_tasks_back",
-    "test_a_process_that_is_suspended_for_less_than_a_lease_keeps_its_tasks",
     "test_any_process_answers_and_only_the_holder_works",
     "test_changes_are_announced_to_other_processes",
+    "test_claim_whose_caller_is_cancelled_is_taken_back",
     "test_claims_of_two_processes_at_once_get_each_task_once",
+    "test_creation_whose_caller_is_cancelled_is_taken_back_or_known",
+    "test_process_that_closes_gives_its_tasks_back",
+    "test_process_that_is_suspended_for_less_than_a_lease_keeps_its_tasks",
     "test_tasks_of_a_killed_process_are_claimed_again",
     "test_tasks_of_a_process_that_is_suspended_are_claimed_again",
 ]
@@ -117,7 +117,7 @@ async def test_claims_of_two_processes_at_once_get_each_task_once(shared: Shared
                 assert running == expected
 
 
-async def test_a_process_that_closes_gives_its_tasks_back(shared: SharedTasks) -> None:
+async def test_process_that_closes_gives_its_tasks_back(shared: SharedTasks) -> None:
     async with shared.open() as one:
         heard = Heard(one, TASKS_TOPIC)
         async with shared.open() as two:
@@ -189,7 +189,7 @@ async def test_tasks_of_a_process_that_is_suspended_are_claimed_again(shared: Sh
             assert await other.ask("end") == "b 1"
 
 
-async def test_a_process_that_is_suspended_for_less_than_a_lease_keeps_its_tasks(shared: SharedTasks) -> None:
+async def test_process_that_is_suspended_for_less_than_a_lease_keeps_its_tasks(shared: SharedTasks) -> None:
     async with shared.open() as stores:
         tasks = task_store(stores)
         async with task_process(shared.url, **shared.settings) as other:
@@ -203,7 +203,7 @@ async def test_a_process_that_is_suspended_for_less_than_a_lease_keeps_its_tasks
             assert await tasks.claim({"dig": 0}) is None
 
 
-async def test_a_claim_whose_caller_is_cancelled_is_taken_back(shared: SharedTasks) -> None:
+async def test_claim_whose_caller_is_cancelled_is_taken_back(shared: SharedTasks) -> None:
     claimed: set[str] = set()
     async with shared.open() as stores:
         tasks = task_store(stores)
@@ -232,7 +232,7 @@ async def test_a_claim_whose_caller_is_cancelled_is_taken_back(shared: SharedTas
         assert sum(each.queued for each in await tasks.queues()) == 20 - len(claimed)
 
 
-async def test_a_creation_whose_caller_is_cancelled_is_taken_back_or_known(shared: SharedTasks) -> None:
+async def test_creation_whose_caller_is_cancelled_is_taken_back_or_known(shared: SharedTasks) -> None:
     created: set[str] = set()
     async with shared.open() as stores:
         tasks = task_store(stores)

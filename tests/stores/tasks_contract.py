@@ -34,19 +34,19 @@ __all__ = [
     "TasksOpener",
     "new_task",
     "task_store",
-    "test_a_new_task_is_loaded_unchanged",
-    "test_a_page_of_a_list_is_bounded_in_bytes",
-    "test_a_released_task_is_claimed_before_younger_ones",
-    "test_a_task_is_claimed_once_and_the_oldest_first",
-    "test_an_ended_task_never_changes",
-    "test_an_id_in_use_is_refused",
-    "test_an_owner_has_a_limited_number_of_tasks_that_have_not_ended",
     "test_changes_are_announced",
     "test_claims_at_once_get_each_task_once",
     "test_data_have_a_limit",
+    "test_ended_task_never_changes",
+    "test_id_in_use_is_refused",
     "test_names_may_contain_anything",
+    "test_new_task_is_loaded_unchanged",
     "test_only_the_holder_changes_the_state_of_a_running_task",
+    "test_owner_has_a_limited_number_of_tasks_that_have_not_ended",
+    "test_page_of_a_list_is_bounded_in_bytes",
+    "test_released_task_is_claimed_before_younger_ones",
     "test_second_save_of_one_generation_of_a_task_is_refused",
+    "test_task_is_claimed_once_and_the_oldest_first",
     "test_tasks_of_a_tool_run_up_to_its_limit",
     "test_tasks_of_an_owner_are_listed_in_pages",
 ]
@@ -79,7 +79,7 @@ async def saved(tasks: TaskStore, record: TaskRecord, **changes: Any) -> TaskRec
     return found
 
 
-async def test_a_new_task_is_loaded_unchanged(tasks_opener: TasksOpener) -> None:
+async def test_new_task_is_loaded_unchanged(tasks_opener: TasksOpener) -> None:
     async with tasks_opener(task_timeout=500.0) as stores:
         tasks = task_store(stores)
         data = bytes(range(256)) * 20
@@ -103,7 +103,7 @@ async def test_a_new_task_is_loaded_unchanged(tasks_opener: TasksOpener) -> None
             await tasks.create(new_task("d", state=ENDED))
 
 
-async def test_an_id_in_use_is_refused(tasks_opener: TasksOpener) -> None:
+async def test_id_in_use_is_refused(tasks_opener: TasksOpener) -> None:
     async with tasks_opener() as stores:
         tasks = task_store(stores)
         first = await tasks.create(new_task("a"))
@@ -112,7 +112,7 @@ async def test_an_id_in_use_is_refused(tasks_opener: TasksOpener) -> None:
         assert await tasks.load("a") == first
 
 
-async def test_a_task_is_claimed_once_and_the_oldest_first(tasks_opener: TasksOpener) -> None:
+async def test_task_is_claimed_once_and_the_oldest_first(tasks_opener: TasksOpener) -> None:
     async with tasks_opener() as stores:
         tasks = task_store(stores)
         for id, tool in (("a", "dig"), ("b", "sow"), ("c", "dig"), ("d", "rake")):
@@ -194,7 +194,7 @@ async def test_only_the_holder_changes_the_state_of_a_running_task(tasks_opener:
         assert await tasks.claim({"dig": 0}) is None
 
 
-async def test_an_ended_task_never_changes(tasks_opener: TasksOpener) -> None:
+async def test_ended_task_never_changes(tasks_opener: TasksOpener) -> None:
     async with tasks_opener() as stores:
         tasks = task_store(stores)
         await tasks.create(new_task("a"))
@@ -206,7 +206,7 @@ async def test_an_ended_task_never_changes(tasks_opener: TasksOpener) -> None:
         assert await tasks.claim({"dig": 0}) is None
 
 
-async def test_a_released_task_is_claimed_before_younger_ones(tasks_opener: TasksOpener) -> None:
+async def test_released_task_is_claimed_before_younger_ones(tasks_opener: TasksOpener) -> None:
     async with tasks_opener() as stores:
         tasks = task_store(stores)
         for id in ("a", "b"):
@@ -219,7 +219,7 @@ async def test_a_released_task_is_claimed_before_younger_ones(tasks_opener: Task
         assert (await claimed(tasks)).id == "b"
 
 
-async def test_an_owner_has_a_limited_number_of_tasks_that_have_not_ended(tasks_opener: TasksOpener) -> None:
+async def test_owner_has_a_limited_number_of_tasks_that_have_not_ended(tasks_opener: TasksOpener) -> None:
     async with tasks_opener(tasks_per_owner=2) as stores:
         tasks = task_store(stores)
         queued = await tasks.create(new_task("a"))
@@ -269,7 +269,7 @@ async def test_tasks_of_an_owner_are_listed_in_pages(tasks_opener: TasksOpener) 
         assert await tasks.list("ada", "other0") == []
 
 
-async def test_a_page_of_a_list_is_bounded_in_bytes(tasks_opener: TasksOpener) -> None:
+async def test_page_of_a_list_is_bounded_in_bytes(tasks_opener: TasksOpener) -> None:
     async with tasks_opener() as stores:
         tasks = task_store(stores)
         for at in range(4):

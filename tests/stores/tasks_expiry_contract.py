@@ -17,13 +17,13 @@ from .shared_contract import Heard, eventually
 from .tasks_contract import ENDED, QUEUED, RUNNING, TasksOpener, claimed, new_task, saved, task_store
 
 __all__ = [
-    "test_a_full_store_refuses_new_tasks_and_keeps_the_old",
-    "test_an_expired_task_is_gone_whatever_its_state",
+    "test_expired_task_is_gone_whatever_its_state",
+    "test_full_store_refuses_new_tasks_and_keeps_the_old",
     "test_queues_are_counted_by_tool",
 ]
 
 
-async def test_a_full_store_refuses_new_tasks_and_keeps_the_old(tasks_opener: TasksOpener, passing: Passing) -> None:
+async def test_full_store_refuses_new_tasks_and_keeps_the_old(tasks_opener: TasksOpener, passing: Passing) -> None:
     async with tasks_opener(max_tasks=3, task_timeout=passing.bound) as stores:
         tasks = task_store(stores)
         kept = await tasks.create(new_task("a", expires=2e10))
@@ -61,7 +61,7 @@ async def test_queues_are_counted_by_tool(tasks_opener: TasksOpener, passing: Pa
         assert passing.bound / 2 <= dig.oldest < 60
 
 
-async def test_an_expired_task_is_gone_whatever_its_state(tasks_opener: TasksOpener, passing: Passing) -> None:
+async def test_expired_task_is_gone_whatever_its_state(tasks_opener: TasksOpener, passing: Passing) -> None:
     async with tasks_opener(task_timeout=passing.bound) as stores:
         tasks = task_store(stores)
         for at in range(5):

@@ -54,7 +54,7 @@ async def test_queued_writes_share_one_batch_and_return_their_results() -> None:
     assert [len(batch) for batch in do.batches] == [1, MAX_BATCH, 2]
 
 
-async def test_a_cancelled_work_is_not_done_and_does_not_disturb_others() -> None:
+async def test_cancelled_work_is_not_done_and_does_not_disturb_others() -> None:
     do = Recorder()
     writer = BatchWriter("s", do)
     async with trio.open_nursery() as nursery:
@@ -75,7 +75,7 @@ async def test_a_cancelled_work_is_not_done_and_does_not_disturb_others() -> Non
     assert do.batches == [[1], [3]]
 
 
-async def test_the_queue_is_bounded_in_works_and_bytes() -> None:
+async def test_queue_is_bounded_in_works_and_bytes() -> None:
     do = Recorder()
     writer = BatchWriter("s", do)
     async with trio.open_nursery() as nursery:
@@ -94,7 +94,7 @@ async def test_the_queue_is_bounded_in_works_and_bytes() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_work_that_takes_too_long_fails_and_the_next_is_done(autojump_clock: trio.testing.MockClock) -> None:
+async def test_work_that_takes_too_long_fails_and_the_next_is_done(autojump_clock: trio.testing.MockClock) -> None:
     do = Recorder()
     writer = BatchWriter("the store", do, timeout=2)
     async with trio.open_nursery() as nursery:

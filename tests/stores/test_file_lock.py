@@ -13,7 +13,7 @@ from mcptrio.stores.file_lock import lock_file, try_lock
 __all__: list[str] = []
 
 
-def test_a_lock_is_held_by_one_descriptor(tmp_path: Path) -> None:
+def test_lock_is_held_by_one_descriptor(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     one, other = (os.open(path, os.O_RDWR | os.O_CREAT, 0o600) for _ in range(2))
     try:
@@ -26,7 +26,7 @@ def test_a_lock_is_held_by_one_descriptor(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="needs a descriptor that cannot be locked")
-async def test_an_error_of_the_file_system_is_raised(tmp_path: Path) -> None:
+async def test_error_of_the_file_system_is_raised(tmp_path: Path) -> None:
     """Only another process that holds the lock is waited for."""
 
     def make_unlockable(descriptor: int) -> None:

@@ -9,7 +9,7 @@ from mcptrio.stores import MAX_LISTED, SeenReplica, check_replicas, list_replica
 __all__: list[str] = []
 
 
-def test_the_oldest_are_listed_and_all_are_counted() -> None:
+def test_oldest_are_listed_and_all_are_counted() -> None:
     seen = [SeenReplica(f"r{age}", "web", age + 1, float(age), 1.0, time.monotonic()) for age in range(150)]
 
     listed = list_replicas(seen)
@@ -29,7 +29,7 @@ def test_ages_grow_after_the_replica_was_seen() -> None:
     assert 101 <= listed.heartbeat < 116
 
 
-def test_a_replica_without_an_entry_is_listed_by_its_id() -> None:
+def test_replica_without_an_entry_is_listed_by_its_id() -> None:
     (listed,) = list_replicas([SeenReplica("r", seen=time.monotonic())])
 
     assert (listed.id, listed.host, listed.age, listed.heartbeat) == ("r", "", None, None)

@@ -25,7 +25,7 @@ def test_bus_reaches_every_follower_of_a_topic_from_now_on() -> None:
     assert two == [b"now", b"later"]
 
 
-def test_a_follower_that_leaves_while_a_message_is_delivered_does_not_disturb_the_others() -> None:
+def test_follower_that_leaves_while_a_message_is_delivered_does_not_disturb_the_others() -> None:
     bus = MemoryBus()
     received: list[bytes | None] = []
 

@@ -29,7 +29,7 @@ def no_more_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_an_opening_lives_until_it_is_left(tmp_path: Path) -> None:
+def test_opening_lives_until_it_is_left(tmp_path: Path) -> None:
     one, other = ProcessRegistry(tmp_path / "s.db"), ProcessRegistry(tmp_path / "s.db")
     assert other.is_alive(one.id)
     one.leave()

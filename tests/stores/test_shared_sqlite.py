@@ -11,23 +11,23 @@ from mcptrio.stores.sqlite import open_sqlite_stores
 
 from .shared_contract import (
     Replica,
-    test_a_proof_is_used_once_over_all_replicas,
-    test_a_quota_holds_over_all_replicas,
-    test_a_quota_says_how_long_to_wait_and_takes_nothing_then,
-    test_a_result_is_found_by_other_replicas,
-    test_an_effect_of_a_replica_that_has_ended_is_lost,
-    test_an_effect_that_was_given_back_runs_again,
+    test_effect_of_a_replica_that_has_ended_is_lost,
+    test_effect_that_was_given_back_runs_again,
     test_fifty_tasks_on_two_replicas_run_an_effect_once,
+    test_proof_is_used_once_over_all_replicas,
+    test_quota_holds_over_all_replicas,
+    test_quota_says_how_long_to_wait_and_takes_nothing_then,
+    test_result_is_found_by_other_replicas,
 )
 
 __all__ = [
-    "test_a_proof_is_used_once_over_all_replicas",
-    "test_a_quota_holds_over_all_replicas",
-    "test_a_quota_says_how_long_to_wait_and_takes_nothing_then",
-    "test_a_result_is_found_by_other_replicas",
-    "test_an_effect_of_a_replica_that_has_ended_is_lost",
-    "test_an_effect_that_was_given_back_runs_again",
+    "test_effect_of_a_replica_that_has_ended_is_lost",
+    "test_effect_that_was_given_back_runs_again",
     "test_fifty_tasks_on_two_replicas_run_an_effect_once",
+    "test_proof_is_used_once_over_all_replicas",
+    "test_quota_holds_over_all_replicas",
+    "test_quota_says_how_long_to_wait_and_takes_nothing_then",
+    "test_result_is_found_by_other_replicas",
 ]
 
 

@@ -105,7 +105,7 @@ trio.run(main)
 """
 
 
-async def test_a_process_that_is_killed_loses_its_claims(tmp_path: Path) -> None:
+async def test_process_that_is_killed_loses_its_claims(tmp_path: Path) -> None:
     file = tmp_path / "shared.db"
     with trio.fail_after(60):
         async with open_sqlite_stores(file) as stores, trio.open_nursery() as nursery:
@@ -114,10 +114,10 @@ async def test_a_process_that_is_killed_loses_its_claims(tmp_path: Path) -> None
             assert await quotas_of(stores).take("a", count=1, seconds=3600, burst=1) == 0.0
             command = [sys.executable, "-c", OTHER, str(file)]
             process = await nursery.start(partial(trio.run_process, command, stdout=subprocess.PIPE, check=False))
-            said = b""
-            while not said.endswith(b"end\n"):
-                said += await process.stdout.receive_some()
-            assert said == b"CLAIMED\nFalse\nTrue\nend\n"
+            received = b""
+            while not received.endswith(b"end\n"):
+                received += await process.stdout.receive_some()
+            assert received == b"CLAIMED\nFalse\nTrue\nend\n"
             assert await effects.claim("call", "theirs") == RUNNING
             await effects.release("call", "theirs")
             assert await effects.claim("call", "theirs") == RUNNING
@@ -129,7 +129,7 @@ async def test_a_process_that_is_killed_loses_its_claims(tmp_path: Path) -> None
             assert await effects.claim("call", "ours") == CLAIMED
 
 
-async def test_a_file_that_cannot_be_written_says_no_to_everything(tmp_path: Path) -> None:
+async def test_file_that_cannot_be_written_says_no_to_everything(tmp_path: Path) -> None:
     async with sqlite(tmp_path / "shared.db") as stores:
         connection = sqlite3.connect(tmp_path / "shared.db")
         for table in ("effects", "replays", "quotas"):
@@ -191,7 +191,7 @@ async def test_old_rows_leave_the_file(tmp_path: Path, mock_clock: trio.testing.
         connection.close()
 
 
-async def test_a_clock_that_was_set_back_empties_no_quota_for_long(tmp_path: Path) -> None:
+async def test_clock_that_was_set_back_empties_no_quota_for_long(tmp_path: Path) -> None:
     for wall in (2_000_000_000.0, 1_900_000_000.0):
         clock = WallClock(wall=lambda wall=wall: wall)  # type: ignore[misc]
         async with open_sqlite_stores(tmp_path / "shared.db", clock=clock) as stores:
@@ -199,7 +199,7 @@ async def test_a_clock_that_was_set_back_empties_no_quota_for_long(tmp_path: Pat
             assert wait == (0.0 if wall == 2_000_000_000.0 else pytest.approx(3600, abs=60))
 
 
-async def test_a_result_that_is_kept_for_a_day_outlives_a_restart(tmp_path: Path) -> None:
+async def test_result_that_is_kept_for_a_day_outlives_a_restart(tmp_path: Path) -> None:
     time = 1_900_000_000.0
     clock = WallClock(wall=lambda: time, steady=lambda: time)
     for passed, expected in ((0.0, CLAIMED), (7200.0, done(b"1")), (86_400.0, CLAIMED)):

@@ -22,7 +22,7 @@ def shared(tmp_path: Path) -> SharedTasks:
     return SharedTasks(f"sqlite:{tmp_path / 'tasks.db'}", takeover=4.0, has_leases=False)
 
 
-async def test_a_file_of_an_older_version_gets_the_table(tmp_path: Path) -> None:
+async def test_file_of_an_older_version_gets_the_table(tmp_path: Path) -> None:
     file = tmp_path / "tasks.db"
     async with open_sqlite_stores(file):
         pass

@@ -436,7 +436,7 @@ async def test_closed_store_says_so(file: Path) -> None:
         await stores.events.append("a", "x", b"1")
 
 
-async def test_an_exception_of_the_body_is_unchanged(file: Path) -> None:
+async def test_exception_of_the_body_is_unchanged(file: Path) -> None:
     with pytest.raises(ValueError, match="mine"):
         async with open_sqlite_stores(file):
             raise ValueError("mine")

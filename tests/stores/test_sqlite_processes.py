@@ -58,10 +58,10 @@ async def test_two_processes_share_a_file(file: Path) -> None:
             command = [sys.executable, "-c", OTHER, str(file)]
             run = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False)
             process = await nursery.start(run)
-            said = b""
-            while not said.endswith(b"\n"):
-                said += await process.stdout.receive_some()
-            assert said == b"theirs1/9\n"
+            received = b""
+            while not received.endswith(b"\n"):
+                received += await process.stdout.receive_some()
+            assert received == b"theirs1/9\n"
             assert await stores.sessions.load("theirs") is not None
             assert (await stores.events.read("a", "theirs0", 10)) == ([], False)
             # By now it is known that another process listens.

@@ -177,7 +177,7 @@ async def test_file_and_folder_are_private(tmp_path: Path) -> None:
 
 @needs_modes
 @pytest.mark.parametrize(
-    ("file_mode", "folder_mode", "told"),
+    ("file_mode", "folder_mode", "message"),
     [
         (0o640, 0o700, "tokens.json: expected access for its owner only, got mode 640"),
         (0o604, 0o700, "got mode 604"),
@@ -187,7 +187,7 @@ async def test_file_and_folder_are_private(tmp_path: Path) -> None:
     ],
 )
 async def test_token_file_accessible_to_others_is_refused(
-    tmp_path: Path, file_mode: int, folder_mode: int, told: str
+    tmp_path: Path, file_mode: int, folder_mode: int, message: str
 ) -> None:
     folder = tmp_path / "private"
     folder.mkdir()
@@ -198,14 +198,14 @@ async def test_token_file_accessible_to_others_is_refused(
     store = FileTokenStore(file)
 
     for attempt in (store.load("a"), store.keys(), store.save("b", {}), store.delete("a")):
-        with pytest.raises(StoreFailed, match=told) as caught:
+        with pytest.raises(StoreFailed, match=message) as caught:
             await attempt
         assert "chmod" in str(caught.value)
     assert json.loads(file.read_text()) == {"a": {"access_token": "s3cret"}}
 
 
 @needs_modes
-async def test_a_link_is_not_followed(tmp_path: Path) -> None:
+async def test_link_is_not_followed(tmp_path: Path) -> None:
     folder = tmp_path / "private"
     folder.mkdir(0o700)
     elsewhere = tmp_path / "elsewhere"
@@ -218,24 +218,24 @@ async def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [("", "expected JSON"), ('{"a": "s3cret', "expected JSON"), ("[1]", "expected a JSON object, got list")],
     ids=["empty", "torn", "list"],
 )
-async def test_file_of_another_kind_is_refused(tmp_path: Path, text: str, told: str) -> None:
+async def test_file_of_another_kind_is_refused(tmp_path: Path, text: str, message: str) -> None:
     folder = tmp_path / "private"
     folder.mkdir(0o700)
     file = folder / "tokens.json"
     file.write_text(text)
     file.chmod(0o600)
 
-    with pytest.raises(StoreFailed, match=told) as caught:
+    with pytest.raises(StoreFailed, match=message) as caught:
         await FileTokenStore(file).save("b", {})
     assert "s3cret" not in str(caught.value)
     assert file.read_text() == text
 
 
-async def test_a_file_has_a_bound(tmp_path: Path) -> None:
+async def test_file_has_a_bound(tmp_path: Path) -> None:
     store = FileTokenStore(tmp_path / "private" / "tokens.json")
     await store.save("a", VALUE)
 
@@ -245,7 +245,7 @@ async def test_a_file_has_a_bound(tmp_path: Path) -> None:
     assert len(list((tmp_path / "private").iterdir())) == 2
 
 
-async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+async def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(StoreFailed, match=r"tokens.json"):
@@ -276,7 +276,7 @@ async def test_two_processes_write_at_once(tmp_path: Path) -> None:
 
 
 @needs_modes
-async def test_a_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+async def test_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     file = tmp_path / "private" / "tokens.json"
     store = FileTokenStore(file, lock_timeout=0.1)
     await store.save("a", VALUE)
@@ -295,7 +295,7 @@ async def test_a_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     await store.save("b", {})
 
 
-async def test_a_cancelled_writer_leaves_the_lock(tmp_path: Path) -> None:
+async def test_cancelled_writer_leaves_the_lock(tmp_path: Path) -> None:
     store = FileTokenStore(tmp_path / "private" / "tokens.json")
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -309,7 +309,7 @@ async def test_a_cancelled_writer_leaves_the_lock(tmp_path: Path) -> None:
 # The keyring
 
 
-async def test_a_long_value_is_in_parts_and_none_is_left(ring: Ring) -> None:
+async def test_long_value_is_in_parts_and_none_is_left(ring: Ring) -> None:
     store = KeyringTokenStore(service="mine")
     long = {"access_token": "é" * 5_000}
     await store.save("a", long)
@@ -332,13 +332,13 @@ async def test_parts_that_are_missing(ring: Ring) -> None:
     assert await store.delete("a")
 
 
-async def test_a_value_that_is_too_long(ring: Ring) -> None:
+async def test_value_that_is_too_long(ring: Ring) -> None:
     with pytest.raises(StoreFailed, match="at most 200000 characters"):
         await KeyringTokenStore().save("a", {"x": "y" * 200_000})
     assert ring.entries == {}
 
 
-async def test_a_keyring_that_is_locked(ring: Ring) -> None:
+async def test_keyring_that_is_locked(ring: Ring) -> None:
     ring.locked = True
 
     with pytest.raises(StoreFailed, match="the keyring is locked"):
@@ -354,7 +354,7 @@ async def test_no_keyring(backend: Callable[[], KeyringBackend], monkeypatch: py
         await KeyringTokenStore().save("a", VALUE)
 
 
-async def test_the_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_extra_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
 
     with pytest.raises(ConfigError, match="pip install keyring"):

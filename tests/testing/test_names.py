@@ -21,11 +21,11 @@ ALIASES = {"FormAnswer", "QuestionKind", "SampleAnswer", "Transport", "Which"}
 
 def test_type_checkers_see_the_importable_names() -> None:
     block = next(node for node in ast.parse(inspect.getsource(testing)).body if isinstance(node, ast.If))
-    told = {
+    declared = {
         alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
 
-    assert told == testing._HOMES
+    assert declared == testing._HOMES
     assert dir(testing) == sorted(testing.__all__)
 
 

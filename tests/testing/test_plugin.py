@@ -427,7 +427,7 @@ async def test_now(mcp_client):
     assert "site-packages" not in output
 
 
-def test_a_synchronous_test_is_refused(project: pytest.Pytester) -> None:
+def test_synchronous_test_is_refused(project: pytest.Pytester) -> None:
     project.makepyfile(test_it="def test_it(mcp_client): ...")
     result = project.runpytest_inprocess()
 
@@ -480,15 +480,15 @@ def test_with_pytest_asyncio_in_auto_mode_the_error_names_the_setting(project: p
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("message", "problem"),
     [
         ("mcp_plugins = my_plugin", "Failed: mcp_plugins: expected a list, got module at"),
         ("mcp_plugins = ['nothing']", "no plugin 'nothing' is installed"),
         ("mcp_config = {'my_plugins': {}}", "expected the name of a plugin (my_plugin), got 'my_plugins'"),
     ],
 )
-def test_invalid_server_parts_fail_the_test(project: pytest.Pytester, said: str, problem: str) -> None:
-    tests = f"{said}\nasync def test(mcp_client): ..."
+def test_invalid_server_parts_fail_the_test(project: pytest.Pytester, message: str, problem: str) -> None:
+    tests = f"{message}\nasync def test(mcp_client): ..."
     project.makepyfile(test_it="import my_plugin\nmcp_plugins = [my_plugin]\n" + tests)
     result = project.runpytest_inprocess()
 

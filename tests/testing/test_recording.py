@@ -189,7 +189,7 @@ def test_difference_from_a_snapshot_is_shown_by_line(tmp_path: Path) -> None:
     assert {"---> b", "+--> c", " --> a"} < set(str(failed.value).splitlines())
 
 
-def test_a_missing_snapshot_is_not_created(tmp_path: Path) -> None:
+def test_missing_snapshot_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"no such snapshot: .*wire\.txt; pytest --mcp-update-snapshots writes it"):
         said(Recording(folder=tmp_path), "a").assert_wire("wire.txt")
     assert list(tmp_path.iterdir()) == []

@@ -41,8 +41,8 @@ async def pay(ctx: Context) -> str:
 
 
 async def praise(ctx: Context, what: str) -> str:
-    said = await ctx.sample(f"Praise {what}", max_tokens=10)
-    return f"{said.text} ({said.model})"
+    sampled = await ctx.sample(f"Praise {what}", max_tokens=10)
+    return f"{sampled.text} ({sampled.model})"
 
 
 async def where(ctx: Context) -> str:
@@ -50,8 +50,8 @@ async def where(ctx: Context) -> str:
 
 
 async def several(ctx: Context) -> str:
-    first, second, said = await ctx.ask_all(Elicit("first bed", Choice), Elicit("second bed", Choice), Sample("Say"))
-    return f"{first.plant}, {second.plant}, {said.text}"
+    first, second, sampled = await ctx.ask_all(Elicit("first bed", Choice), Elicit("second bed", Choice), Sample("Say"))
+    return f"{first.plant}, {second.plant}, {sampled.text}"
 
 
 async def twice(ctx: Context) -> str:
@@ -232,8 +232,8 @@ async def test_script_with_unused_answers_fails() -> None:
     assert script.left == lines
     with pytest.raises(AssertionError) as failed:
         script.check()
-    said = ["the script was not used up", "left:", *(f"  {line}" for line in lines), "asked: nothing"]
-    assert str(failed.value).splitlines() == said
+    messages = ["the script was not used up", "left:", *(f"  {line}" for line in lines), "asked: nothing"]
+    assert str(failed.value).splitlines() == messages
 
 
 async def test_other_exception_in_the_watched_block_is_raised_unwrapped(autojump_clock: object) -> None:

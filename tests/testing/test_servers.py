@@ -78,11 +78,11 @@ async def test_server_runs_over_each_transport(transport: str, monkeypatch: pyte
             for client in (one, two):
                 assert (await client.call_tool("greet")).content[0].text == "hello"  # type: ignore[union-attr]
             process = (await one.call_tool("process")).structured_content
-            said = await two.call_tool("environment", {"name": "GREETED"})
+            result = await two.call_tool("environment", {"name": "GREETED"})
 
     assert isinstance(served, Served)
     assert (one.revision, two.revision) == ("2025-06-18", "2026-07-28")
-    assert said.content[0].text == "yes"  # type: ignore[union-attr]
+    assert result.content[0].text == "yes"  # type: ignore[union-attr]
     assert (process == {"result": os.getpid()}) == (transport != "stdio")
     assert (served.server is None) == (transport == "stdio")
 

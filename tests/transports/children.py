@@ -48,9 +48,9 @@ def echo():
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Raise the timeouts: the start and the end of a process take longer on a slow machine."""
     monkeypatch.setattr(child, "ChildTimeouts", lambda: ChildTimeouts(exit=PATIENT, terminate=PATIENT))
-    for name in ("EXITING", "SETTLE", "KILLED"):
+    for name in ("EXITING", "OUTPUT_TIMEOUT", "KILL_TIMEOUT"):
         monkeypatch.setattr(child, name, PATIENT)
-    monkeypatch.setattr(child_process, "KILLED", PATIENT)
+    monkeypatch.setattr(child_process, "KILL_TIMEOUT", PATIENT)
     monkeypatch.setattr(child_stderr, "_WRITE_TIMEOUT", PATIENT)
     monkeypatch.setattr(line_channel, "FINISH", PATIENT)
 

@@ -114,15 +114,15 @@ async def test_received_messages_share_nothing_with_the_sender() -> None:
 
 
 @pytest.mark.parametrize("received", ["rubbish", "\ud800", b"\xff", 17, None, {}, "x" * 200, {"a": [[[[[[]]]]]]}])
-async def test_an_invalid_message_is_reported(received: object) -> None:
+async def test_invalid_message_is_reported(received: object) -> None:
     ours, theirs = pair(1)
     await theirs.send(received)
 
-    (told,) = await adapt_channel(ours, limits=MessageLimits(bytes=100, depth=4)).receive()
-    assert isinstance(told, Malformed)
+    (notification,) = await adapt_channel(ours, limits=MessageLimits(bytes=100, depth=4)).receive()
+    assert isinstance(notification, Malformed)
 
 
-async def test_an_error_of_the_adapted_channel_is_reported() -> None:
+async def test_error_of_the_adapted_channel_is_reported() -> None:
     ours, theirs = pair(1)
     await theirs.send(object())
 

@@ -27,7 +27,7 @@ IMPATIENT = ChildTimeouts(exit=0.2, terminate=0.2, write=0.3)
 def shorten_exit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the wait for the exit status, which does not arrive while the server runs."""
     monkeypatch.setattr(child, "EXITING", 0.2)
-    monkeypatch.setattr(child, "SETTLE", 0.05)
+    monkeypatch.setattr(child, "OUTPUT_TIMEOUT", 0.05)
 
 
 # Messages
@@ -387,10 +387,10 @@ async def test_server_inherits_only_its_three_streams(tmp_path: Path) -> None:
                 server(tmp_path, "say(fds=sorted(os.listdir('/proc/self/fd')), blocking=os.get_blocking(0))")
             ) as channel,
         ):
-            said = await heard(channel)
+            result = await heard(channel)
 
     # The fourth descriptor is that of the listing.
-    assert said == {"fds": ["0", "1", "2", "3"], "blocking": True}
+    assert result == {"fds": ["0", "1", "2", "3"], "blocking": True}
 
 
 async def test_exceptions_of_the_block_are_unchanged(tmp_path: Path) -> None:

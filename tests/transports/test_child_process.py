@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 IMPATIENT = ChildTimeouts(exit=0.3, terminate=0.3)
 
 
-async def test_the_child_has_its_own_process_session(tmp_path: Path) -> None:
+async def test_child_has_its_own_process_session(tmp_path: Path) -> None:
     """Ctrl-C in the terminal therefore does not reach it."""
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_child(server(tmp_path)) as channel:
@@ -201,7 +201,7 @@ import sys, trio
 from mcptrio.transports import child_process
 from mcptrio.transports.child import ChildTimeouts, open_child
 
-child_process.KILLED = 60
+child_process.KILL_TIMEOUT = 60
 
 async def main():
     async with open_child(sys.argv[1:], timeouts=ChildTimeouts(exit=100, terminate=100)) as channel:

@@ -141,20 +141,20 @@ async def test_other_tasks_run_during_a_flood_of_short_lines_on_stderr(tmp_path:
     while True:
         os.write(2, 65536 * b"a\\n")
     """
-    told = most = 0
+    lines_logged = most = 0
 
     def call(line: str) -> None:
-        nonlocal told
-        told += 1
+        nonlocal lines_logged
+        lines_logged += 1
 
     with trio.fail_after(WAIT_TIMEOUT):
         times = ChildTimeouts(exit=0.1, terminate=0.1)
         async with open_child(server(tmp_path, code), stderr=call, timeouts=times) as channel:
             await heard(channel)
-            while told < 100_000:
-                before = told
+            while lines_logged < 100_000:
+                before = lines_logged
                 await trio.lowlevel.checkpoint()
-                most = max(most, told - before)
+                most = max(most, lines_logged - before)
 
     assert 0 < most < 1000
 
@@ -233,7 +233,7 @@ async def test_stderr_is_read_while_the_server_is_terminated(tmp_path: Path) -> 
 
 async def test_open_standard_error_does_not_delay_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon in its own session is neither awaited nor ended."""
-    monkeypatch.setattr(child, "SETTLE", 0.2)  # has no effect
+    monkeypatch.setattr(child, "OUTPUT_TIMEOUT", 0.2)  # has no effect
     code = """
     child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, start_new_session=True)
     say(pid=child.pid)

@@ -82,14 +82,14 @@ async def test_nothing_is_written_to_a_full_descriptor(ends: tuple[ByteWriter, i
     assert set(drain(read)) == {ord("x")}
 
 
-async def test_a_closed_descriptor_writes_nothing(ends: tuple[ByteWriter, int, int]) -> None:
+async def test_closed_descriptor_writes_nothing(ends: tuple[ByteWriter, int, int]) -> None:
     writer, _, _ = ends
     writer.close()
 
     assert not writer.write_whole(b"y")
 
 
-async def test_a_disconnected_peer_fails_the_next_send() -> None:
+async def test_disconnected_peer_fails_the_next_send() -> None:
     read, fd = os.pipe()
     os.close(read)
     writer = open_writer(fd)

@@ -60,7 +60,7 @@ def test_invalid_line_does_not_affect_the_next() -> None:
 
 
 @pytest.mark.parametrize("step", [1, 7, 64, 10_000])
-def test_a_line_over_the_limit_is_reported_once_and_skipped(step: int) -> None:
+def test_line_over_the_limit_is_reported_once_and_skipped(step: int) -> None:
     limits = MessageLimits(bytes=60)
     long = b'"' + b"x" * 500 + b'"'
     stream = PING + b"\n" + long + b"\n" + PING + b"\n" + long + b"\n" + long + b"\n" + PING
@@ -144,8 +144,8 @@ def test_report_of_a_long_line_contains_its_request_id(
         report, ping = received + framer.finish()
 
         assert isinstance(report, Malformed)
-        told, untold = (report.answers, report.reply.id) if answers else (report.reply.id, report.answers)
-        assert (told, type(told), untold, report.reply.code) == (id, type(id), None, -32600)
+        answered, other = (report.answers, report.reply.id) if answers else (report.reply.id, report.answers)
+        assert (answered, type(answered), other, report.reply.code) == (id, type(id), None, -32600)
         assert ping == Request(1, "ping")
 
 

@@ -171,7 +171,7 @@ async def test_slow_reader_receives_a_large_message_completely(peer: Peer) -> No
     assert bytes(got) == to_lines([message])
 
 
-async def test_a_cancelled_send_finishes_the_line_it_began(peer: Peer) -> None:
+async def test_cancelled_send_finishes_the_line_it_began(peer: Peer) -> None:
     message = Notification("a", {"text": "x" * 500_000})
     got = bytearray()
     with trio.fail_after(WAIT_TIMEOUT):
@@ -206,7 +206,7 @@ async def test_cancelled_send_that_cannot_be_finished_closes_the_channel(
                 await channel.send([Notification("b")])
 
 
-async def test_a_send_cancelled_before_it_begins_writes_nothing(peer: Peer) -> None:
+async def test_send_cancelled_before_it_begins_writes_nothing(peer: Peer) -> None:
     async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
         with trio.CancelScope() as scope:
             scope.cancel()
@@ -375,7 +375,7 @@ async def test_channel_works_with_threads(threaded: LineChannel, peer: Peer) -> 
             await threaded.send([Notification("a")])
 
 
-async def test_a_cancelled_read_in_a_thread_loses_nothing(threaded: LineChannel, peer: Peer) -> None:
+async def test_cancelled_read_in_a_thread_loses_nothing(threaded: LineChannel, peer: Peer) -> None:
     with trio.fail_after(WAIT_TIMEOUT):
         for n in range(3):
             with trio.move_on_after(0.01) as scope:
@@ -385,7 +385,7 @@ async def test_a_cancelled_read_in_a_thread_loses_nothing(threaded: LineChannel,
             assert await threaded.receive() == [Request(n, "a")]
 
 
-async def test_a_cancelled_write_in_a_thread_finishes_its_line(threaded: LineChannel, peer: Peer) -> None:
+async def test_cancelled_write_in_a_thread_finishes_its_line(threaded: LineChannel, peer: Peer) -> None:
     message = Notification("a", {"text": "x" * 500_000})
     got = bytearray()
     with trio.fail_after(WAIT_TIMEOUT):

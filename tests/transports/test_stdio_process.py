@@ -88,8 +88,8 @@ def test_stray_output_goes_to_standard_error() -> None:
     out, err, code = talk(REQUESTS, body="; ".join(ways))
 
     assert (out, code) == (ANSWERS, 0)
-    for said in (b"print", b"flush", b"buffer", b"descriptor", b"child", b"shell", b"puts", b"formatted"):
-        assert said in err
+    for message in (b"print", b"flush", b"buffer", b"descriptor", b"child", b"shell", b"puts", b"formatted"):
+        assert message in err
 
 
 def test_output_printed_before_the_channel_goes_to_stderr() -> None:

@@ -296,9 +296,9 @@ async def test_peer_that_does_not_begin_with_a_message_is_disconnected(first: by
     channel = StreamChannel(ours, first_message_timeout=60)
     await theirs.send_all(first + PING)
 
-    (told,) = await channel.receive()
-    assert isinstance(told, Malformed)
-    assert isinstance(told.reply, ErrorResponse)
+    (received,) = await channel.receive()
+    assert isinstance(received, Malformed)
+    assert isinstance(received.reply, ErrorResponse)
     await theirs.send_all(PING)
     with pytest.raises(trio.EndOfChannel):
         await channel.receive()

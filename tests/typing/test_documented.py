@@ -27,9 +27,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_programs_pass_mypy_strict(cache: Path) -> None:
-    said = check(*PROGRAMS, cache=cache)
+    output = check(*PROGRAMS, cache=cache)
 
-    assert "Success: no issues found" in said, said
+    assert "Success: no issues found" in output, output
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +45,14 @@ def errors(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, l
         file = folder / f"{name or f'block{number}'}.py"
         file.write_text(block.text, "utf-8")
         files[file.name] = block.where
-    said = check(*sorted(folder.glob("*.py")), cache=cache, path=folder)
+    output = check(*sorted(folder.glob("*.py")), cache=cache, path=folder)
     found: dict[str, list[str]] = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         match = re.match(r"(?:.*/)?(\w+\.py):(\d+): error: (.*)", line)
         if match is not None:
             page, _, at = files[match[1]].rpartition(":")
             found.setdefault(page, []).append(f"{page}:{int(at) + int(match[2])}: {match[3]}")
-    assert f"checked {len(files)} source files" in said or f"in {len(files)} source files" in said, said
+    assert f"checked {len(files)} source files" in output or f"in {len(files)} source files" in output, output
     return found
 
 

@@ -124,9 +124,9 @@ def read_code(attempt: Attempt, redirected: str) -> Secret:
         )
     _check_issuer(attempt.server, parameters.get("iss"))
     if (error := parameters.get("error")) is not None:
-        said = ": ".join(filter(None, (one_line(error), one_line(parameters.get("error_description", "")))))
+        reason = ": ".join(filter(None, (one_line(error), one_line(parameters.get("error_description", "")))))
         raise TokenRefused(
-            f"authorization refused: {said} at {shown(attempt.server.issuer)}",
+            f"authorization refused: {reason} at {shown(attempt.server.issuer)}",
             code=one_line(error),
         )
     if not (code := parameters.get("code")):

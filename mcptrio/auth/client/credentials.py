@@ -50,7 +50,7 @@ class Granted:
     """Tokens and the circumstances of their grant.
 
     Args:
-        asked: The requested scopes; ``None`` if the server chose them.
+        requested_scopes: The requested scopes; ``None`` if the server chose them.
         obtained_at: Seconds since 1970.
         is_from_grant: True if a grant issued them, False if they were refreshed.
         client: The registration to which they were granted; only it may use the refresh token (RFC 6749 section 6).
@@ -61,7 +61,7 @@ class Granted:
     issuer: str
     resource: str
     tokens: Tokens
-    asked: tuple[str, ...] | None
+    requested_scopes: tuple[str, ...] | None
     obtained_at: float
     is_from_grant: bool
     client: Registered | None = None
@@ -70,12 +70,12 @@ class Granted:
     @property
     def scopes(self) -> tuple[str, ...]:
         """The granted scopes, as far as known."""
-        return (self.asked or ()) if self.tokens.scopes is None else self.tokens.scopes
+        return (self.requested_scopes or ()) if self.tokens.scopes is None else self.tokens.scopes
 
     def write(self) -> dict[str, Any]:
         return {
             **self.tokens.write(),
-            "asked": None if self.asked is None else list(self.asked),
+            "asked": None if self.requested_scopes is None else list(self.requested_scopes),
             "obtained_at": self.obtained_at,
             "is_from_grant": self.is_from_grant,
             "client": None if self.client is None else self.client.write(),
@@ -89,12 +89,12 @@ class Granted:
         Raises:
             KeyError, TypeError, BadKey: The value is malformed.
         """
-        asked, key, client = value["asked"], value["key"], value["client"]
+        requested, key, client = value["asked"], value["key"], value["client"]
         return cls(
             issuer=binding.issuer,
             resource=binding.resource,
             tokens=Tokens.read(value),
-            asked=None if asked is None else tuple(asked),
+            requested_scopes=None if requested is None else tuple(requested),
             obtained_at=value["obtained_at"],
             is_from_grant=value["is_from_grant"],
             client=None if client is None else Registered.read(client),
@@ -110,7 +110,7 @@ class Credentials:
     """
 
     def __init__(self, store: TokenStore | None) -> None:
-        self._store = store or _Passing()
+        self._store = store or _UnlockedMemoryStore()
 
     async def binding(self, url: str) -> Binding | None:
         """Return the origin of a server's tokens, or ``None`` if it has none.
@@ -175,7 +175,7 @@ def _tokens(binding: Binding) -> str:
     return f"{_TOKENS}{binding.issuer} {binding.resource}"
 
 
-class _Passing:
+class _UnlockedMemoryStore:
     """A store in memory. Its owner already has a lock per server."""
 
     def __init__(self) -> None:

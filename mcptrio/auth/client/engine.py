@@ -76,7 +76,7 @@ class GrantClient:
         self._check_origin(url)
         server, refusal = self._server, ChallengeResponse.read(headers)
         if server.granted is not None and server.granted.prover is not None:
-            server.granted.prover.heard(url, headers)
+            server.granted.prover.take_nonce(url, headers)
             if refusal.error == "use_dpop_nonce":
                 # Retry with the new nonce; the token itself was not rejected.
                 return "dpop-nonce" in headers
@@ -164,7 +164,7 @@ class GrantClient:
         """
         server, now = self._server, self._method.clock()
         # MCP "Step-Up Authorization Flow": request the earlier scopes too, or the new token loses them.
-        wanted = union(granted.asked or (), granted.scopes, refusal.scopes)
+        wanted = union(granted.requested_scopes or (), granted.scopes, refusal.scopes)
         if set(refusal.scopes) <= set(granted.scopes):
             raise AuthorizationError(
                 f"{shown(server.url)} reports missing scopes, but the token has all that it names: "
@@ -195,18 +195,18 @@ class GrantClient:
         """
         server, method = self._server, self._method
         place = await self._grant.find(refusal.metadata_url)
-        asked = scopes
-        if asked is None:
+        requested = scopes
+        if requested is None:
             supported = None if place.metadata is None else place.metadata.scopes_supported
-            asked = first_scopes(challenged=refusal.scopes, supported=supported, wanted=method.scopes)
-        request = GrantRequest(place=place, scopes=asked, prover=self._prover(place, refusal), clock=method.clock)
+            requested = first_scopes(challenged=refusal.scopes, supported=supported, wanted=method.scopes)
+        request = GrantRequest(place=place, scopes=requested, prover=self._prover(place, refusal), clock=method.clock)
         granted = await self._grant.obtain(request)
         if is_step and scopes is not None:
             server.stepped[frozenset(scopes)] = method.clock()
         # RFC 9449 section 5: a server that does not support DPoP ignores the proof and issues a bearer token.
         if granted.tokens.scheme == "Bearer" and (place.dpop_required or method.dpop == "always"):
             raise AuthorizationError(f"token_type: expected DPoP, got Bearer from {shown(place.server.issuer)}")
-        server.wanted = asked
+        server.wanted = requested
         binding = Binding(issuer=granted.issuer, resource=granted.resource, metadata_url=refusal.metadata_url)
         await self._grant.keep(binding, granted)
         return True
@@ -268,7 +268,7 @@ class GrantClient:
             return False
         where = None if self._server.binding is None else self._server.binding.metadata_url
         again = ChallengeResponse(dpop=granted.tokens.scheme == "DPoP", metadata_url=where)
-        return await self._obtain(again, granted.asked)
+        return await self._obtain(again, granted.requested_scopes)
 
     async def _load(self) -> None:
         server = self._server

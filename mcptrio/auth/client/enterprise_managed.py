@@ -95,10 +95,10 @@ class EnterpriseManaged(GrantMethod):
         Raises:
             AuthorizationError: The URL is not an http or https URL.
         """
-        return GrantClient(_PersonsGrant(self, self._state_of(url), fetch, issuer=self.client.issuer))
+        return GrantClient(_IdentityGrant(self, self._state_of(url), fetch, issuer=self.client.issuer))
 
 
-class _PersonsGrant(Grant[EnterpriseManaged]):
+class _IdentityGrant(Grant[EnterpriseManaged]):
     async def obtain(self, request: GrantRequest) -> Granted:
         server, identity = request.place.server, await self.method.provider.identity()
         profiles = server.authorization_grant_profiles_supported

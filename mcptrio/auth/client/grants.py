@@ -77,7 +77,7 @@ class ServerState:
         wanted: The scopes of the last request.
         rounds: The number of attempts to obtain credentials, successful or not.
         failure: The error of the last round, if it failed.
-        asked: The times at which a user was asked.
+        prompted_at: The times at which a user was asked.
         stepped: The times at which scopes were requested because others did not suffice.
         sent: The tokens that each task sent last. The server's response reaches the same task.
     """
@@ -92,7 +92,7 @@ class ServerState:
     wanted: tuple[str, ...] | None = None
     rounds: int = 0
     failure: MCPTrioError | None = None
-    asked: deque[float] = field(factory=lambda: deque(maxlen=MAX_STEP_UPS))
+    prompted_at: deque[float] = field(factory=lambda: deque(maxlen=MAX_STEP_UPS))
     stepped: dict[frozenset[str], float] = field(factory=dict)
     sent: WeakKeyDictionary[trio.lowlevel.Task, Granted | None] = field(factory=WeakKeyDictionary)
 
@@ -134,7 +134,7 @@ class GrantRequest:
             issuer=self.place.server.issuer,
             resource=self.place.resource,
             tokens=tokens,
-            asked=self.scopes,
+            requested_scopes=self.scopes,
             obtained_at=self.clock(),
             is_from_grant=True,
             client=client,

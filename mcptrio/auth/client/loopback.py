@@ -163,7 +163,7 @@ class _Loopback:
                 connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
                 try:
                     request = await _read_request(stream, connection)
-                    status, page, redirected = self._judge(request)
+                    status, page, redirected = self._check_redirect(request)
                     # The browser may close the connection early; its request has been received.
                     with suppress(trio.BrokenResourceError):
                         await _answer(stream, connection, status, page)
@@ -175,7 +175,7 @@ class _Loopback:
         finally:
             release()
 
-    def _judge(self, request: h11.Request) -> tuple[int, str, str | None]:
+    def _check_redirect(self, request: h11.Request) -> tuple[int, str, str | None]:
         """Return status and page for a request, and the redirect URL if it is the expected redirect."""
         host = next((value.decode("latin-1") for name, value in request.headers if name == b"host"), "")
         target = request.target.decode("ascii", "replace")

@@ -169,9 +169,9 @@ class UserGrant(Grant[OAuth]):
 
     async def obtain(self, request: GrantRequest) -> Granted:
         """Ask the user."""
-        oauth, asked, now = self.method, self.server.asked, self.method.clock()
+        oauth, prompted_at, now = self.method, self.server.prompted_at, self.method.clock()
         # A server that rejects every token must not cause an endless series of logins.
-        if len(asked) == MAX_STEP_UPS and now - asked[0] < USER_TIMEOUT:
+        if len(prompted_at) == MAX_STEP_UPS and now - prompted_at[0] < USER_TIMEOUT:
             raise AuthorizationError(
                 f"{shown(self.server.url)} requires authorization again; "
                 f"the user was asked {MAX_STEP_UPS} times within {USER_TIMEOUT:g} seconds"
@@ -190,7 +190,7 @@ class UserGrant(Grant[OAuth]):
                 scopes=request.scopes,
                 prover=request.prover,
             )
-            asked.append(now)
+            prompted_at.append(now)
             code = read_code(attempt, await redirect.authorize(attempt.url))
         return request.granted(await self._exchanged(attempt, code), client=registered)
 
@@ -231,7 +231,7 @@ class UserGrant(Grant[OAuth]):
                 if refused.code not in _FINAL:
                     # The server may recover, and then the refresh token still works.
                     raise
-                await self._heed(refused.code, place.server, client)
+                await self._forget_unknown_client(refused.code, place.server, client)
                 server.granted = None
                 await self.method._credentials.forget_tokens(server.binding)
                 return None
@@ -343,10 +343,10 @@ class UserGrant(Grant[OAuth]):
             return await self.drive(exchange(attempt, code, clock=self.method.clock))
         except TokenRefused as error:
             refused = error
-        await self._heed(refused.code, attempt.server, attempt.client)
+        await self._forget_unknown_client(refused.code, attempt.server, attempt.client)
         raise refused
 
-    async def _heed(self, code: str, server: ServerMetadata, client: ClientIdentity) -> None:
+    async def _forget_unknown_client(self, code: str, server: ServerMetadata, client: ClientIdentity) -> None:
         """Delete the registration if the server no longer knows the client; the next login registers again."""
         if code == "invalid_client" and self.method.client is None:
             await self.method._credentials.forget_client(server.issuer, client.client_id)

@@ -250,10 +250,10 @@ def _read(
 
 
 def _refusal(response: FetchResponse, where: str) -> str:
-    code, said = read_error(response)
+    code, detail_text = read_error(response)
     reason = f" ({_REASONS[code]})" if code in _REASONS else ""
     # A server that issues static tokens fails here with a guessed registration endpoint; name the option that works.
     if response.status == 404:
-        detail = "" if said == "HTTP 404" else f", {said}"
+        detail = "" if detail_text == "HTTP 404" else f", {detail_text}"
         return f"the server seems to have no login (HTTP 404{detail} at {shown(where)}): {PASS_A_TOKEN}"
-    return f"client registration failed{reason}: {said} at {shown(where)}"
+    return f"client registration failed{reason}: {detail_text} at {shown(where)}"

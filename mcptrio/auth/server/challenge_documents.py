@@ -32,7 +32,7 @@ NEVER_REQUESTED_SCOPES: Final = frozenset({"offline_access"})
 # Longest scope parameter in characters; beyond it, the challenge names only the needed scopes.
 _SCOPE_CHARACTERS: Final = 4096
 # Characters that error_description may not contain (RFC 6750 section 3).
-_UNSAYABLE: Final = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
+_NOT_IN_HEADERS: Final = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")
 # Longest error_description in characters.
 _DESCRIPTION: Final = 300
 
@@ -66,13 +66,13 @@ class ChallengeDocuments:
         """Return the ``WWW-Authenticate`` header: a challenge for each accepted scheme, that of the request first."""
         common: dict[str, str] = {}
         # RFC 6750 section 3.1: a malformed request (400) needs no other scope.
-        if (scope := refused.scope or self.asked(self.scopes)) and refused.status != 400:
+        if (scope := refused.scope or self.scope_text(self.scopes)) and refused.status != 400:
             common["scope"] = scope
         if self.issuers:
             common["resource_metadata"] = resource_metadata_urls(self.resource_of(request))[0]
-        told = {}
+        error = {}
         if refused.error is not None:
-            told = {"error": refused.error, "error_description": _sayable(refused.reason)}
+            error = {"error": refused.error, "error_description": _header_text(refused.reason)}
         schemes = self._schemes()
         # Clients that parse only the first challenge find their own scheme.
         schemes.sort(key=lambda scheme: scheme != refused.scheme)
@@ -83,7 +83,7 @@ class ChallengeDocuments:
             build_challenge(
                 scheme,
                 {
-                    **(told if scheme == schemes[0] else {}),
+                    **(error if scheme == schemes[0] else {}),
                     **common,
                     **({"algs": " ".join(sorted(ALGORITHMS))} if scheme == "DPoP" else {}),
                 },
@@ -91,7 +91,7 @@ class ChallengeDocuments:
             for scheme in schemes
         )
 
-    def asked(self, scopes: Iterable[str], *, needed: Iterable[str] = ()) -> str:
+    def scope_text(self, scopes: Iterable[str], *, needed: Iterable[str] = ()) -> str:
         """Return the scopes as a challenge contains them.
 
         Args:
@@ -137,8 +137,8 @@ def path_of(request: RequestHead) -> str:
     return f"{slash}{path}"
 
 
-def _sayable(text: str) -> str:
-    return _UNSAYABLE.sub("?", text.replace('"', "'"))[:_DESCRIPTION]
+def _header_text(text: str) -> str:
+    return _NOT_IN_HEADERS.sub("?", text.replace('"', "'"))[:_DESCRIPTION]
 
 
 def _is_scope(scope: str) -> bool:

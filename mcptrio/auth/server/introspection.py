@@ -134,10 +134,10 @@ class IntrospectedTokens:
             if (known := self._kept.get(key)) is not None:
                 return known[0]
             # Concurrent requests with one token share one introspection request.
-            asked = self._asking.get(key)
-            if asked is None:
+            running = self._asking.get(key)
+            if running is None:
                 break
-            await asked.wait()
+            await running.wait()
             if not self._bounds.remember or not self._bounds.remembered:
                 # Without a cache the other task's result is gone, so send a request.
                 break

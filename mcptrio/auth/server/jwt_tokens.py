@@ -224,8 +224,8 @@ def _check_nonce(claims: Mapping[str, Any], header: Mapping[str, Any]) -> None:
     """
     # OpenID Connect Core section 2: an ID token repeats the nonce of its login. Access tokens of older Keycloak
     # releases do too, but declare their kind in another claim.
-    said = {str(header.get("typ")), str(claims.get("typ")), str(claims.get("token_use"))}
-    if "nonce" in claims and not {each.lower() for each in said} & _OF_ACCESS:
+    kinds = {str(header.get("typ")), str(claims.get("typ")), str(claims.get("token_use"))}
+    if "nonce" in claims and not {each.lower() for each in kinds} & _OF_ACCESS:
         raise BadToken("nonce: expected an access token, got an ID token")
 
 

@@ -115,10 +115,10 @@ class ResourceServer:
         for each in (*(options.scopes_supported or ()), f"{options.scope_prefix}scope"):
             check_scope(each)
         self._hierarchy = ScopeHierarchy(options.includes)
-        self._notices = ChallengeDocuments(
+        self._challenge_documents = ChallengeDocuments(
             resources=resources, issuers=issuers, scopes=self._hierarchy.reduced(self._scopes), options=options
         )
-        self._documents = MappingProxyType(dict(self._notices.documents()))
+        self._documents = MappingProxyType(dict(self._challenge_documents.documents()))
         self._certificates = options.certificates
         self._clock = clock
         self._recheck = options.recheck
@@ -131,7 +131,7 @@ class ResourceServer:
         if rule.nonces is not None and self._dpop != "off":
             self._nonces = Nonces(rotate=rule.nonces, clock=clock, key=rule.nonce_key)
         self._replays: ReplayStore | None = None
-        self._judge = DPoPVerifier(
+        self._dpop_verifier = DPoPVerifier(
             is_new=ReplayCache(rule.bounds, clock, ticks).is_new,
             window=rule.window,
             clock=clock,
@@ -217,7 +217,7 @@ class ResourceServer:
             f"this needs more scopes: {lacking}" if lacking else "this needs more scopes",
             status=403,
             error="insufficient_scope",
-            scope=self._notices.asked(wanted, needed=needed),
+            scope=self._challenge_documents.scope_text(wanted, needed=needed),
             scheme=scheme_of(request),
         )
         return self._error(request, refused)
@@ -242,7 +242,7 @@ class ResourceServer:
         # 401 would require a challenge (RFC 9110 section 15.5.2), and no scheme exists for certificates.
         if not self._verifiers:
             raise CredentialsRefused(_NO_CERTIFICATE, status=403, counts=shown is not None)
-        raise CredentialsRefused(_NO_TOKEN if self._notices.issuers else _NO_LOGIN)
+        raise CredentialsRefused(_NO_TOKEN if self._challenge_documents.issuers else _NO_LOGIN)
 
     async def _by_token(self, request: RequestHead, scheme: str, token: str) -> Principal:
         if scheme == "dpop" and self._dpop == "off":
@@ -323,7 +323,7 @@ class ResourceServer:
         proofs = request.headers.get(DPOP, ())
         url = self._proven_url(request, proofs)
         try:
-            proof = self._judge.judge(proofs, method=request.method, url=url, token=token, bound_to=key)
+            proof = self._dpop_verifier.verify(proofs, method=request.method, url=url, token=token, bound_to=key)
             await self._check_other_replicas(proof)
         except BadDPoPProof as error:
             # A client without a current nonce asks for one this way; that is not a failed authentication.
@@ -339,7 +339,7 @@ class ResourceServer:
         """
         if self._replays is None:
             return
-        until = proof.issued_at + self._judge.window
+        until = proof.issued_at + self._dpop_verifier.window
         try:
             is_new = await self._replays.use(f"dpop:{proof.name}", until - self._clock() + _CLOCK_DIFFERENCE)
         except StoreFailed as error:
@@ -353,7 +353,7 @@ class ResourceServer:
         # Behind a proxy, scheme, host and perhaps path of the request differ from what the client wrote, so the
         # configured resource counts. Another path of the server is another URL: a proof for the endpoint is not valid
         # there.
-        resource = self._notices.resource_of(request)
+        resource = self._challenge_documents.resource_of(request)
         path = path_of(request) or "/"
         if request.is_beside:
             return origin(resource) + path
@@ -369,7 +369,7 @@ class ResourceServer:
     def _error(self, request: RequestHead, refused: CredentialsRefused) -> AuthorizationError:
         headers = {"DPoP-Nonce": self._nonces.current()} if self._nonces is not None and refused.status == 401 else {}
         # Without token verifiers there is no scheme to offer.
-        challenge = self._notices.challenge(request, refused) if self._verifiers else None
+        challenge = self._challenge_documents.challenge(request, refused) if self._verifiers else None
         return AuthorizationError(refused.reason, challenge=challenge, status=refused.status, headers=headers)
 
 

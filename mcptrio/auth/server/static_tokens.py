@@ -177,8 +177,8 @@ class StaticTokens:
         # Names by hash of entries that this process has seen and that were removed, for the log.
         self._revoked: dict[str, str] = {}
         self._seen: tuple[int, ...] | None = None
-        self._look_at = float("-inf")
-        self._looking = trio.Lock()
+        self._next_check = float("-inf")
+        self._reload_lock = trio.Lock()
 
     def recognizes(self, token: str, issuer: str | None) -> bool | None:
         """Return whether the token has the prefix. See :class:`mcptrio.abc.TokenVerifier`."""
@@ -188,8 +188,8 @@ class StaticTokens:
         """See :class:`mcptrio.abc.TokenVerifier`."""
         if not token.startswith(PREFIX):
             return None
-        if trio.current_time() >= self._look_at:
-            await self._look()
+        if trio.current_time() >= self._next_check:
+            await self._reload_if_changed()
         if self._tokens is None:
             raise Overloaded("tokens cannot be verified now", retry_after=_CHECK_INTERVAL)
         wanted = hash_of(token).hex()
@@ -211,14 +211,14 @@ class StaticTokens:
 
     # Private
 
-    async def _look(self) -> None:
+    async def _reload_if_changed(self) -> None:
         """Read the file again if it has changed. One task reads; the others wait for it."""
-        async with self._looking:
-            if trio.current_time() < self._look_at:
+        async with self._reload_lock:
+            if trio.current_time() < self._next_check:
                 return
             # A file system may be slow or remote, so do not block the event loop.
             await trio.to_thread.run_sync(self._read_if_changed, abandon_on_cancel=False)
-            self._look_at = trio.current_time() + _CHECK_INTERVAL
+            self._next_check = trio.current_time() + _CHECK_INTERVAL
 
     def _read_if_changed(self) -> None:
         try:

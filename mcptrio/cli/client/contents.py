@@ -27,7 +27,7 @@ from mcptrio.protocol.model.content import (
 from mcptrio.protocol.model.fields import ABSENT
 from mcptrio.protocol.model.resource_contents import BlobResourceContents, ResourceContents, TextResourceContents
 
-__all__ = ["Contents", "bytes_of", "says_the_same"]
+__all__ = ["Contents", "bytes_of", "repeats_structured"]
 
 
 class Contents:
@@ -124,7 +124,7 @@ def _text(block: ContentBlock) -> str | None:
             return None
 
 
-def says_the_same(blocks: Sequence[ContentBlock], structured: Any) -> bool:
+def repeats_structured(blocks: Sequence[ContentBlock], structured: Any) -> bool:
     """Return whether the text repeats the structured content, as servers do for clients without support for it.
 
     Source: MCP 2026-07-28, server/tools, "Structured Content".

@@ -44,7 +44,7 @@ def store_of() -> TokenStore:
     if text is not None:
         return FileTokenStore(Path(text))
     try:
-        # In a folder of its own, so that no other use of the folder can make it readable for others.
+        # In its own folder, so that no other use of the folder can make it readable for others.
         return FileTokenStore(Machine.here().application_data / "mcptrio" / "credentials" / "tokens.json")
     except RuntimeError as error:
         # Path.home() finds no home folder for a user without HOME and without an entry in the password database.
@@ -78,11 +78,11 @@ async def authorized(endpoint: Endpoint, redirects: Redirects | None) -> Endpoin
     url, store = http_url(endpoint), store_of()
     binding = await Credentials(store).binding(url)
     if binding is None and redirects is None:
-        return evolve(endpoint, auth=_Nowhere(url))
+        return evolve(endpoint, auth=_NoCredentials(url))
     # Private addresses are refused by default, since a server could choose them (SSRF). The user has confirmed this one
     # at the earlier login.
     named = () if binding is None else (binding.issuer,)
-    return evolve(endpoint, auth=OAuth(redirects=redirects or _Nobody(url), store=store, private_servers=named))
+    return evolve(endpoint, auth=OAuth(redirects=redirects or _NoRedirects(url), store=store, private_servers=named))
 
 
 async def hint_at_login(endpoint: Endpoint) -> str:
@@ -108,7 +108,7 @@ def _has_own(endpoint: Endpoint) -> bool:
 
 
 @frozen
-class _Nowhere:
+class _NoCredentials:
     """The authorization without stored credentials and without a terminal: its error says how to log in."""
 
     _url: str
@@ -121,10 +121,10 @@ class _Nowhere:
         await trio.lowlevel.checkpoint()
         challenges = parse_challenges(headers.get("www-authenticate", ""))
         # Other schemes, such as Basic, have no login that this client could start.
-        asked = [challenge for challenge in challenges if challenge.scheme in ("bearer", "dpop")]
-        if status == 401 and asked:
-            if not any("resource_metadata" in challenge.parameters for challenge in asked):
-                # The server has tokens of its own, or is of 2025-03-26 and may still support a login.
+        supported = [challenge for challenge in challenges if challenge.scheme in ("bearer", "dpop")]
+        if status == 401 and supported:
+            if not any("resource_metadata" in challenge.parameters for challenge in supported):
+                # The server issues its own tokens, or is of 2025-03-26 and may still support a login.
                 raise AuthorizationError(
                     f"the server requires a token (HTTP 401) and names no authorization server: {PASS_A_TOKEN}; "
                     f"or try {_advice(self._url)}"
@@ -134,7 +134,7 @@ class _Nowhere:
 
 
 @frozen
-class _Nobody:
+class _NoRedirects:
     """The redirects without a terminal. A grant that needs the user fails before any request to its server."""
 
     _url: str

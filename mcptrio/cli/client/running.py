@@ -29,7 +29,7 @@ from mcptrio.cli.server.log_output import log_warnings
 from mcptrio.cli.terminal.console import Console
 from mcptrio.cli.terminal.messages import ConsoleHandler
 from mcptrio.cli.terminal.progress import progress_line
-from mcptrio.cli.terminal.prompting import Person, handlers_for
+from mcptrio.cli.terminal.prompting import TerminalUser, handlers_for
 from mcptrio.cli.terminal.terminal import Terminal, open_terminal
 from mcptrio.client.client import Client
 from mcptrio.client.handlers import Handlers
@@ -171,8 +171,8 @@ async def connected(
         console.note(found.note, "dim")
     settings = options.settings
     log_level: LoggingLevel | None = None if settings.log_level == "off" else settings.log_level
-    # Without a Person the client declares no capability for questions, so the server asks none.
-    person = Person(console, terminal) if terminal is not None and settings.input else None
+    # Without a TerminalUser the client declares no capability for questions, so the server asks none.
+    person = TerminalUser(console, terminal) if terminal is not None and settings.input else None
     handlers = handlers or handlers_for(console, person, roots=settings.roots or None, hears=log_level is not None)
     connecting = partial(
         connect,

@@ -79,12 +79,12 @@ def _option(name: str) -> str:
 
 
 def _description(schema: Any, is_required: bool) -> str:
-    said = schema if isinstance(schema, dict) else {}
-    text = _paragraph(str(said.get("description", "")))
+    keywords = schema if isinstance(schema, dict) else {}
+    text = _paragraph(str(keywords.get("description", "")))
     if is_required:
         return f"{text}  [required]".strip()
-    if "default" in said:
-        default = said["default"]
+    if "default" in keywords:
+        default = keywords["default"]
         # An empty text is shown as "", or the default would seem to be missing.
         shown = default if isinstance(default, str) and default else json.dumps(default, ensure_ascii=False)
         return f"{text}  [default: {printable(shown)[:_MAX_DEFAULT_CHARS]}]".strip()

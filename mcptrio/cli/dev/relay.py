@@ -69,7 +69,7 @@ class DevRelay:
         self._shutdown = shutdown
         self._outbox = Outbox()
         self._talk: SessionState[DevWorker] = SessionState()
-        self._asked: dict[RequestId, tuple[DevWorker, RequestId]] = {}
+        self._worker_requests: dict[RequestId, tuple[DevWorker, RequestId]] = {}
         """Requests to the client: its id, to the worker and the worker's id."""
         self._numbers = count(1)
         self._current: DevWorker | None = None
@@ -100,7 +100,7 @@ class DevRelay:
                 nursery.start_soon(self._write, written)
                 keeping = trio.CancelScope()
                 nursery.start_soon(self._keep, keeping)
-                nursery.start_soon(self._hear)
+                nursery.start_soon(self._read_client)
                 nursery.start_soon(_set_after, shutdown, self._gone)
                 await self._gone.wait()
                 keeping.cancel()
@@ -169,11 +169,11 @@ class DevRelay:
         changed: list[Path] = []
         async with trio.open_nursery() as nursery:
 
-            async def look() -> None:
+            async def watch_sources() -> None:
                 changed.extend(await self._watch.changed())
                 nursery.cancel_scope.cancel()
 
-            nursery.start_soon(look)
+            nursery.start_soon(watch_sources)
             with trio.move_on_after(seconds):
                 await event.wait()
             nursery.cancel_scope.cancel()
@@ -221,27 +221,27 @@ class DevRelay:
         """Answer a worker's requests with an error, and cancel its questions. Returns the answered ids."""
         lost = self._talk.abandon(worker)
         for id in lost:
-            await self._say(ErrorResponse(id, int(Code.INTERNAL_ERROR), why))
-        for id, (owner, _) in tuple(self._asked.items()):
+            await self._write_client(ErrorResponse(id, int(Code.INTERNAL_ERROR), why))
+        for id, (owner, _) in tuple(self._worker_requests.items()):
             if owner is worker:
-                del self._asked[id]
+                del self._worker_requests[id]
                 # The user should not answer a question for which no worker waits.
-                await self._say(Notification(_CANCELLED, {"requestId": id, "reason": why}))
-        self._tell_answered()
+                await self._write_client(Notification(_CANCELLED, {"requestId": id, "reason": why}))
+        self._notify_answered()
         return lost
 
     async def _until_answered(self, worker: DevWorker | None) -> None:
         while self._talk.unanswered(worker):
             await self._answered.wait()
 
-    def _tell_answered(self) -> None:
+    def _notify_answered(self) -> None:
         self._answered.set()
         # A Trio event cannot be reset.
         self._answered = trio.Event()
 
     # From the client
 
-    async def _hear(self) -> None:
+    async def _read_client(self) -> None:
         try:
             while True:
                 for incoming in await self._channel.receive():
@@ -254,11 +254,11 @@ class DevRelay:
 
     async def _from_client(self, incoming: Incoming) -> None:
         if isinstance(incoming, Malformed):
-            await self._say(incoming.reply)
+            await self._write_client(incoming.reply)
         elif isinstance(incoming, Batch) and not self._talk.batches:
             # Refused as a whole, without an id.
             text = "expected one JSON-RPC message, got an array: batches exist in another revision only"
-            await self._say(ErrorResponse(None, int(Code.INVALID_REQUEST), text))
+            await self._write_client(ErrorResponse(None, int(Code.INVALID_REQUEST), text))
         elif isinstance(incoming, Batch):
             for each in incoming.messages:
                 # Forwarded one by one, and answered one by one: JSON-RPC clients accept responses in any order.
@@ -276,8 +276,8 @@ class DevRelay:
             if isinstance(message, Notification):
                 await self._notify(message)
             # An answer for a worker that has ended is dropped.
-            elif message.id is not None and message.id in self._asked:
-                worker, message.id = self._asked.pop(message.id)
+            elif message.id is not None and message.id in self._worker_requests:
+                worker, message.id = self._worker_requests.pop(message.id)
                 await self._pass(worker, message)
             return True
 
@@ -285,7 +285,7 @@ class DevRelay:
         """Forward or answer a request. Returns False if its worker is about to be replaced."""
         if request.id in self._talk.waiting:
             text = f"expected a new id, got {request.id!r}: a request with this id is in flight"
-            await self._say(ErrorResponse(request.id, int(Code.INVALID_REQUEST), text))
+            await self._write_client(ErrorResponse(request.id, int(Code.INVALID_REQUEST), text))
         elif self._current is not None:
             self._talk.asked(request, self._current)
             if not await self._pass(self._current, request):
@@ -293,10 +293,10 @@ class DevRelay:
                 return False
         # So that a client that only checks the connection does not give up during a broken edit.
         elif request.method == "ping":
-            await self._say(Response(request.id, {}))
+            await self._write_client(Response(request.id, {}))
         else:
             text = f"the server could not be started; it is started again when a file changes: {self._failure}"
-            await self._say(ErrorResponse(request.id, int(Code.INTERNAL_ERROR), text))
+            await self._write_client(ErrorResponse(request.id, int(Code.INTERNAL_ERROR), text))
         return True
 
     async def _notify(self, notification: Notification) -> None:
@@ -305,11 +305,11 @@ class DevRelay:
             worker = self._talk.cancelled((notification.params or {}).get("requestId"))
             if worker is not None:
                 await self._pass(worker, notification)
-                self._tell_answered()
+                self._notify_answered()
         else:
             for worker in tuple(self._live):
                 # A worker that is not ready does not know the client yet; it gets this in the replay.
-                if worker is self._current or worker in {owner for owner, _ in self._asked.values()}:
+                if worker is self._current or worker in {owner for owner, _ in self._worker_requests.values()}:
                     await self._pass(worker, notification)
 
     async def _pass(self, worker: DevWorker, message: Message) -> bool:
@@ -327,7 +327,7 @@ class DevRelay:
         for each in incoming.messages if isinstance(incoming, Batch) else (incoming,):
             message = self._passed(worker, each)
             if message is not None:
-                await self._say(message)
+                await self._write_client(message)
 
     def _passed(self, worker: DevWorker, message: Message | Malformed) -> Message | None:
         """Return the message for the client, if any."""
@@ -341,12 +341,12 @@ class DevRelay:
             # Besides responses to the relay, those to requests that were answered or cancelled meanwhile are dropped.
             if worker.hears(message) or not self._talk.answered(message, worker):
                 return None
-            self._tell_answered()
+            self._notify_answered()
             return message
         if isinstance(message, Request):
             # Two workers number their requests alike, so the client gets numbers of the relay.
             id = next(self._numbers)
-            self._asked[id] = (worker, message.id)
+            self._worker_requests[id] = (worker, message.id)
             return Request(id, message.method, message.params)
         if message.method == _CANCELLED:
             return self._cancelled(worker, message.params or {})
@@ -354,15 +354,15 @@ class DevRelay:
         return None if overtaken or self._talk.is_repeated(message) else message
 
     def _cancelled(self, worker: DevWorker, params: dict[str, Any]) -> Message | None:
-        for id, (owner, own) in self._asked.items():
+        for id, (owner, own) in self._worker_requests.items():
             if owner is worker and own == params.get("requestId"):
-                del self._asked[id]
+                del self._worker_requests[id]
                 return Notification(_CANCELLED, {**params, "requestId": id})
         return None
 
     # To the client
 
-    async def _say(self, item: Item) -> None:
+    async def _write_client(self, item: Item) -> None:
         # The client may have disconnected.
         with suppress(ConnectionClosed):
             await self._outbox.send(item)

@@ -101,16 +101,16 @@ class SessionState(Generic[_W]):
 
     def replay(self, worker: _W) -> list[Message]:
         """Return the first messages for a new worker, in order. It takes over the open subscriptions."""
-        said: list[Message] = []
+        messages: list[Message] = []
         if self._introduction is not None:
-            said.append(self._again(self._introduction))
+            messages.append(self._again(self._introduction))
         # An initialize request without a response moves to the new worker.
-        said += self._moved(_INITIALIZE, worker)
-        if self._initialized and said:
-            said.append(Notification(_INITIALIZED))
-        said += [self._again(each) for each in (self._level, *self._subscribed.values()) if each is not None]
-        said += self._moved(_LISTEN, worker)
-        return said
+        messages += self._moved(_INITIALIZE, worker)
+        if self._initialized and messages:
+            messages.append(Notification(_INITIALIZED))
+        messages += [self._again(each) for each in (self._level, *self._subscribed.values()) if each is not None]
+        messages += self._moved(_LISTEN, worker)
+        return messages
 
     def list_changes(self) -> list[Notification]:
         """Return notifications in the client's revision that every list may have changed."""

@@ -114,33 +114,33 @@ class SourceWatch:
         # The worker reports an invalid configuration. Until it is corrected, the previous files are watched.
         with suppress(ConfigError, click.UsageError):
             self._sources = self._find()
-        self._seen = self._look()
+        self._seen = self._stamps()
 
     def add(self, imported: Iterable[Path]) -> None:
         """Also watch the files that a worker has imported, instead of those of the previous worker."""
         self._imported = ()
-        known = {path.resolve() for path in self._look()}
+        known = {path.resolve() for path in self._stamps()}
         self._imported = tuple(path for path in imported if path.resolve() not in known)
         # Files that were watched before keep their stamps, because they may have changed during the start.
-        self._seen = {**self._look(), **self._seen}
+        self._seen = {**self._stamps(), **self._seen}
 
     async def changed(self) -> list[Path]:
         """Wait for changes since :meth:`renew` until they are complete. Returns the changed files."""
         while True:
             began = perf_counter()
-            now = self._look()
+            now = self._stamps()
             if now != self._seen:
                 break
             await trio.sleep(min(MAX_POLL_INTERVAL, max(_MIN_POLL_INTERVAL, 50 * (perf_counter() - began))))
         with trio.move_on_after(_SETTLE_TIMEOUT):
             while True:
                 await trio.sleep(SETTLE_INTERVAL)
-                before, now = now, self._look()
+                before, now = now, self._stamps()
                 if before == now:
                     break
         return sorted({path for path, _ in self._seen.items() ^ now.items()})
 
-    def _look(self) -> dict[Path, _Stamp]:
+    def _stamps(self) -> dict[Path, _Stamp]:
         stamps: dict[Path, _Stamp] = {}
         for path in (*self._sources.all(), *self._imported):
             if len(stamps) >= MAX_FILES:

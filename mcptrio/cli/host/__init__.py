@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from mcptrio.cli.help_pages import CLICommand, CLIGroup, split_passed_on
-from mcptrio.cli.host.status import lines, look_at, values_of
+from mcptrio.cli.host.status import file_statuses, lines, values_of
 from mcptrio.cli.install.hosts import HOSTS, HostKind, Scope, find_host
 from mcptrio.cli.install.launches import launch_command, launch_warning
 from mcptrio.cli.install.machine import Machine
@@ -140,7 +140,7 @@ def _status(
     # Without names, all hosts are shown, also those that are not installed.
     kinds = [*HOSTS.values()] if not hosts else _kinds(hosts, machine, None)
     wanted: dict[Scope, bool] = {"user": check, "project": check_project}
-    found = look_at(kinds, machine, name, checked=[scope for scope, is_wanted in wanted.items() if is_wanted])
+    found = file_statuses(kinds, machine, name, checked=[scope for scope, is_wanted in wanted.items() if is_wanted])
     if as_json:
         print_json({"files": [values_of(each) for each in found]})
     else:

@@ -32,7 +32,7 @@ from mcptrio.connecting.targets import Command, Endpoint
 from mcptrio.errors import ConfigError, MCPTrioError
 from mcptrio.ground.quoting import printable
 
-__all__ = ["FileStatus", "lines", "look_at", "values_of"]
+__all__ = ["FileStatus", "file_statuses", "lines", "values_of"]
 
 _ANSWER_TIMEOUT = 20.0
 """Seconds for a server to start, and for each response."""
@@ -86,7 +86,9 @@ class FileStatus:
         return self.problem is not None or any(each.is_wrong for each in self.entries)
 
 
-def look_at(kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: Collection[Scope]) -> list[FileStatus]:
+def file_statuses(
+    kinds: Sequence[HostKind], machine: Machine, name: str, *, checked: Collection[Scope]
+) -> list[FileStatus]:
     """Return the status of each configuration file of the host applications.
 
     Args:

@@ -70,7 +70,7 @@ async def command(cmd: CommandContext, strict: bool) -> int:
     reported; a server without such findings is not necessarily trustworthy.
     """
     lists = await _list_all(cmd)
-    findings = [*lists.findings, *_look(cmd, lists)]
+    findings = [*lists.findings, *_lint(cmd, lists)]
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     if cmd.as_json:
         cmd.console.print_json(_as_json(cmd, lists, findings))
@@ -83,9 +83,9 @@ async def command(cmd: CommandContext, strict: bool) -> int:
 def tokens(tool: Tool) -> int:
     """Estimate the tokens of a tool in a model's context."""
     # The members that hosts pass to the model.
-    said = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+    members = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
     # `//` rounds down, so the negated quotient rounds up.
-    return -(-len(json.dumps(said, ensure_ascii=False, default=str)) // _PER_TOKEN)
+    return -(-len(json.dumps(members, ensure_ascii=False, default=str)) // _PER_TOKEN)
 
 
 async def _list_all(cmd: CommandContext) -> _Lists:
@@ -129,7 +129,7 @@ async def _pages(cmd: CommandContext, method: str) -> AsyncIterator[Any]:
     raise RemoteProtocolError(f"has more than {_MAX_PAGES} pages")
 
 
-def _look(cmd: CommandContext, lists: _Lists) -> Iterator[LintFinding]:
+def _lint(cmd: CommandContext, lists: _Lists) -> Iterator[LintFinding]:
     client = cmd.client
     revision = REVISIONS[client.revision]
     if revision is not LATEST:
@@ -186,8 +186,8 @@ def _show(cmd: CommandContext, lists: _Lists, findings: Sequence[LintFinding]) -
     if not findings:
         console.print_painted(look.paint("no findings", "green"))
     for finding in findings:
-        said = f"{printable(finding.where)}: {printable(finding.what)}"
-        console.print_painted(look.wrap(said, _STYLES[finding.severity], label=f"{finding.severity:<8} "))
+        line = f"{printable(finding.where)}: {printable(finding.what)}"
+        console.print_painted(look.wrap(line, _STYLES[finding.severity], label=f"{finding.severity:<8} "))
 
 
 def _show_tool(cmd: CommandContext, tool: Tool) -> None:
@@ -213,9 +213,9 @@ def _show_tool(cmd: CommandContext, tool: Tool) -> None:
     needed = required(tool.input_schema, tool.input_schema)
     for key, member in properties(tool.input_schema, tool.input_schema).items():
         text = f"{describe(member, tool.input_schema)}{'' if key in needed else ', optional'}"
-        said = member.get("description") if isinstance(member, dict) else None
-        if isinstance(said, str):
-            text += f"; {printable(' '.join(said.split()))}"
+        about = member.get("description") if isinstance(member, dict) else None
+        if isinstance(about, str):
+            text += f"; {printable(' '.join(about.split()))}"
         console.print_painted(console.look.wrap(f"{printable(key)}: {text}", indent="      "))
 
 

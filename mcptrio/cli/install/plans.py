@@ -104,10 +104,10 @@ def plan_install(
     _check(target, host)
     there = file.entry
     if there is not None and not force:
-        said = host.shape.read(there)
+        installed = host.shape.read(there)
         # A URL does not show whose entry it is. The same URL can be written again without --force.
-        same = isinstance(said, Endpoint) and isinstance(target, Endpoint) and said.url == target.url
-        if not is_ours(said) and not same:
+        same = isinstance(installed, Endpoint) and isinstance(target, Endpoint) and installed.url == target.url
+        if not is_ours(installed) and not same:
             raise ConfigError(
                 f"{path}: the server {name} exists and is not mcptrio's; choose another name with --name,"
                 " or replace it with --force"
@@ -134,17 +134,17 @@ def plan_uninstall(host: HostKind, path: Path, name: str, *, force: bool = False
     if entry is None:
         others = file.ours()
         return InstallPlan(host=host, original=file.original, after=file.original.data, does="not found", others=others)
-    said = host.shape.read(entry)
-    earlier = next(file.earlier(), None) if is_ours(said) or isinstance(said, Endpoint) else None
+    installed = host.shape.read(entry)
+    earlier = next(file.earlier(), None) if is_ours(installed) or isinstance(installed, Endpoint) else None
     if earlier is not None:
         data, obsolete = earlier
         # A file that contains only a URL may belong to the user after all.
-        keeps = data is None and not is_ours(said)
+        keeps = data is None and not is_ours(installed)
         return InstallPlan(
             host=host, original=file.original, after=data, does="removed", obsolete=obsolete, keeps=keeps
         )
-    if not force and not is_ours(said):
-        what = "has a URL, and may not be mcptrio's" if isinstance(said, Endpoint) else "is not mcptrio"
+    if not force and not is_ours(installed):
+        what = "has a URL, and may not be mcptrio's" if isinstance(installed, Endpoint) else "is not mcptrio"
         raise ConfigError(f"{path}: the server {name} {what}; --force removes it")
     return InstallPlan(host=host, original=file.original, after=encoded(file.mark, file.edited(None)), does="removed")
 

@@ -43,12 +43,12 @@ class Described:
         return None if self.distribution is None else f"{self.distribution.name}=={self.distribution.version}"
 
 
-def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -> list[Described]:
+def describe(server: Server, files: Sequence[Path], wanted: Sequence[str] = ()) -> list[Described]:
     """Return the loaded plugins of a server, sorted by name.
 
     Args:
         files: The files of plugins that were loaded from files.
-        asked: The wanted settings, as ``plugin.field``; empty for all.
+        wanted: The wanted settings, as ``plugin.field``; empty for all.
     """
     by_stem = {file.stem: file for file in files}
     found: list[Described] = []
@@ -70,13 +70,13 @@ def describe(server: Server, files: Sequence[Path], asked: Sequence[str] = ()) -
                 distribution=distribution(plugin.distribution) if plugin.distribution is not None else None,
                 file=by_stem.get(name) if plugin.distribution is None else None,
                 tools={each.key: _summary(each) for each in server.catalog.tools.registry if each.owner.name == name},
-                settings=tuple(each for each in settings if not asked or f"{name}.{each.field}" in asked),
+                settings=tuple(each for each in settings if not wanted or f"{name}.{each.field}" in wanted),
             )
         )
         known += [f"{name}.{each.field}" for each in settings]
     if not found:
         raise ConfigError("--plugin: expected a plugin to publish, got none")
-    for each in asked:
+    for each in wanted:
         if each not in known:
             raise ConfigError(f"--setting: expected one of {', '.join(known) or 'none'}, got {each}")
     return found

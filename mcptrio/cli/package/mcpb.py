@@ -124,7 +124,7 @@ def manifest(plugins: Sequence[Described], about: Bundle) -> dict[str, Any]:
             "tools_generated": True,
             "license": about.license,
             "compatibility": {"platforms": ["darwin", "linux", "win32"], "runtimes": {"python": _PYTHON}},
-            "user_config": {setting.key: _asked(setting) for setting in settings} or None,
+            "user_config": {setting.key: _user_setting(setting) for setting in settings} or None,
         }
     )
 
@@ -142,7 +142,7 @@ def _start(plugins: Sequence[Described], settings: Sequence[Setting]) -> dict[st
     return drop_none({"command": "uv", "args": args, "env": env or None})
 
 
-def _asked(setting: Setting) -> Mapping[str, Any]:
+def _user_setting(setting: Setting) -> Mapping[str, Any]:
     description = setting.description
     if setting.choices:
         description = f"{description} ({', '.join(setting.choices)})"

@@ -81,9 +81,9 @@ def _find(text: str, key: str) -> tuple[int, list[tuple[int, int]]] | None:
             if not text.startswith("[", each.value):
                 raise Inline("expected a list of strings")
             return each.value, list(strings(text, each.value))
-    # The list exists, but not as a statement of its own: in an inline table, for example.
+    # The list exists, but not as a separate statement: in an inline table, for example.
     if key in parse(text).get(_TABLE, {}):
-        raise Inline(f"expected {_TABLE}.{key} on lines of its own")
+        raise Inline(f"expected {_TABLE}.{key} on separate lines")
     return None
 
 
@@ -110,8 +110,8 @@ def _with_list(text: str, line: str) -> str:
 def _checked(edited: str, text: str, key: str, name: str, *, is_in: bool) -> str:
     # The edited text is parsed and compared with the expected value, because a wrong edit could change other settings.
     expected: dict[str, Any] = parse(text)
-    said = expected.setdefault(_TABLE, {}).setdefault(key, [])
-    expected[_TABLE][key] = [*said, name] if is_in else [each for each in said if each != name]
+    names = expected.setdefault(_TABLE, {}).setdefault(key, [])
+    expected[_TABLE][key] = [*names, name] if is_in else [each for each in names if each != name]
     try:
         is_right = parse(edited) == expected
     except ValueError:

@@ -117,18 +117,18 @@ async def _examine_all(names: Sequence[str], chosen: ChosenPlugins, timeout: flo
     return examined
 
 
-async def _examine(examined: _Examined, asked: str, timeout: float, at_once: trio.CapacityLimiter) -> None:
-    command = own_command(asked, module="mcptrio.cli.server.plugin_check")
+async def _examine(examined: _Examined, question: str, timeout: float, at_once: trio.CapacityLimiter) -> None:
+    command = own_command(question, module="mcptrio.cli.server.plugin_check")
     async with at_once:
         process = start_process(command, env=os.environ)
         # A plugin that reads standard input finds its end, instead of waiting.
         os.close(process.stdin)
-        said = ChildStderr(process.stderr, "drop", name=examined.name)
+        stderr = ChildStderr(process.stderr, "drop", name=examined.name)
         reader = open_reader(process.stdout)
         data = bytearray()
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(said.listen)
+                nursery.start_soon(stderr.listen)
                 with trio.move_on_after(timeout):
                     await _read_to_end(reader, data)
                     # The output was closed, perhaps by a child; the process itself may still run.
@@ -137,10 +137,10 @@ async def _examine(examined: _Examined, asked: str, timeout: float, at_once: tri
                 with trio.CancelScope(shield=True):
                     # Bounded by _CLOSE_TIMEOUT, and by the time that a killed process takes to disappear.
                     await process.end(exit=0 if examined.ended is None else _CLOSE_TIMEOUT, terminate=_CLOSE_TIMEOUT)
-                said.close()
+                stderr.close()
         finally:
             reader.close()
-        examined.last_words = said.last_words
+        examined.last_words = stderr.last_words
     for line in data.splitlines():
         try:
             message = json.loads(line)
@@ -183,6 +183,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
             "import_seconds": None,
             "offers": {},
             "tokens": {},
+            "called": [],
             "may_be_renamed": False,
             "problems": [problem],
             "warnings": [f"its last output: {line}" for line in examined.last_words[-1:]],

@@ -49,7 +49,7 @@ def install(upgrade: bool, exact: bool, specs: tuple[str, ...]) -> None:
             raise click.UsageError(f"expected the name, path or URL of a distribution, got the option {spec!r}")
     before = _installed()
     _pip("install", [*(["--upgrade"] if upgrade else []), *wanted], shown=wanted)
-    _tell(before, _installed())
+    _report(before, _installed())
 
 
 @click.command("uninstall", cls=CLICommand)
@@ -59,7 +59,7 @@ def uninstall(names: tuple[str, ...]) -> None:
     before = _installed()
     wanted = list(dict.fromkeys(_distribution(name) for name in names))
     _pip("uninstall", ["--yes", *wanted], shown=wanted)
-    _tell(before, _installed())
+    _report(before, _installed())
 
 
 def _requirement(spec: str) -> str:
@@ -116,17 +116,17 @@ def _installed() -> dict[str, str]:
     }
 
 
-def _tell(before: dict[str, str], after: dict[str, str]) -> None:
-    said = [f"added: {name} ({after[name]})" for name in after.keys() - before.keys()]
-    said += [f"removed: {name} ({before[name]})" for name in before.keys() - after.keys()]
-    said += [
+def _report(before: dict[str, str], after: dict[str, str]) -> None:
+    lines = [f"added: {name} ({after[name]})" for name in after.keys() - before.keys()]
+    lines += [f"removed: {name} ({before[name]})" for name in before.keys() - after.keys()]
+    lines += [
         f"changed: {name} ({before[name]} has become {after[name]})"
         for name in after.keys() & before.keys()
         if before[name] != after[name]
     ]
-    for line in sorted(said):
+    for line in sorted(lines):
         click.echo(line)
-    if not said:
+    if not lines:
         click.echo("no plugin was added, removed or changed; mcptrio plugins lists them")
 
 

@@ -92,15 +92,15 @@ def _details(server: Server, plugin: Plugin, read: ServeConfig) -> dict[str, Any
 def _lines(details: dict[str, Any], look: TerminalStyle) -> Iterator[str]:
     yield look.paint(printable(details["name"]), "bold")
     seconds = details["import_seconds"]
-    for what, said in (
+    for what, detail in (
         ("version", details["version"]),
         ("distribution", details["distribution"]),
         ("state", "failed, and left out" if details["state"] == "quarantined" else details["state"]),
         ("import", f"{seconds * 1000:.0f} ms" if seconds is not None else None),
         ("hooks", ", ".join(details["hooks"])),
     ):
-        if said:
-            yield look.wrap(printable(said), indent="  ", label=f"{what + ':':<14}")
+        if detail:
+            yield look.wrap(printable(detail), indent="  ", label=f"{what + ':':<14}")
     if details["failure"]:
         yield look.wrap(printable(details["failure"]), "red", indent="  ", label=f"{'failure:':<14}")
     for warning in details["warnings"]:

@@ -55,8 +55,8 @@ async def repeat_calls(
         recorded = _shown(call.response or {}, ignored)
         if live != recorded:
             differing += 1
-            asked = json.dumps(call.params, ensure_ascii=False)[:_MAX_SHOWN_CHARS]
-            cmd.console.print(f"{call.method} {asked}")
+            shown_params = json.dumps(call.params, ensure_ascii=False)[:_MAX_SHOWN_CHARS]
+            cmd.console.print(f"{call.method} {shown_params}")
             lines = difflib.unified_diff(recorded, live, "recorded", "live", lineterm="")
             cmd.console.print("\n".join(lines))
     cmd.console.note(f"{counted(len(answered), 'requests')} repeated, {differing} with a different result")

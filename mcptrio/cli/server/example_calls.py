@@ -1,7 +1,7 @@
 """Calls the tools of a plugin with their examples, for ``mcptrio plugins doctor``.
 
-Only read-only tools are called, and only those that have an example of each required argument, so the author decides
-which calls are made. The answers are measured before the server cuts them.
+Only read-only tools have examples, so the author decides which calls are made. The answers are measured before the
+server cuts them.
 """
 
 from __future__ import annotations
@@ -12,56 +12,67 @@ from typing import Any
 
 import orjson
 import trio
+from attrs import define, field
 
+from mcptrio.capabilities.tools import ToolEntry
 from mcptrio.cli.server.plugin_server import WantedPlugins, make_server
 from mcptrio.connecting.connect import connect
 from mcptrio.protocol.model.content import TextContent
-from mcptrio.protocol.model.tools import CallToolResult, Tool
+from mcptrio.protocol.model.tools import CallToolResult
 from mcptrio.serve.config import ServeConfig
 
-__all__ = ["example_warnings"]
+__all__ = ["ExampleCalls", "call_examples"]
 
 _TIMEOUT = 15.0
 """Seconds for all calls, below the default of ``--timeout``."""
-_MAX_CALLS = 20
+_MAX_CALLS = 30
 _MAX_REASON = 200
 """Characters of the reason why an example failed."""
 
 
-async def example_warnings(read: ServeConfig, wanted: WantedPlugins) -> dict[str, list[str]]:
-    """Return, by plugin, a sentence for each example that fails, or whose answer is too long for a model."""
+@define(eq=False)
+class ExampleCalls:
+    """The calls that were made.
+
+    Attributes:
+        called: The tools that were called, by plugin.
+        warnings: A sentence for each example that failed, or whose answer is too long for a model, by plugin.
+    """
+
+    called: dict[str, list[str]] = field(factory=dict)
+    warnings: dict[str, list[str]] = field(factory=dict)
+
+    def warn(self, plugin: str, sentence: str) -> None:
+        self.warnings.setdefault(plugin, []).append(sentence)
+
+
+async def call_examples(read: ServeConfig, wanted: WantedPlugins) -> ExampleCalls:
+    """Call the tools that have examples with each of them."""
     most = read.server.limits.result_text
     server = make_server(read, wanted, {"no_isolation": True})
     calls: list[tuple[str, str, dict[str, Any]]] = []
     for each in server.catalog.tools.registry:
         each.max_text = sys.maxsize
-        is_read_only = each.tool.annotations is not None and each.tool.annotations.read_only_hint
-        if is_read_only and (arguments := _example_arguments(each.tool)) is not None:
-            calls.append((each.owner.name, each.key, arguments))
-    warnings: dict[str, list[str]] = {}
+        calls += ((each.owner.name, each.key, arguments) for arguments in _examples(each))
+    made = ExampleCalls()
     # Without examples, no lifespan is run: it may wait for a network.
     if calls:
         with trio.move_on_after(_TIMEOUT) as scope:
             async with connect(server) as client:
                 for plugin, tool, arguments in calls[:_MAX_CALLS]:
                     result = await client.call_tool(tool, arguments)
-                    warnings.setdefault(plugin, []).extend(_findings(tool, result, most))
+                    made.called.setdefault(plugin, []).append(tool)
+                    for sentence in _findings(tool, result, most):
+                        made.warn(plugin, sentence)
         if scope.cancelled_caught:
-            warnings.setdefault(calls[0][0], []).append(f"the examples of its tools took more than {_TIMEOUT:g} s")
-    return warnings
+            made.warn(calls[0][0], f"the examples of its tools took more than {_TIMEOUT:g} s")
+    return made
 
 
-def _example_arguments(tool: Tool) -> dict[str, Any] | None:
-    """Return the first example of each argument; ``None`` if a required one has none, or there are none at all."""
-    properties = tool.input_schema.get("properties")
-    if not isinstance(properties, dict):
-        return None
-    found: dict[str, Any] = {}
-    for name, schema in properties.items():
-        examples = schema.get("examples") if isinstance(schema, dict) else None
-        if isinstance(examples, list) and examples:
-            found[name] = examples[0]
-    return found if found and set(tool.input_schema.get("required", ())) <= set(found) else None
+def _examples(entry: ToolEntry) -> list[dict[str, Any]]:
+    given = entry.mark.examples
+    found = given(getattr(entry.function.function, "__self__", None)) if callable(given) else given
+    return [dict(arguments) for arguments in found]
 
 
 def _findings(name: str, result: CallToolResult, most: int) -> Iterator[str]:

@@ -71,14 +71,14 @@ def _plugin(path: Path, name: str, table: Any) -> LockedPlugin:
 
 
 def _fingerprint(path: Path, key: str, table: Any) -> Fingerprint:
-    said = dict(_mapping(path, key, table))
-    sha256, hints = said.pop("sha256", None), said.pop("hints", [])
+    members = dict(_mapping(path, key, table))
+    sha256, hints = members.pop("sha256", None), members.pop("hints", [])
     if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
         raise ConfigError(f"{path}: {key}.sha256: expected 64 hexadecimal digits, got {quote(str(sha256))}")
-    if not isinstance(hints, list) or not all(isinstance(each, str) for each in [*hints, *said.values()]):
+    if not isinstance(hints, list) or not all(isinstance(each, str) for each in [*hints, *members.values()]):
         raise ConfigError(f"{path}: {key}: expected strings")
     # Keys contain underscores, because a bare key of TOML may not contain spaces.
-    parts = {name.replace("_", " "): part for name, part in said.items()}
+    parts = {name.replace("_", " "): part for name, part in members.items()}
     return Fingerprint(sha256=sha256, parts=parts, hints=tuple(hints))
 
 

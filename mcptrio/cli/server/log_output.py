@@ -92,10 +92,10 @@ class _TextFormatter(logging.Formatter):
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
             return line
-        told = render(error, full=self._full, said=record.message)
+        traceback = render(error, full=self._full, shown=record.message)
         # The text of an exception may come from a client, so it must neither control the terminal nor look like a log
         # line.
-        return "\n".join([line, *(f"  {printable(each)}" for each in told.split("\n"))])
+        return "\n".join([line, *(f"  {printable(each)}" for each in traceback.split("\n"))])
 
 
 class _JSONFormatter(logging.Formatter):

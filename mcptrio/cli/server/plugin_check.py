@@ -21,7 +21,7 @@ from typing import Any
 
 import trio
 
-from mcptrio.cli.server.example_calls import example_warnings
+from mcptrio.cli.server.example_calls import ExampleCalls, call_examples
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.own_issuers import mismatches
 from mcptrio.cli.server.plugin_server import ChosenPlugins, make_server
@@ -53,48 +53,48 @@ def question(name: str, chosen: ChosenPlugins) -> str:
     return json.dumps({"plugins": [name], "config": chosen.config, "profile": chosen.profile}, default=str)
 
 
-def examine(text: str, tell: Any) -> None:
+def examine(text: str, send: Any) -> None:
     """Check one plugin and report the result.
 
     Args:
         text: The QUESTION that the parent process has passed.
-        tell: A function called with each line of the output, as a value.
+        send: A function called with each line of the output, as a value.
     """
-    asked: dict[str, Any] = json.loads(text)
-    asked["config"] = Path(asked["config"]) if asked["config"] is not None else None
-    chosen = ChosenPlugins(**asked)
+    request: dict[str, Any] = json.loads(text)
+    request["config"] = Path(request["config"]) if request["config"] is not None else None
+    chosen = ChosenPlugins(**request)
     seconds: dict[str, float] = {}
-    tell({"stage": "importing it"})
+    send({"stage": "importing it"})
     for name in chosen.plugins:
         for point in offered().get(name, ()):
             started = perf_counter()
             # An error is reported below, when the server loads the plugin again.
             run_guarded_sync(point.load)
             seconds[name] = seconds.get(name, 0.0) + perf_counter() - started
-    tell({"stage": "reading its settings and registering what it has"})
+    send({"stage": "reading its settings and registering what it has"})
     try:
         read = chosen.read()
         # This process is isolated already.
         server = make_server(read, chosen.wanted(read), {"no_isolation": True})
     except (ConfigError, PluginError) as error:
-        tell({"problem": str(error)})
+        send({"problem": str(error)})
         return
-    tell({"stage": "importing all its modules"})
+    send({"stage": "importing all its modules"})
     missing = {plugin.name: list(_missing_modules(plugin)) for plugin in server.plugins.plugins.values()}
-    tell({"stage": "calling the examples of its tools"})
-    answers = run_guarded_sync(lambda: trio.run(example_warnings, read, chosen.wanted(read)))
+    send({"stage": "calling the examples of its tools"})
+    answers = run_guarded_sync(lambda: trio.run(call_examples, read, chosen.wanted(read)))
+    calls = ExampleCalls() if isinstance(answers, Failure) else answers.value
     if isinstance(answers, Failure):
-        examples = {chosen.plugins[0]: [f"its examples could not be called: {answers.error}"[:_MAX_SENTENCE_CHARS]]}
-    else:
-        examples = answers.value
-    tell({"stage": "its own doctor"})
+        calls.warn(chosen.plugins[0], f"its examples could not be called: {answers.error}"[:_MAX_SENTENCE_CHARS])
+    send({"stage": "its own doctor"})
     reports = []
     for plugin in server.plugins.plugins.values():
         if plugin.state != "disabled":
             report = _report(server, plugin)
             report["problems"] += missing[plugin.name]
             report["problems"] += map(str, mismatches(read, server, plugin))
-            report["warnings"] += examples.get(plugin.name, [])
+            report["warnings"] += calls.warnings.get(plugin.name, [])
+            report["called"] = calls.called.get(plugin.name, [])
             # A second plugin of the same name is called "NAME #2".
             name = plugin.name.partition(" #")[0]
             # The server imported the plugin after this function, so its own measurement is too short.
@@ -102,7 +102,7 @@ def examine(text: str, tell: Any) -> None:
             if (report["import_seconds"] or 0) > SLOW_IMPORT:
                 report["warnings"].append(f"importing it took {report['import_seconds']:.1f} s")
             reports.append(report)
-    tell({"report": reports})
+    send({"report": reports})
 
 
 def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
@@ -133,9 +133,9 @@ def _report(server: Server, plugin: Plugin) -> dict[str, Any]:
 def _problems(server: Server, plugin: Plugin) -> Iterator[str]:
     if plugin.state != "quarantined":
         try:
-            for said in server.plugins.call(plugin, "doctor"):
+            for result in server.plugins.call(plugin, "doctor"):
                 # A hook written as a generator runs its code only when it is iterated.
-                outcome = run_guarded_sync(lambda said=said: _sentences(said))  # type: ignore[misc]
+                outcome = run_guarded_sync(lambda result=result: _sentences(result))  # type: ignore[misc]
                 if isinstance(outcome, Failure):
                     yield f"doctor failed: {str(outcome.error) or type(outcome.error).__name__}"
                 else:
@@ -146,9 +146,9 @@ def _problems(server: Server, plugin: Plugin) -> Iterator[str]:
         yield plugin.failure
 
 
-def _sentences(said: Any) -> list[str]:
+def _sentences(result: Any) -> list[str]:
     sentences = []
-    for sentence in [said] if isinstance(said, str) else said:
+    for sentence in [result] if isinstance(result, str) else result:
         if not isinstance(sentence, str):
             raise TypeError(f"expected sentences, got {type(sentence).__name__}")
         sentences.append(sentence[:_MAX_SENTENCE_CHARS])
@@ -192,13 +192,13 @@ def _main() -> None:
     os.dup2(2, 1)
     log_to_stderr("critical", "text")
 
-    def tell(value: Mapping[str, Any]) -> None:
+    def send(value: Mapping[str, Any]) -> None:
         # A pipe may accept only a part of the data.
         data = json.dumps(value).encode() + b"\n"
         while data:
             data = data[os.write(kept, data) :]
 
-    examine(sys.argv[1], tell)
+    examine(sys.argv[1], send)
 
 
 if __name__ == "__main__":

@@ -150,13 +150,13 @@ class ChosenPlugins:
         if names is None and not self.objects:
             left_out += [name for name in served_only_by_name() if name not in (*read.plugins, *left_out)]
         # Names from the file are checked here, so that an error shows file and line.
-        for list_key, said in (
+        for list_key, listed in (
             (key, names if not self.plugins else None),
             ("disable", [name for name in server.disable if name not in own]),
         ):
-            if said:
+            if listed:
                 try:
-                    check_offered(said, offered())
+                    check_offered(listed, offered())
                 except ConfigError as error:
                     raise read.error(("server", list_key), str(error)) from error
         return WantedPlugins(

@@ -124,7 +124,7 @@ def _sessions(rows: list[tuple[RequestStatus, SessionStatus]]) -> Iterator[tuple
             yield 3, _request(request, sorted({question.method for question in session.questions}))
 
 
-def _request(request: RequestStatus, asked: Sequence[str]) -> Sequence[Span]:
+def _request(request: RequestStatus, questions: Sequence[str]) -> Sequence[Span]:
     spans: list[Span] = [
         (_short(request.label), ("bold",)),
         (f"  {_short(request.method)} {_short(str(request.id))}" if request.label != request.method else "", ("dim",)),
@@ -138,7 +138,7 @@ def _request(request: RequestStatus, asked: Sequence[str]) -> Sequence[Span]:
     if request.cancelled is not None:
         spans.append((f"  cancelled: {_short(request.cancelled)}", ("yellow",)))
     elif request.waiting_for_input:
-        question = f" ({', '.join(map(_short, asked))})" if asked else ""
+        question = f" ({', '.join(map(_short, questions))})" if questions else ""
         spans.append((f"  waits for its client{question}", ("cyan",)))
     elif request.waits_for is not None:
         what = {"thread": "a free thread", "store": "the store"}.get(request.waits_for, "a free place")

@@ -42,8 +42,8 @@ def certificates_of(read: ServeConfig, *, http2: bool) -> Certificates | None:
 def _passphrase(path: Path | None) -> Callable[[], bytes] | None:
     if path is None:
         # Removed from the environment, so neither plugins nor their child processes receive it.
-        said = os.environ.pop(PASSPHRASE, None)
-        return None if said is None else said.encode
+        value = os.environ.pop(PASSPHRASE, None)
+        return None if value is None else value.encode
     # Called at each reload of the certificates, so the passphrase may change together with the key.
     return partial(_read_passphrase, path)
 

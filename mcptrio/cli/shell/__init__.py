@@ -98,8 +98,8 @@ class ClientShell:
     def follow_lists(self) -> None:
         """Watch the lists whose changes the server reports, and show the user which list has changed."""
         # A change also drops the completer's copy of the list.
-        if told := watch.told_of(self._cmd):
-            self._nursery.start_soon(self._follow, (), told)
+        if kinds := watch.watchable_lists(self._cmd):
+            self._nursery.start_soon(self._follow, (), kinds)
 
     async def talk(self, terminal: Terminal, history: History) -> int:
         """Run the user's lines until the user leaves the shell. Return the exit code."""
@@ -162,9 +162,9 @@ class ClientShell:
                 # Trio needs Cancelled to reach the scope that was cancelled.
                 if group.subgroup(trio.Cancelled) is not None:
                     raise
-                code = self._tell(group)
+                code = self._report(group)
             except (MCPTrioError, OSError) as error:
-                code = self._tell(error)
+                code = self._report(error)
         if scope.cancelled_caught:
             self._cmd.console.note("interrupted", "yellow")
         return code
@@ -203,13 +203,13 @@ class ClientShell:
             await found.action(params)(attrs.evolve(self._cmd, as_json=as_json, may_read_input=False)) or ExitCode.DONE
         )
 
-    def _tell(self, error: BaseException) -> int:
-        told = only(error)
+    def _report(self, error: BaseException) -> int:
+        cause = only(error)
         # The reader of the output is gone, which ends the whole command.
-        if not isinstance(told, (MCPTrioError, OSError)) or isinstance(told, BrokenPipeError):
+        if not isinstance(cause, (MCPTrioError, OSError)) or isinstance(cause, BrokenPipeError):
             raise error
-        self._has_ended = isinstance(told, ConnectionClosed)
-        return report(self._cmd.console, told)
+        self._has_ended = isinstance(cause, ConnectionClosed)
+        return report(self._cmd.console, cause)
 
     async def _quit(self, words: Sequence[str]) -> None:
         self._has_ended = True

@@ -59,9 +59,9 @@ class FormDialog:
 
     def begin(self) -> Reply:
         count = len(self._form.fields)
-        told = f"{count} question{'' if count == 1 else 's'}; " if count else ""
+        heading = f"{count} question{'' if count == 1 else 's'}; " if count else ""
         lines = [f"{printable(self._form.server)} asks:", *wrap_quoted(self._form.message, self._width)]
-        lines += wrap(f"{told}commands: {list_commands(COMMANDS)}", self._width)
+        lines += wrap(f"{heading}commands: {list_commands(COMMANDS)}", self._width)
         return self._ask(*lines, "")
 
     def feed(self, line: str) -> Reply:
@@ -69,7 +69,7 @@ class FormDialog:
         # Only the line end is removed, because blanks are part of a free text.
         line = line.rstrip("\r\n")
         if (command := read_command(line)) is not None:
-            return self._obey(command)
+            return self._run_command(command)
         if line.lstrip().startswith("::"):
             line = line.replace("::", ":", 1)
         return self._review(line.strip().casefold()) if self._is_at_review else self._enter(line)
@@ -92,7 +92,7 @@ class FormDialog:
     def _is_at_review(self) -> bool:
         return self._at == len(self._form.fields)
 
-    def _obey(self, command: str) -> Reply:
+    def _run_command(self, command: str) -> Reply:
         match command:
             case "decline":
                 return Reply(text="Declined.\n", result=self._form.decline())
@@ -126,27 +126,27 @@ class FormDialog:
         return self._keep(ABSENT)
 
     def _enter(self, line: str) -> Reply:
-        asked = self._form.fields[self._at]
+        field = self._form.fields[self._at]
         if line.strip():
             try:
-                value = asked.parse(line)
+                value = field.parse(line)
             except ValueError as error:
                 reason = str(error)
                 return self._ask_again(f"{reason[:1].upper()}{reason[1:]}.")
             return self._keep(value)
-        value = self._on_empty(asked)
-        if value is ABSENT and asked.required:
-            return self._ask_again(f"This one is required: {asked.expected}.")
+        value = self._on_empty(field)
+        if value is ABSENT and field.required:
+            return self._ask_again(f"This one is required: {field.expected}.")
         return self._keep(value)
 
-    def _on_empty(self, asked: FormField) -> Any:
-        if asked.name in self._answers:
-            return self._answers[asked.name]
-        if asked.default is not ABSENT:
+    def _on_empty(self, field: FormField) -> Any:
+        if field.name in self._answers:
+            return self._answers[field.name]
+        if field.default is not ABSENT:
             # check() turns the tuple of "choices" into a list. It cannot raise: the form has no invalid defaults.
-            return asked.check(asked.default)
+            return field.check(field.default)
         # "required" only means that the field is sent. An empty list satisfies this schema.
-        if asked.required and asked.kind == "choices" and not asked.min_items:
+        if field.required and field.kind == "choices" and not field.min_items:
             return []
         return ABSENT
 
@@ -161,7 +161,7 @@ class FormDialog:
             return Reply(text="Sent.\n", result=self._form.accept(self._answers))
         # The review expects no free text, so commands also work without the colon.
         if word in COMMANDS:
-            return self._obey(word)
+            return self._run_command(word)
         if (number := _NUMBER.match(word)) and int(number[1]) <= len(self._form.fields):
             self._at, self._is_editing = int(number[1]) - 1, True
             return self._ask()
@@ -177,48 +177,48 @@ class FormDialog:
     def _prompt(self) -> str:
         if self._is_at_review:
             return "Send? "
-        asked = self._form.fields[self._at]
-        value = self._on_empty(asked)
-        offered = "" if value is ABSENT else f" [{_cut(_show(asked, value))}]"
+        field = self._form.fields[self._at]
+        value = self._on_empty(field)
+        offered = "" if value is ABSENT else f" [{_cut(_show(field, value))}]"
         # Other lines are escaped in wrap(), but a prompt is written as it is.
-        return f"{_cut(printable(asked.title))}{offered}: "
+        return f"{_cut(printable(field.title))}{offered}: "
 
     def _question(self) -> list[str]:
-        asked = self._form.fields[self._at]
+        field = self._form.fields[self._at]
         place = f"({self._at + 1} of {len(self._form.fields)})"
-        lines = wrap(f"{place} {asked.title}{'' if asked.required else ', optional'}", self._width)
-        if asked.description:
-            lines += wrap_quoted(asked.description, self._width)
-        for number, choice in enumerate(asked.choices, 1):
-            mark = f"{number})" if asked.is_numbered else "-"
+        lines = wrap(f"{place} {field.title}{'' if field.required else ', optional'}", self._width)
+        if field.description:
+            lines += wrap_quoted(field.description, self._width)
+        for number, choice in enumerate(field.choices, 1):
+            mark = f"{number})" if field.is_numbered else "-"
             value = "" if choice.title == choice.value else f" ({choice.value})"
             lines += wrap(f"{mark} {choice.title}{value}", self._width, indent="    ")
-        return lines + wrap(f"Takes {self._taken(asked)}.", self._width, indent="  ")
+        return lines + wrap(f"Takes {self._taken(field)}.", self._width, indent="  ")
 
-    def _taken(self, asked: FormField) -> str:
+    def _taken(self, field: FormField) -> str:
         """Return the accepted input. Choices are listed above and not repeated."""
-        how = "by number or name" if asked.is_numbered else "by name"
-        taken = asked.expected
-        if asked.kind == "choice":
+        how = "by number or name" if field.is_numbered else "by name"
+        taken = field.expected
+        if field.kind == "choice":
             taken = f"one of these, {how}"
-        elif asked.kind == "choices":
+        elif field.kind == "choices":
             # "expected" is the count, " of ", and the names of the choices, which are already listed above.
-            none = "" if asked.min_items else ", or none"
+            none = "" if field.min_items else ", or none"
             taken = f"{taken.partition(' of ')[0]} of these, {how}, with commas between them{none}"
-        value = self._on_empty(asked)
+        value = self._on_empty(field)
         if value is not ABSENT:
-            verb = "keeps" if asked.name in self._answers else "means"
-            return f"{taken}; an empty line {verb} {_show(asked, value)}"
-        return taken if asked.required else f"{taken}; an empty line leaves it out"
+            verb = "keeps" if field.name in self._answers else "means"
+            return f"{taken}; an empty line {verb} {_show(field, value)}"
+        return taken if field.required else f"{taken}; an empty line leaves it out"
 
     def _summary(self) -> list[str]:
         lines = [
             f"Your answers for {printable(self._form.server)}:" if self._answers else "There is nothing to fill in."
         ]
-        for number, asked in enumerate(self._form.fields, 1):
-            value = self._answers[asked.name]
-            shown = "(left out)" if value is ABSENT else _show(asked, value)
-            lines += wrap(f"{number}) {asked.title}: {shown}", self._width, indent="  ")
+        for number, field in enumerate(self._form.fields, 1):
+            value = self._answers[field.name]
+            shown = "(left out)" if value is ABSENT else _show(field, value)
+            lines += wrap(f"{number}) {field.title}: {shown}", self._width, indent="  ")
         return lines + wrap(self._how_to_go_on(), self._width)
 
     def _how_to_go_on(self) -> str:
@@ -226,17 +226,17 @@ class FormDialog:
         return f"Type send to accept, {change}:decline to refuse, or :cancel."
 
 
-def _show(asked: FormField, value: Any) -> str:
+def _show(field: FormField, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(_title(asked, each) for each in value) or "none"
+        return ", ".join(_title(field, each) for each in value) or "none"
     # An empty string would look like a missing answer.
-    return _title(asked, value) or '""' if isinstance(value, str) else str(value)
+    return _title(field, value) or '""' if isinstance(value, str) else str(value)
 
 
-def _title(asked: FormField, value: str) -> str:
-    return printable(next((choice.title for choice in asked.choices if choice.value == value), value))
+def _title(field: FormField, value: str) -> str:
+    return printable(next((choice.title for choice in field.choices if choice.value == value), value))
 
 
 def _cut(text: str) -> str:

@@ -26,7 +26,7 @@ class Interrupts:
     def __init__(self) -> None:
         # The innermost scope is last.
         self._scopes: list[trio.CancelScope] = []
-        self._asked = 0
+        self._interrupt_count = 0
         """Signals since the last one that was handled."""
         self.number: int | None = None
         """The number of the signal that ended the command."""
@@ -42,7 +42,7 @@ class Interrupts:
         finally:
             self._scopes.remove(scope)
             # The block has ended, so the next Ctrl-C is again a first one.
-            self._asked = 0
+            self._interrupt_count = 0
 
     def interrupt(self) -> None:
         """Handle a Ctrl-C that arrived as a key."""
@@ -75,8 +75,8 @@ class Interrupts:
     # Private
 
     def _count(self, number: int) -> None:
-        self._asked += 1
-        if self._asked > 1:
+        self._interrupt_count += 1
+        if self._interrupt_count > 1:
             # os._exit runs no finally block, so the terminal is restored here.
             if self.restore is not None:
                 with suppress(OSError):

@@ -58,8 +58,8 @@ class ConsoleHandler(logging.Handler):
         with suppress(OSError):
             _show(self._console, record.levelname.lower(), f"{name} {record.getMessage()}")
             if record.exc_info and record.exc_info[1] is not None:
-                told = render(record.exc_info[1], full=self._verbose, said=record.getMessage())
-                self._console.note(indent(told, "  "))
+                traceback = render(record.exc_info[1], full=self._verbose, shown=record.getMessage())
+                self._console.note(indent(traceback, "  "))
         # Also for isolated plugins, whose log records arrive as text.
         self._console.failures.extend(_FAILURE.findall(record.getMessage()))
 

@@ -28,7 +28,7 @@ from mcptrio.protocol.model.content import TextContent, ToolResultContent, ToolU
 from mcptrio.protocol.model.elicitation import ElicitResult
 from mcptrio.protocol.model.sampling import CreateMessageParams, CreateMessageResult, SamplingContentBlock
 
-__all__ = ["Person", "ask", "handlers_for"]
+__all__ = ["TerminalUser", "ask", "handlers_for"]
 
 _BROWSER_TIMEOUT = 20.0
 """Seconds for a browser to start."""
@@ -36,7 +36,7 @@ _MAX_SHOWN_CHARS = 4_000
 """Characters of each block of a sampling request that are shown."""
 
 
-class Person:
+class TerminalUser:
     """The user at the terminal. Ctrl-C during a question also cancels its call."""
 
     def __init__(self, console: Console, terminal: Terminal) -> None:
@@ -135,14 +135,14 @@ class Person:
             for block in message.content:
                 # Cut before wrapping, because a block may have megabytes. An empty block still gets its margin.
                 yield from wrap_quoted(_shown(block)[:_MAX_SHOWN_CHARS], width) or ["  |"]
-        told = [f"at most {params.max_tokens} tokens"]
+        limits = [f"at most {params.max_tokens} tokens"]
         preferences = params.model_preferences
         names = [hint.name for hint in (preferences.hints or () if preferences else ()) if hint.name]
         if names:
-            told.append(f"a model like {printable(', '.join(names))}")
+            limits.append(f"a model like {printable(', '.join(names))}")
         if params.stop_sequences:
-            told.append(f"stops at {printable(', '.join(map(repr, params.stop_sequences)))}")
-        yield from wrap(f"({'; '.join(told)})", width)
+            limits.append(f"stops at {printable(', '.join(map(repr, params.stop_sequences)))}")
+        yield from wrap(f"({'; '.join(limits)})", width)
         yield from wrap("An empty line sends the answer; :decline refuses.", width)
 
 
@@ -186,7 +186,7 @@ async def ask(
     return reply.result
 
 
-def handlers_for(console: Console, person: Person | None, *, roots: Roots | None, hears: bool) -> Handlers:
+def handlers_for(console: Console, person: TerminalUser | None, *, roots: Roots | None, hears: bool) -> Handlers:
     """Return the handlers of the commands.
 
     Args:

@@ -53,19 +53,19 @@ class URLDialog:
     def feed(self, line: str) -> Reply:
         """Take one line, with or without its end. Not called after a reply with a result."""
         if (command := read_command(line)) is not None:
-            return self._obey(command)
+            return self._run_command(command)
         word = line.strip().casefold()
         if word in _YES and self._page.is_openable:
             return Reply(text="Accepted.\n", result=self._page.accept())
         if word in _NO:
-            return self._obey("decline")
+            return self._run_command("decline")
         if word in _COMMANDS:
-            return self._obey(word)
+            return self._run_command(word)
         if self._page.is_openable:
             return self._ask("Enter yes to open it, no to decline, or :cancel.")
         return self._ask("It may not be opened. Enter no to decline, or :cancel.")
 
-    def _obey(self, command: str) -> Reply:
+    def _run_command(self, command: str) -> Reply:
         match command:
             case "decline":
                 return Reply(text="Declined.\n", result=self._page.decline())

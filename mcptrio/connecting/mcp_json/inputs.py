@@ -64,17 +64,17 @@ class DeclaredInputs:
         """
         if id not in self._answers:
             input = self._declared.get(id)
-            said = f"${{input:{printable(id[:_MAX_DESCRIPTION_CHARS])}}}"
+            reference = f"${{input:{printable(id[:_MAX_DESCRIPTION_CHARS])}}}"
             if input is None:
-                raise place.error(f"{said}: expected an input of that id in the file, got none")
+                raise place.error(f"{reference}: expected an input of that id in the file, got none")
             if self._ask is None:
                 what = f" ({printable(input.description[:_MAX_DESCRIPTION_CHARS])})" if input.description else ""
-                raise place.error(f"{said}: expected an answer from the user{what}, but this program cannot ask")
+                raise place.error(f"{reference}: expected an answer from the user{what}, but this program cannot ask")
             answer = self._ask(input)
             if answer is None:
-                raise place.error(f"{said}: expected an answer from the user, got none")
+                raise place.error(f"{reference}: expected an answer from the user, got none")
             if input.options and answer not in input.options:
-                raise place.error(f"{said}: expected one of its {len(input.options)} options, got something else")
+                raise place.error(f"{reference}: expected one of its {len(input.options)} options, got something else")
             self._answers[id] = answer
         return self._answers[id]
 

@@ -156,9 +156,9 @@ class _Parser:
     def _is(self, mark: str) -> bool:
         return self._kind == "mark" and self._text[self._start] == mark
 
-    def _take(self, mark: str, said: str = "") -> None:
+    def _take(self, mark: str, expected: str = "") -> None:
         if not self._is(mark):
-            raise self._problem(said or f"'{mark}'")
+            raise self._problem(expected or f"'{mark}'")
         self._next()
 
     def _next(self) -> None:

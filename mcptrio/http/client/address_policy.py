@@ -95,7 +95,7 @@ async def resolve(reach: AddressPolicy, endpoint: HTTPEndpoint) -> list[str]:
         raise _refused(f"{endpoint.authority}: expected 1 to {_MAX_ADDRESSES} addresses, got {len(addresses)}")
     for address in addresses:
         # One forbidden address is enough: an attacker mixes public and private ones and hopes for a retry.
-        _judge(reach, endpoint, address)
+        _check_address(reach, endpoint, address)
     return addresses
 
 
@@ -110,10 +110,10 @@ async def check_proxied(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
     except (OSError, UnicodeError):
         return
     for address in found:
-        _judge(reach, endpoint, str(address[4][0]))
+        _check_address(reach, endpoint, str(address[4][0]))
 
 
-def _judge(reach: AddressPolicy, endpoint: HTTPEndpoint, address: str) -> None:
+def _check_address(reach: AddressPolicy, endpoint: HTTPEndpoint, address: str) -> None:
     # Named by the user or operator, so any address is meant.
     if endpoint.origin in reach.origins:
         return

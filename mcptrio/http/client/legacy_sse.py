@@ -136,16 +136,16 @@ class SSEChannel:
             # The session is bound to the stream; without it no later POST can succeed.
             if error.status in _GONE:
                 self._break(f"the server has forgotten the session: {error}")
-            await self._stand_in(item, error)
+            await self._answer_failed(item, error)
         except AuthorizationError as error:
-            await self._stand_in(item, RequestFailed(str(error)))
+            await self._answer_failed(item, RequestFailed(str(error)))
         except ConnectionClosed:
             pass  # closed here
         finally:
             answered.set()
             self._room.release()
 
-    async def _stand_in(self, item: Item, error: RequestFailed) -> None:
+    async def _answer_failed(self, item: Item, error: RequestFailed) -> None:
         """Answer requests with an error in place of the server, and log the refusal of other messages."""
         reply = error.reply
         code, data = (reply.code, reply.data) if reply is not None else (Code.INTERNAL_ERROR, None)

@@ -60,7 +60,7 @@ class GETStream:
                 began = trio.current_time()
                 try:
                     response = await self._get(self._bookmark)
-                    brought = await self._hear(response)
+                    brought = await self._read_stream(response)
                 except ConsentNeeded as needed:
                     await needed.ask()
                     brought = False
@@ -78,7 +78,7 @@ class GETStream:
         except ConnectionClosed as error:
             _log.debug("the GET stream has ended: %s", error)
 
-    async def _hear(self, response: HTTPResponse) -> bool | None:
+    async def _read_stream(self, response: HTTPResponse) -> bool | None:
         """Read one stream. Returns whether it brought a message; ``None`` if the server has no such stream."""
         try:
             if 400 <= response.status < 500 and self._bookmark.last_event_id:

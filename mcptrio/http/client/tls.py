@@ -88,8 +88,8 @@ def system_trust(*, trust_env: bool) -> ssl.SSLContext:
         try:
             context.load_verify_locations(file, folder)
         except OSError as error:  # ssl.SSLError is one
-            told = f"no certificates can be read from {file or folder}: {_reason(error)}"
-            raise RequestFailed(told, delivered=False) from error
+            message = f"no certificates can be read from {file or folder}: {_reason(error)}"
+            raise RequestFailed(message, delivered=False) from error
     context.set_alpn_protocols(_PROTOCOLS)
     return context
 

@@ -186,17 +186,17 @@ class WebSocketChannel:
         # Any data counts as an answer, because a pong cannot overtake a long message.
         line = self._line
         while True:
-            idle = trio.current_time() - line.heard
+            idle = trio.current_time() - line.last_received
             if idle < pings.interval:
                 await trio.sleep(pings.interval - idle)
                 continue
-            asked = trio.current_time()
+            sent = trio.current_time()
             with trio.move_on_after(pings.timeout):
                 try:
                     await self._connection.ping()
                 except (trio_websocket.ConnectionClosed, ProtocolError):
                     return  # the channel has ended; receive() reports it
-            if line.heard < asked:
+            if line.last_received < sent:
                 self._broken = f"the server has not answered a ping within {pings.timeout:g} s"
                 self._life.cancel()
 

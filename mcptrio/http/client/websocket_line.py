@@ -39,7 +39,7 @@ class Line(trio.abc.Stream):
         bottom: The socket below it, which :meth:`close` closes.
 
     Attributes:
-        heard: the Trio time of the last byte.
+        last_received: the Trio time of the last byte.
         opened: whether the handshake is complete. Earlier bytes are kept, up to a limit.
         ended: set when no more bytes follow.
         problem: the server's error, if any.
@@ -50,7 +50,7 @@ class Line(trio.abc.Stream):
         self._socket = bottom.socket
         self._torn = False
         self._head = bytearray()
-        self.heard = trio.current_time()
+        self.last_received = trio.current_time()
         self.opened = False
         self.ended = trio.Event()
         self.problem: str | None = None
@@ -84,7 +84,7 @@ class Line(trio.abc.Stream):
         finally:
             if not data:
                 self.ended.set()
-        self.heard = trio.current_time()
+        self.last_received = trio.current_time()
         if not self.opened:
             # Kept to explain a failed handshake; see refusal().
             self._head += data

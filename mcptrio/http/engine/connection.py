@@ -15,7 +15,7 @@ client, the application, a deadline or the server ends the connection, and it ha
 ``CLOSED``           --                             --                     --
 ===================  =============================  =====================  =====================
 
-Three waits have deadlines of their own in every state: a write (``write_timeout``, then the connection is cut), the
+Three waits have their own deadlines in every state: a write (``write_timeout``, then the connection is cut), the
 next byte of a body (``body_timeout``, then the client counts as disconnected) and an idle WebSocket
 (``ping_interval``). States change from top to bottom, except that ``SERVING`` returns to ``WAITING`` or ``HEAD`` for
 the next request.
@@ -249,7 +249,7 @@ class HTTPConnection:
         if not done.is_complete:
             self.cut()
         elif done.closes:
-            self._say_goodbye(is_uploading=done.is_uploading)
+            self._linger(is_uploading=done.is_uploading)
         elif self._pending:
             self._current = self._pending.pop(0)
             self.resume()
@@ -257,7 +257,7 @@ class HTTPConnection:
         elif self._refused is not None:
             self._refuse(self._refused.status)
         elif self.engine.is_ending:
-            self._say_goodbye(is_uploading=False)
+            self._linger(is_uploading=False)
         else:
             self.mark_idle()
             self.resume()
@@ -287,7 +287,7 @@ class HTTPConnection:
             else:
                 self._reading.cancel()
         elif self._websocket is not None:
-            self._websocket.look(now)
+            self._websocket.check_liveness(now)
 
     def end_if_idle(self) -> None:
         """Close now unless a request is being served: the server is stopping or needs the place."""
@@ -423,9 +423,9 @@ class HTTPConnection:
         rest = self._wire.send_now(self.engine.error(status))
         if rest:
             self.engine.start_soon(self.write, bytes(rest))
-        self._say_goodbye(is_uploading=True)
+        self._linger(is_uploading=True)
 
-    def _say_goodbye(self, *, is_uploading: bool) -> None:
+    def _linger(self, *, is_uploading: bool) -> None:
         """Linger after the last response (RFC 9112 section 9.6)."""
         # Closing a socket with unread data makes the system reset the connection, and the client may then lose the
         # response. So read for a moment longer.

@@ -31,9 +31,9 @@ async def open_lifespan(app: Callable[..., Awaitable[None]], state: dict[str, An
     lifespan = _Lifespan(app, state)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lifespan.run)
-        await lifespan.say("startup")
+        await lifespan.send("startup")
         yield
-        await lifespan.say("shutdown")
+        await lifespan.send("shutdown")
         nursery.cancel_scope.cancel()
 
 
@@ -41,8 +41,8 @@ class _Lifespan:
     def __init__(self, app: Callable[..., Awaitable[None]], state: dict[str, Any]) -> None:
         self._app = app
         self._state = state
-        self._asked: trio.MemorySendChannel[str]
-        self._asked, self._asks = trio.open_memory_channel[str](1)
+        self._event_sender: trio.MemorySendChannel[str]
+        self._event_sender, self._event_receiver = trio.open_memory_channel[str](1)
         self._answered = trio.Event()
         self._failure: str | None = None
         self._over = False
@@ -55,22 +55,22 @@ class _Lifespan:
             LOG.debug("the application has no lifespan", exc_info=True)
         finally:
             self._over = True
-            # Or say() would wait for an application that has ended.
+            # Or send() would wait for an application that has ended.
             self._answered.set()
 
-    async def say(self, what: str) -> None:
+    async def send(self, what: str) -> None:
         # It raised or returned before: it has no lifespan.
         if self._over:
             return
         # Before the question: an answer must not be missed.
         self._answered = trio.Event()
-        await self._asked.send(what)
+        await self._event_sender.send(what)
         await self._answered.wait()
         if self._failure is not None:
             raise RuntimeError(f"the application's {what} has failed: {self._failure}")
 
     async def _receive(self) -> MutableMapping[str, Any]:
-        return {"type": f"lifespan.{await self._asks.receive()}"}
+        return {"type": f"lifespan.{await self._event_receiver.receive()}"}
 
     async def _send(self, event: MutableMapping[str, Any]) -> None:
         if event["type"].endswith(".failed"):

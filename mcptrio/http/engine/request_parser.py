@@ -262,10 +262,10 @@ class RequestParser:
     def _is_foreign(self, line: bytes) -> bool:
         """Return whether ``line`` ends a request line of another protocol. The same bytes in a body do not count."""
         assert self._parser is not None
-        asked, _, _ = line.rpartition(b"/")[0].rpartition(b" ")
-        asked = asked.rstrip(b" ")
-        method = asked[: len(asked) - len(self._target)].rstrip(b" ")
-        return bool(self._target) and asked.endswith(self._target) and method.endswith(self._parser.get_method())
+        start, _, _ = line.rpartition(b"/")[0].rpartition(b" ")
+        start = start.rstrip(b" ")
+        method = start[: len(start) - len(self._target)].rstrip(b" ")
+        return bool(self._target) and start.endswith(self._target) and method.endswith(self._parser.get_method())
 
     def _stop(self, status: int, why: str) -> None:
         self._refused = MalformedRequest(status, why)

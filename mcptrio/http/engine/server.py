@@ -105,7 +105,7 @@ async def run_engine(
             # One by one, so that the first is closed again if the second is refused.
             listening += [listen(address.replace("fd://", "fd:"))]
         async with open_lifespan(app, engine.state):
-            ends = _Ends(leaving=leaving, shutdown=shutdown, timeout=shutdown_timeout)
+            ends = _Shutdown(leaving=leaving, shutdown=shutdown, timeout=shutdown_timeout)
             await _Server(engine, tls, pause).run(listening, ends, task_status)
     finally:
         engine.write_logs(is_end=True)
@@ -118,7 +118,7 @@ HTTP2Handler: TypeAlias = Callable[[HTTPConnection], Awaitable[None]]
 
 
 @frozen
-class _Ends:
+class _Shutdown:
     """When the server stops, and how long that may take."""
 
     leaving: trio.Event
@@ -150,15 +150,15 @@ class _Server:
     async def run(
         self,
         listening: Sequence[ListeningSockets],
-        ends: _Ends,
+        ends: _Shutdown,
         task_status: trio.TaskStatus[list[str]],
     ) -> None:
         scheme = "https" if self._tls else "http"
         urls = [f"{scheme}://{name}" for each in listening for name in each.names]
         async with trio.open_nursery() as nursery:
             self._engine.nursery = nursery
-            nursery.start_soon(self._look)
-            # A nursery of its own: accepting stops before the connections do.
+            nursery.start_soon(self._expire_connections)
+            # Its own nursery: accepting stops before the connections do.
             async with trio.open_nursery() as accepting:
                 sockets = [
                     Accepting(sock, LOG, wait_turn=self._wait_turn, make_room=self._engine.admission.make_room)
@@ -185,7 +185,7 @@ class _Server:
         if self._pause is not None and (seconds := self._pause(len(self._connections))):
             await trio.sleep(seconds)
 
-    async def _look(self) -> None:
+    async def _expire_connections(self) -> None:
         """End what has passed its deadline, and write the access log."""
         # One task for all connections, a few times a second: cheaper than a deadline for every read.
         limits = self._engine.limits

@@ -76,7 +76,7 @@ class WebSocketExchange:
         self._unwritten = bytearray()
         self._written: trio.Event | None = None
         """Set when the current write has ended; ``None`` if nothing is being written."""
-        self._heard = trio.current_time()
+        self._last_received = trio.current_time()
         self._pinged = inf
         self._is_read = True
 
@@ -91,13 +91,13 @@ class WebSocketExchange:
         if self._frames is None:
             await self._accepted.wait()
         if self._frames is not None and not self.is_complete:
-            self._heard, self._pinged = trio.current_time(), inf
+            self._last_received, self._pinged = trio.current_time(), inf
             await self._take(self._frames, data)
         most = self._connection.engine.limits.message_bytes
         while (len(self._inbox) >= _MAX_QUEUED_MESSAGES or self._queued > most) and not self.is_complete:
             await self._changed.wait()
         self._is_read = True
-        self._heard = trio.current_time()
+        self._last_received = trio.current_time()
 
     def leave(self) -> None:
         """Note that the client has left."""
@@ -105,7 +105,7 @@ class WebSocketExchange:
             self.is_gone = True
             self._disconnect(_ABNORMAL, "")
 
-    def look(self, now: float) -> None:
+    def check_liveness(self, now: float) -> None:
         """Ping an idle client, and cut one that has not answered a ping."""
         interval = self._connection.engine.limits.ping_interval
         # While the application is behind, the client may have answered in data that is not read yet.
@@ -113,7 +113,7 @@ class WebSocketExchange:
             return
         if now >= self._pinged + interval:
             self._connection.cut()
-        elif self._pinged == inf and now >= self._heard + interval:
+        elif self._pinged == inf and now >= self._last_received + interval:
             self._pinged = now
             self._connection.engine.start_soon(self._answer, self._frames.send(Ping()))
 
@@ -148,7 +148,7 @@ class WebSocketExchange:
             self._inbox.append(event)  # for every later call
         elif event["type"] == "websocket.receive":
             self._queued -= len(event["bytes"] if "bytes" in event else event["text"].encode())
-        self._tell()
+        self._notify()
         return event
 
     async def send(self, event: MutableMapping[str, Any]) -> None:
@@ -252,7 +252,7 @@ class WebSocketExchange:
                 self._queued += len(message)
                 received = {"text": message.decode()} if isinstance(event, TextMessage) else {"bytes": bytes(message)}
                 self._inbox.append({"type": "websocket.receive", **received})
-                self._tell()
+                self._notify()
         elif isinstance(event, Ping):
             await self._answer(frames.send(event.response()))
         elif isinstance(event, CloseConnection):
@@ -277,7 +277,7 @@ class WebSocketExchange:
     def _disconnect(self, code: int, reason: str) -> None:
         self._inbox.append({"type": "websocket.disconnect", "code": code, "reason": reason})
         self._accepted.set()
-        self._tell()
+        self._notify()
 
     async def _write(self, data: bytes) -> None:
         """Write data, and return when all of it is written."""
@@ -308,7 +308,7 @@ class WebSocketExchange:
             self._written.set()
             self._written = None
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
 

@@ -71,7 +71,7 @@ class _HTTP2:
         self._is_closed = False
         """Whether Hypercorn has ended the connection."""
         config = _config(connection.engine.limits)
-        self._requests = Requests(connection, nursery, config.h2_max_concurrent_streams, self._look)
+        self._requests = Requests(connection, nursery, config.h2_max_concurrent_streams, self._mark_activity)
         self._protocol = _Protocol(
             _NO_APP,
             config,
@@ -83,7 +83,7 @@ class _HTTP2:
             connection.server,
             self._send,
         )
-        self._protocol.begin(self._look)
+        self._protocol.begin(self._mark_activity)
 
     async def run(self) -> None:
         await self._protocol.initiate()
@@ -107,7 +107,7 @@ class _HTTP2:
             self._is_closed = True
             self._connection.end()
 
-    def _look(self) -> None:
+    def _mark_activity(self) -> None:
         """Tell the engine whether requests or responses are left, after one has begun or ended."""
         if self._requests or self._protocol.stream_buffers:
             self._connection.mark_busy()
@@ -118,14 +118,14 @@ class _HTTP2:
 
 
 class _Protocol(H2Protocol):
-    def begin(self, look: Callable[[], None]) -> None:
+    def begin(self, on_change: Callable[[], None]) -> None:
         """Replace Hypercorn's initial state, before the first byte.
 
         Args:
-            look: A function called when a response has been written.
+            on_change: A function called when a response has been written.
         """
         self.streams = _Streams(self._drop)
-        self.stream_buffers = _Buffers(look)
+        self.stream_buffers = _Buffers(on_change)
         offered = self.connection.local_settings
         # Without ENABLE_CONNECT_PROTOCOL, which offers WebSocket.
         kept = (SettingCodes.MAX_CONCURRENT_STREAMS, SettingCodes.MAX_HEADER_LIST_SIZE)
@@ -188,10 +188,10 @@ _ANSWERED = _Answered()
 class _Buffers(dict[int, StreamBuffer]):
     """The unsent data by stream. Hypercorn deletes an item when it has written the end of the response."""
 
-    def __init__(self, look: Callable[[], None]) -> None:
+    def __init__(self, on_change: Callable[[], None]) -> None:
         super().__init__()
-        self._look = look
+        self._mark_activity = on_change
 
     def __delitem__(self, stream_id: int) -> None:
         super().__delitem__(stream_id)
-        self._look()
+        self._mark_activity()

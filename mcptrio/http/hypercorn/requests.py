@@ -28,16 +28,16 @@ class Requests:
     Args:
         concurrent: Streams that the client may have open. Twice as many requests may run, because the application ends
             a moment after the client has reset its stream. A client that resets more loses the connection.
-        look: A function called when a request has begun or ended.
+        on_change: A function called when a request has begun or ended.
     """
 
     def __init__(
-        self, connection: HTTPConnection, nursery: trio.Nursery, concurrent: int, look: Callable[[], None]
+        self, connection: HTTPConnection, nursery: trio.Nursery, concurrent: int, on_change: Callable[[], None]
     ) -> None:
         self._connection = connection
         self._nursery = nursery
         self._max = 2 * concurrent
-        self._look = look
+        self._on_change = on_change
         self._running = 0
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class Requests:
             self._connection.end()
             return request.put
         self._running += 1
-        self._look()
+        self._on_change()
         self._nursery.start_soon(self._run, request)
         return request.put
 
@@ -62,7 +62,7 @@ class Requests:
             await request.run()
         finally:
             self._running -= 1
-            self._look()
+            self._on_change()
 
 
 class _Request:

@@ -49,7 +49,7 @@ from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.origins import HostPolicy, OriginPolicy
 from mcptrio.http.server.owner_rates import OwnerRates
 from mcptrio.http.server.readiness import readiness_page
-from mcptrio.http.server.reauthorization import Stays
+from mcptrio.http.server.reauthorization import Reauthorization
 from mcptrio.http.server.request_auth import refusal_of, request_head
 from mcptrio.http.server.request_tracing import serve_traced
 from mcptrio.http.server.rules import (
@@ -77,7 +77,7 @@ _MAX_HOSTS: Final = 100
 """Values of ``Host`` whose verdict is remembered."""
 _NO_EXTENSIONS: Final[Mapping[str, Any]] = {}
 
-_Kind = Enum("_Kind", "ENGINE PAGE DOCUMENT PLUGIN NOWHERE")
+_Kind = Enum("_Kind", "ENGINE PAGE DOCUMENT PLUGIN NULL_SINK")
 """The kind of a path; see the table above."""
 
 
@@ -129,7 +129,7 @@ class HTTPApp:
         self._is_host_served = lru_cache(_MAX_HOSTS)((hosts or HostPolicy()).allows)
         self._origins = origins or OriginPolicy()
         self._guard = guard
-        self._stays = Stays(engine, guard) if guard is not None else None
+        self._reauthorization = Reauthorization(engine, guard) if guard is not None else None
         self._proxies = proxies or None
         bounds = self._limits
         rated = bounds.address_rate > 0
@@ -154,8 +154,8 @@ class HTTPApp:
             self._paths.setdefault(self._websocket, _Path(_Kind.PAGE, _ask_for_upgrade))
         for name, document in (guard.documents if guard is not None else {}).items():
             self._paths.setdefault(name, _Path(_Kind.DOCUMENT, partial(_show_document, document)))
-        self._paths.setdefault("/healthz", _Path(_Kind.PAGE, _say_alive, any_host=True))
-        self._paths.setdefault("/readyz", _Path(_Kind.PAGE, self._say_ready, any_host=True))
+        self._paths.setdefault("/healthz", _Path(_Kind.PAGE, _show_liveness, any_host=True))
+        self._paths.setdefault("/readyz", _Path(_Kind.PAGE, self._show_readiness, any_host=True))
 
     @property
     def exchanges(self) -> int:
@@ -170,8 +170,8 @@ class HTTPApp:
         """Own what outlives a request: session streams, messages from other replicas, expiry. Runs until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keepalives.run)
-            if self._stays is not None:
-                nursery.start_soon(self._stays.run)
+            if self._reauthorization is not None:
+                nursery.start_soon(self._reauthorization.run)
             await self._sessions.run(task_status=task_status)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -288,7 +288,7 @@ class HTTPApp:
         headers, limits, method = exchange.headers, self._limits, scope.get("method", "GET")
         if self._rates is not None and (wait := self._rates.wait(exchange.owner)) is not None:
             return HTTPRefusal.overloaded(RateLimited("too many requests from this address", retry_after=wait))
-        if path.kind is _Kind.NOWHERE:
+        if path.kind is _Kind.NULL_SINK:
             return HTTPRefusal(404, reason="path")
         if not (path.any_host or self._is_host_served(headers.get("host"))):
             return HTTPRefusal.because(421, "Host: not served here")
@@ -349,8 +349,8 @@ class HTTPApp:
             return refusal_of(error)
         except Overloaded as error:
             return HTTPRefusal.overloaded(error)
-        if self._stays is not None and principal is not None:
-            exchange.stay = self._stays.of(head, principal)
+        if self._reauthorization is not None and principal is not None:
+            exchange.admitted = self._reauthorization.admit(head, principal)
         return principal
 
     async def _answer(self, exchange: Exchange, scope: Scope, body: bytes, principal: Principal | None) -> None:
@@ -389,7 +389,7 @@ class HTTPApp:
     ) -> None:
         await serve_websocket(self._engine, upgrade, exchange, self._decoder, principal)
 
-    async def _say_ready(self, exchange: Exchange, *_: object) -> None:
+    async def _show_readiness(self, exchange: Exchange, *_: object) -> None:
         found = self._engine.readiness()
         ready = found.ready and not self._engine.draining and not self._leaving
         await exchange.respond(200 if ready else 503, readiness_page(found, ready=ready))
@@ -416,12 +416,12 @@ async def _let_pass(path: _Path, exchange: Exchange, scope: Scope, _place: Share
 
 
 def _give_back(places: Shares, exchange: Exchange, place: Share) -> None:
-    if exchange.stay is not None:
-        exchange.stay.over()
+    if exchange.admitted is not None:
+        exchange.admitted.forget()
     places.give_back(place)
 
 
-async def _say_alive(exchange: Exchange, *_: object) -> None:
+async def _show_liveness(exchange: Exchange, *_: object) -> None:
     await exchange.respond(200, b'{"status":"ok"}')
 
 
@@ -433,11 +433,11 @@ async def _ask_for_upgrade(exchange: Exchange, *_: object) -> None:
     await exchange.respond(426, headers=[(b"upgrade", b"websocket"), (b"connection", b"upgrade")])
 
 
-async def _say_nothing(*_: object) -> None:
+async def _do_nothing(*_: object) -> None:
     """Do nothing: the check has refused the request."""
 
 
-_NOWHERE: Final = _Path(_Kind.NOWHERE, _say_nothing, STREAMABLE)
+_NOWHERE: Final = _Path(_Kind.NULL_SINK, _do_nothing, STREAMABLE)
 
 
 async def _live(receive: Receive, send: Send) -> None:

@@ -20,7 +20,7 @@ from mcptrio.ground.refusals import count_refusal
 from mcptrio.http.exchange import HTTPExchange, RawHeaders
 from mcptrio.http.headers import EVENT_STREAM, JSON, JSON_AND_EVENTS, Headers, accepts
 from mcptrio.http.server.limits import HTTPLimits
-from mcptrio.http.server.reauthorization import Stay
+from mcptrio.http.server.reauthorization import AdmittedExchange
 from mcptrio.http.server.rules import HTTPRefusal
 from mcptrio.protocol import sse
 from mcptrio.protocol.jsonrpc import encode
@@ -62,7 +62,7 @@ class Exchange:
     """Whether the client has left, or is as good as gone because it does not read."""
     is_kept_open: bool = False
     """Whether the response continues without a task that waits for its end."""
-    stay: Stay | None = None
+    admitted: AdmittedExchange | None = None
     """Ends a request that stays open after its token has expired; ``None`` without a guard."""
     on_close: Callable[[], None] | None = None
     """Called when a response that was kept open has ended."""
@@ -86,10 +86,10 @@ class Exchange:
     def can_stay_open(self) -> bool:
         return self._http.can_stay_open
 
-    def stays(self, end: Callable[[], None]) -> None:
+    def end_if_unauthorized(self, end: Callable[[], None]) -> None:
         """Keep the exchange open until its token is no longer accepted; then ``end`` is called."""
-        if self.stay is not None:
-            self.stay.begin(end)
+        if self.admitted is not None:
+            self.admitted.begin(end)
 
     def describe(self, incoming: Incoming) -> None:
         """Name the MCP method, and the tool or prompt, in the access log of our own server."""

@@ -64,7 +64,7 @@ class LegacyInbox:
             Overloaded: The store has too many.
         """
         self._next_touch = trio.current_time() + _TOUCH_INTERVAL
-        self._unfollow = self._shared.replicas.follow(self._key, self._hear)
+        self._unfollow = self._shared.replicas.follow(self._key, self._handle_notice)
         # No revision: the record is not a session that a request of another transport could continue.
         await self._shared.store.save(SessionRecord(id=self._key, revision="", principal=self._channel.principal))
 
@@ -111,7 +111,7 @@ class LegacyInbox:
             except StoreFailed as error:
                 _log.error("an SSE session could not be deleted: %s", error)
 
-    def _hear(self, notice: Notice, what: str) -> None:
+    def _handle_notice(self, notice: Notice, what: str) -> None:
         if notice is Notice.END:
             self._next_touch = 0.0
         if notice in (Notice.INBOX, Notice.LOST, Notice.END):

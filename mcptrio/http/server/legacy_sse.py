@@ -128,7 +128,7 @@ class LegacySSE:
             nursery.start_soon(channel.keep_alive)
             if inbox is not None:
                 nursery.start_soon(inbox.run)
-            exchange.stays(nursery.cancel_scope.cancel)
+            exchange.end_if_unauthorized(nursery.cancel_scope.cancel)
             serve = partial(self._engine.serve, channel, principal=channel.principal)
             try:
                 await exchange.while_connected(serve, leave)

@@ -21,24 +21,24 @@ import trio
 from mcptrio.abc import Engine, Guard, Principal, RequestHead
 from mcptrio.errors import AuthorizationError, Overloaded
 
-__all__ = ["Stay", "Stays"]
+__all__ = ["AdmittedExchange", "Reauthorization"]
 
 _MAX_CONCURRENT_CHECKS: Final = 20
 """Credentials that are verified at the same time."""
 _MAX_ENDED_ITEMS: Final = 100
-"""Ended exchanges that may stay queued, in addition to one for each open one."""
+"""Ended exchanges that may admitted queued, in addition to one for each open one."""
 _UNSURE_TIMEOUT: Final = 60.0
 """Seconds for which a connection stays open while the guard cannot verify its credentials."""
 
 _log = logging.getLogger("mcptrio.http.guard")
 
 
-class Stay:
+class AdmittedExchange:
     """One exchange that a guard has admitted. Nothing happens before :meth:`begin`."""
 
     __slots__ = ("_end", "_keeper", "is_kept", "principal", "request", "unsure_since")
 
-    def __init__(self, keeper: Stays, request: RequestHead, principal: Principal) -> None:
+    def __init__(self, keeper: Reauthorization, request: RequestHead, principal: Principal) -> None:
         self._keeper = keeper
         self._end: Callable[[], None] | None = None
         self.request = request
@@ -63,7 +63,7 @@ class Stay:
         if is_first:
             self._keeper.keep(self)
 
-    def over(self) -> None:
+    def forget(self) -> None:
         """Forget the exchange after its end."""
         was_open = self.is_open
         self._end = None
@@ -77,38 +77,38 @@ class Stay:
             end()
 
 
-class Stays:
-    """All exchanges that stay open. :meth:`run` must be running."""
+class Reauthorization:
+    """All exchanges that admitted open. :meth:`run` must be running."""
 
     def __init__(self, engine: Engine, guard: Guard) -> None:
         self._engine = engine
         self._guard = guard
-        self._due: list[tuple[float, int, Stay]] = []
+        self._due: list[tuple[float, int, AdmittedExchange]] = []
         self._ended_count = 0
         """Entries of the queue whose exchange has ended."""
         self._numbers = count()
         self._sooner = trio.Event()
         self._turns = trio.CapacityLimiter(_MAX_CONCURRENT_CHECKS)
 
-    def of(self, request: RequestHead, principal: Principal) -> Stay:
-        """Return the entry for an exchange that was admitted and may stay open."""
-        return Stay(self, request, principal)
+    def admit(self, request: RequestHead, principal: Principal) -> AdmittedExchange:
+        """Return the entry for an exchange that was admitted and may admitted open."""
+        return AdmittedExchange(self, request, principal)
 
-    def keep(self, stay: Stay, after: float | None = None) -> None:
+    def keep(self, admitted: AdmittedExchange, after: float | None = None) -> None:
         """Verify it again after this many seconds, by default when the guard wants it, unless it has ended."""
-        if not stay.is_open:
+        if not admitted.is_open:
             return
-        seconds = self._guard.recheck_after(stay.principal) if after is None else after
-        stay.is_kept = True
+        seconds = self._guard.recheck_after(admitted.principal) if after is None else after
+        admitted.is_kept = True
         # The number decides between equal times: entries themselves cannot be compared.
-        heappush(self._due, (trio.current_time() + seconds, next(self._numbers), stay))
-        if self._due[0][2] is stay:
+        heappush(self._due, (trio.current_time() + seconds, next(self._numbers), admitted))
+        if self._due[0][2] is admitted:
             # run() sleeps until what was the first entry before.
             self._sooner.set()
 
     def forget_ended(self) -> None:
         """Count a queued exchange that has ended, and clean the queue when there are too many."""
-        # Removing from a heap is linear, so ended entries stay until they are due or make up half of the queue. A
+        # Removing from a heap is linear, so ended entries admitted until they are due or make up half of the queue. A
         # client that opens and closes streams cannot fill it.
         self._ended_count += 1
         if self._ended_count > _MAX_ENDED_ITEMS + len(self._due) // 2:
@@ -124,38 +124,38 @@ class Stays:
         async with trio.open_nursery() as nursery:
             while True:
                 while self._due and self._due[0][0] <= trio.current_time():
-                    stay = heappop(self._due)[2]
-                    stay.is_kept = False
-                    if stay.is_open:
-                        # In a task of its own: introspection of an opaque token is a request to another server.
-                        nursery.start_soon(self._look, stay)
+                    admitted = heappop(self._due)[2]
+                    admitted.is_kept = False
+                    if admitted.is_open:
+                        # In its own task: introspection of an opaque token is a request to another server.
+                        nursery.start_soon(self._recheck_guarded, admitted)
                     else:
                         self._ended_count -= 1
                 self._sooner = trio.Event()
                 with trio.move_on_at(self._due[0][0] if self._due else inf):
                     await self._sooner.wait()
 
-    async def _look(self, stay: Stay) -> None:
-        await self._engine.run_guarded(partial(self._judge, stay), "verifying the token of an open connection")
-        # _judge() has refused it, or has failed: fail closed.
-        if not stay.is_kept:
-            stay.end()
+    async def _recheck_guarded(self, admitted: AdmittedExchange) -> None:
+        await self._engine.run_guarded(partial(self._recheck, admitted), "verifying the token of an open connection")
+        # _recheck() has refused it, or has failed: fail closed.
+        if not admitted.is_kept:
+            admitted.end()
 
-    async def _judge(self, stay: Stay) -> None:
+    async def _recheck(self, admitted: AdmittedExchange) -> None:
         try:
             async with self._turns:
-                stay.principal = await self._guard.recheck(stay.request, stay.principal)
+                admitted.principal = await self._guard.recheck(admitted.request, admitted.principal)
         except AuthorizationError as error:
-            _log.info("%s: a connection ends: %s", stay.request.address or "a client", error)
+            _log.info("%s: a connection ends: %s", admitted.request.address or "a client", error)
         except Overloaded as error:
             now = trio.current_time()
             # The authorization server may be down for a moment. That must not end every stream at once.
-            if stay.unsure_since is None:
-                stay.unsure_since = now
-            if now - stay.unsure_since < _UNSURE_TIMEOUT:
-                self.keep(stay, min(error.retry_after, _UNSURE_TIMEOUT))
+            if admitted.unsure_since is None:
+                admitted.unsure_since = now
+            if now - admitted.unsure_since < _UNSURE_TIMEOUT:
+                self.keep(admitted, min(error.retry_after, _UNSURE_TIMEOUT))
             else:
-                _log.warning("%s: a connection ends: %s", stay.request.address or "a client", error)
+                _log.warning("%s: a connection ends: %s", admitted.request.address or "a client", error)
         else:
-            stay.unsure_since = None
-            self.keep(stay)
+            admitted.unsure_since = None
+            self.keep(admitted)

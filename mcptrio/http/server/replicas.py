@@ -51,37 +51,37 @@ class Replicas:
         self._name = secrets.token_urlsafe(6)
         self.exist = bus is not None
 
-    def tell(self, session: str, notice: Notice, what: str = "") -> None:
+    def publish(self, session: str, notice: Notice, what: str = "") -> None:
         """Publish to the local parts of the session elsewhere."""
         if self._bus is not None:
             self._bus.publish(session_topic(session), b"%b %b %b" % (notice.value, what.encode(), self._name.encode()))
 
-    def follow(self, session: str, hear: Callable[[Notice, str], None]) -> Callable[[], None]:
-        """Call ``hear`` with each notice of another replica or of a store. Returns a function that ends this."""
+    def follow(self, session: str, on_notice: Callable[[Notice, str], None]) -> Callable[[], None]:
+        """Call ``on_notice`` with each notice of another replica or of a store. Returns a function that ends this."""
         if self._bus is None:
             return _nothing
-        return self._bus.follow(session_topic(session), _Receiver(hear, self._name))
+        return self._bus.follow(session_topic(session), _Receiver(on_notice, self._name))
 
 
 class _Receiver:
     """Reads the messages of the bus for one session. An object, because a closure would take 100 bytes more."""
 
-    __slots__ = ("_hear", "_name")
+    __slots__ = ("_name", "_on_notice")
 
-    def __init__(self, hear: Callable[[Notice, str], None], name: str) -> None:
-        self._hear = hear
+    def __init__(self, on_notice: Callable[[Notice, str], None], name: str) -> None:
+        self._on_notice = on_notice
         self._name = name
 
     def __call__(self, message: bytes | None) -> None:
         if message is None:
-            self._hear(Notice.LOST, "")
+            self._on_notice(Notice.LOST, "")
             return
         kind, _, rest = message.partition(b" ")
         what, _, sender = rest.decode("utf-8", "replace").partition(" ")
         # One from a newer version of mcptrio may be unknown.
         notice = _NOTICES.get(kind)
         if notice is not None and sender != self._name:
-            self._hear(notice, what)
+            self._on_notice(notice, what)
 
 
 def messages_of(incoming: Message | Batch) -> list[Message]:

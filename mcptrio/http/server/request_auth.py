@@ -18,7 +18,7 @@ from mcptrio.http.server.asgi import Scope
 from mcptrio.http.server.rules import HTTPRefusal
 from mcptrio.protocol.messages import ErrorResponse
 
-__all__ = ["is_same_person", "refusal_of", "request_head"]
+__all__ = ["is_same_principal", "refusal_of", "request_head"]
 
 
 def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> RequestHead:
@@ -55,7 +55,7 @@ def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset(
     return HTTPRefusal(error.status, ErrorResponse.of(None, body), tuple(headers))
 
 
-def is_same_person(one: Principal | None, other: Principal | None) -> bool:
+def is_same_principal(one: Principal | None, other: Principal | None) -> bool:
     """Return whether both are the same person with the same client."""
     # Scopes are not compared: a client that has stepped up its token keeps its session.
     if one is None or other is None:

@@ -178,8 +178,8 @@ def check_head(
             return HTTPRefusal.because(413, f"body of {length} bytes: the limit is {body_bytes} bytes")
         if (coding := headers.get("content-encoding", "identity").strip().lower()) != "identity":
             # RFC 9110 section 12.5.3: this is how a client learns which codings it may use.
-            told = f"Content-Encoding: expected none, got {coding[:20]}"
-            return HTTPRefusal.because(415, told, (b"accept-encoding", b"identity"))
+            message = f"Content-Encoding: expected none, got {coding[:20]}"
+            return HTTPRefusal.because(415, message, (b"accept-encoding", b"identity"))
         media = headers.get("content-type")
         if media != JSON and not is_json(media):
             return HTTPRefusal.because(415, f"Content-Type: expected {JSON}, in UTF-8")

@@ -31,7 +31,7 @@ from mcptrio.protocol.messages import Batch, Malformed, Message, Notification
 from mcptrio.protocol.revisions.registry import REVISIONS
 from mcptrio.protocol.revisions.revision import HTTPFeatures
 
-__all__ = ["GET_STREAM_PREFIX", "NOWHERE", "POST_STREAM_PREFIX", "RECORD_AGE", "HTTPSession", "Shared"]
+__all__ = ["GET_STREAM_PREFIX", "NULL_SINK", "POST_STREAM_PREFIX", "RECORD_AGE", "HTTPSession", "Shared"]
 
 GET_STREAM_PREFIX: Final = "g"
 """First letter of the ids of GET streams."""
@@ -61,7 +61,7 @@ class Shared:
     """Starts a task in the application's nursery."""
 
 
-class _Nowhere:
+class _NullSink:
     """The sink for messages that get no response: notifications, responses, and messages from other replicas."""
 
     async def send(self, message: Item) -> None:
@@ -77,7 +77,7 @@ class _Nowhere:
         return False
 
 
-NOWHERE: Final = _Nowhere()
+NULL_SINK: Final = _NullSink()
 
 
 class WaitingReply(Protocol):
@@ -119,8 +119,8 @@ class HTTPSession:
         self._inbox_position = 0
         self._unfollow: Callable[[], None] | None = None
         self._notices = _NO_NOTICES
-        """The events on other replicas that the task :meth:`_look` has not handled yet."""
-        self._is_looking = False
+        """The events on other replicas that the task :meth:`_apply_notices` has not handled yet."""
+        self._is_refreshing = False
         self._views: WeakValueDictionary[str, SessionStream] | None = None
         """Streams of other replicas that are read here."""
         self._attached: SessionStream | None = None
@@ -144,12 +144,12 @@ class HTTPSession:
         return record is not self.saved and record != self.saved
 
     def open_stream(
-        self, kind: str, *, asked: Message | Batch | None = None, expected: int | None = None
+        self, kind: str, *, incoming: Message | Batch | None = None, expected: int | None = None
     ) -> SessionStream:
         """Make a stream of this session. It is not listed until :meth:`start`.
 
         Args:
-            asked: The message that it answers, and the number of responses.
+            incoming: The message that it answers, and the number of responses.
         """
         features = self.features
         return SessionStream(
@@ -157,7 +157,7 @@ class HTTPSession:
             self.id,
             self._shared.events,
             self.wakes,
-            asked=asked,
+            incoming=incoming,
             expected=expected,
             sends_priming_event=features is not None and features.priming,
             window=self._shared.limits.window,
@@ -180,7 +180,7 @@ class HTTPSession:
 
     def resume(self, id: str) -> SessionStream:
         """Return the stream with this id, and end its readers on the other replicas."""
-        self._shared.replicas.tell(self.id, Notice.RESUMED, id)
+        self._shared.replicas.publish(self.id, Notice.RESUMED, id)
         return self.find_stream(id)
 
     def start(self, stream: SessionStream, items: Sequence[Item] = ()) -> None:
@@ -274,7 +274,7 @@ class HTTPSession:
                     self.saved = stored
                     # A change in the engine during the write is now a change to the stored record.
                     self.peer.refresh(merge_records(self.peer.record or record, base=record, theirs=stored))
-                self._shared.replicas.tell(self.id, Notice.RECORD, str(stored.generation))
+                self._shared.replicas.publish(self.id, Notice.RECORD, str(stored.generation))
                 if self._shared.replicas.exist and base is not None and _concerns_calls(base, record):
                     await trio.sleep(RECORD_AGE)
             else:
@@ -303,9 +303,9 @@ class HTTPSession:
 
     def follow(self) -> None:
         """Receive messages of the other replicas until the session ends here."""
-        self._unfollow = self._shared.replicas.follow(self.id, self._hear)
+        self._unfollow = self._shared.replicas.follow(self.id, self._handle_notice)
 
-    async def look_for_messages(self) -> None:
+    async def read_inbox(self) -> None:
         """Read the inbox, if a request here may wait for a message in it.
 
         Raises:
@@ -318,7 +318,7 @@ class HTTPSession:
             for each in messages:
                 message = decode(each)
                 if not isinstance(message, (Batch, Malformed)):
-                    self.peer.receive(message, NOWHERE)
+                    self.peer.receive(message, NULL_SINK)
 
     def end(self, reason: str) -> None:
         """End the local part; the stores keep the session."""
@@ -336,7 +336,7 @@ class HTTPSession:
             if self._unfollow is not None:
                 self._unfollow()
 
-    def _hear(self, notice: Notice, what: str) -> None:
+    def _handle_notice(self, notice: Notice, what: str) -> None:
         if notice in (Notice.RECORD, Notice.LOST):
             self.renewals += 1
             self.current_until = -inf
@@ -353,21 +353,21 @@ class HTTPSession:
                 self.end("the session has ended elsewhere")
             case Notice.RECORD:
                 if self.saved is None or not what.isdigit() or int(what) > self.saved.generation:
-                    self._look_soon(notice)
+                    self._schedule_refresh(notice)
             case Notice.INBOX:
                 if self.peer.busy:
-                    self._look_soon(notice)
+                    self._schedule_refresh(notice)
             case Notice.LOST:
                 self.wakes.wake_all()
-                self._look_soon(Notice.RECORD, Notice.INBOX)
+                self._schedule_refresh(Notice.RECORD, Notice.INBOX)
 
-    def _look_soon(self, *notices: Notice) -> None:
+    def _schedule_refresh(self, *notices: Notice) -> None:
         self._notices |= set(notices)
-        if not self._is_looking:
-            self._is_looking = True
-            self._shared.start_soon(self._look)
+        if not self._is_refreshing:
+            self._is_refreshing = True
+            self._shared.start_soon(self._apply_notices)
 
-    async def _look(self) -> None:
+    async def _apply_notices(self) -> None:
         try:
             while self._notices and not self.ended:
                 # Taken first: one that arrives during the look asks for another look.
@@ -375,12 +375,12 @@ class HTTPSession:
                 if Notice.RECORD in notices:
                     await self._load()
                 if Notice.INBOX in notices:
-                    await self.look_for_messages()
+                    await self.read_inbox()
         except StoreFailed as error:
             # The next request or the next expiry looks again.
             _log.error("a session could not be looked up: %s", error)
         finally:
-            self._is_looking = False
+            self._is_refreshing = False
 
     async def _load(self) -> None:
         stored = await self._shared.store.load(self.id)

@@ -21,6 +21,7 @@ import trio
 
 from mcptrio.abc import EventStore, StoredEvent
 from mcptrio.errors import Code, ConnectionClosed
+from mcptrio.http.server.backlog import Backlog
 from mcptrio.http.server.exchange import Exchange
 from mcptrio.outbox import Item, Outbox
 from mcptrio.protocol import sse
@@ -29,7 +30,7 @@ from mcptrio.protocol.messages import Batch, ErrorResponse, Message, Notificatio
 
 __all__ = ["SessionStream", "StreamReader", "StreamSignals"]
 
-_MAX_OUTBOX_ITEMS: Final = 256
+_MAX_OUTBOX_ITEMS: Final = 512
 """Messages that may wait for the pump; a handler that sends more waits."""
 _APPEND_BYTES: Final = 64 * 1024
 """Bytes of messages after which they are stored before more are encoded."""
@@ -72,7 +73,7 @@ class SessionStream:
     """One stream of one session: the engine's sink, and the state that its readers share.
 
     Args:
-        asked: The message that the stream answers; ``None`` if only :meth:`close` completes it.
+        incoming: The message that the stream answers; ``None`` if only :meth:`close` completes it.
         expected: The number of responses that complete it.
         sends_priming_event: Whether readers first get an event without data, which gives them an id for resuming.
         window: Events that the newest reader may be behind before the pump waits.
@@ -85,7 +86,7 @@ class SessionStream:
         store: EventStore,
         wakes: StreamSignals,
         *,
-        asked: Message | Batch | None = None,
+        incoming: Message | Batch | None = None,
         expected: int | None = None,
         sends_priming_event: bool,
         window: int,
@@ -105,15 +106,18 @@ class SessionStream:
         self._session = session
         self._store = store
         self._wakes = wakes
-        self._asked = _requests(asked)
-        self._unanswered = list(self._asked)
+        self._incoming = _requests(incoming)
+        self._unanswered = list(self._incoming)
         """The requests without a response yet; the fallback event contains an error for each."""
         self._fallback_stored = False
         """Whether the store has the fallback event for the current ``_unanswered``."""
-        self._batched = isinstance(asked, Batch)
+        self._batched = isinstance(incoming, Batch)
         self._left = expected
         """Responses that are not stored yet."""
-        self._max_unwritten = window
+        self.window = window
+        self._room_changed = trio.Event()
+        self.has_begun = False
+        """Whether this process has appended to it."""
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         await self.outbox.send(message)
@@ -228,10 +232,11 @@ class SessionStream:
         # The store appends the fallback event if this process dies, so every request gets a response.
         will = None if self._fallback_stored or last else self.fallback_event()
         self._fallback_stored = True
-        await self._store.append(self._session, self.id, *events, last=last, will=will)
+        self.has_begun = True
         # Only the newest reader gets events, so only it counts for back-pressure.
-        for reader in self.readers[-1:]:
-            reader.unwritten_events += len(events)
+        if self.readers:
+            self.readers[-1].backlog.add(events)
+        await self._store.append(self._session, self.id, *events, last=last, will=will)
         self._wakes.wake(self.id)
 
     def _settled_by(self, item: Item) -> int:
@@ -249,7 +254,7 @@ class SessionStream:
         Args:
             is_for_all: Whether no response has reached the client, not even one that was about to be stored.
         """
-        ids = self._asked if is_for_all else self._unanswered
+        ids = self._incoming if is_for_all else self._unanswered
         lost = [ErrorResponse(id, int(Code.INTERNAL_ERROR), _LOST) for id in ids]
         if not lost:
             return b""
@@ -262,10 +267,10 @@ class SessionStream:
             Number of events that may be stored now, at least one.
         """
         while self.readers:
-            room = self._max_unwritten - self.readers[-1].unwritten_events
+            room = self.readers[-1].backlog.room
             if room > 0:
                 return room
-            await self.readers[-1].progress_event.wait()
+            await self._room_changed.wait()
         return _MAX_OUTBOX_ITEMS
 
     async def after(self, cursor: str | None) -> tuple[list[StoredEvent], bool] | None:
@@ -274,6 +279,11 @@ class SessionStream:
             return await self._store.read(self._session, self.id, 0)
         found = await self._store.after(self._session, cursor)
         return None if found is None else found[1:]
+
+    def note_room(self) -> None:
+        """Let the pump look again: the newest reader may have more room, or is another one."""
+        self._room_changed.set()
+        self._room_changed = trio.Event()
 
     @property
     def over(self) -> bool:
@@ -305,14 +315,14 @@ class StreamReader:
         self, stream: SessionStream, exchange: Exchange, cursor: str | None = None, *, from_start: bool = False
     ) -> None:
         self.stream = stream
-        self.unwritten_events = 0
-        self.progress_event = trio.Event()
         self._exchange = exchange
+        self.backlog = Backlog(stream.window, has_earlier=stream.has_begun)
         self.is_superseded = False
         if cursor is not None or from_start:
             stream.cursor = cursor
             stream.supersede()
         stream.readers.append(self)
+        stream.note_room()
         stream.wake()
 
     def dismiss(self) -> None:
@@ -321,9 +331,13 @@ class StreamReader:
         self.stream.wake()
 
     def leave(self) -> None:
-        self.stream.readers.remove(self)
+        readers = self.stream.readers
+        if readers[-1] is self and len(readers) > 1:
+            # The one before continues where this one stopped.
+            readers[-2].backlog.restart()
+        readers.remove(self)
         self.stream.unread_since = trio.current_time()
-        self._move(self.unwritten_events)
+        self.stream.note_room()
         self.stream.wake()
 
     async def run(self) -> bool:
@@ -347,17 +361,15 @@ class StreamReader:
                 if stream.closing_for_resume and (events or stream.cursor is not None):
                     await self._release(events)
                     return False
-                # The pump may count an event that this read has already found. The next read finds nothing and sets
-                # the count to 0 again.
-                self.unwritten_events = len(events)
-                if not events:
-                    self._move(0)
-                else:
+                if events:
                     await self._exchange.write(self._encode(events, complete))
                     # A newer reader has its own cursor: what was written here may have reached nobody.
                     if stream.readers[-1] is self:
                         stream.cursor = events[-1].id
-                    self._move(len(events))
+                    self.backlog.remove(events)
+                    stream.note_room()
+                elif self.backlog.note_end():
+                    stream.note_room()
                 if complete:
                     return True
             if not events:
@@ -398,14 +410,9 @@ class StreamReader:
                 parts.append(sse.encode(b"", id=event.id, retry=retry))
         return b"".join(parts) or sse.comment()
 
-    def _move(self, written: int) -> None:
-        self.unwritten_events = max(0, self.unwritten_events - written)
-        self.progress_event.set()
-        self.progress_event = trio.Event()
 
-
-def _requests(asked: Message | Batch | None) -> list[RequestId]:
-    messages = asked.messages if isinstance(asked, Batch) else (asked,)
+def _requests(incoming: Message | Batch | None) -> list[RequestId]:
+    messages = incoming.messages if isinstance(incoming, Batch) else (incoming,)
     return [message.id for message in messages if isinstance(message, Request)]
 
 

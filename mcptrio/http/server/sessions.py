@@ -22,7 +22,7 @@ from mcptrio.errors import Overloaded
 from mcptrio.http.server.keepalives import Keepalives
 from mcptrio.http.server.limits import HTTPLimits
 from mcptrio.http.server.replicas import Notice, Replicas
-from mcptrio.http.server.request_auth import is_same_person
+from mcptrio.http.server.request_auth import is_same_principal
 from mcptrio.http.server.session import RECORD_AGE, HTTPSession, Shared
 from mcptrio.protocol.revisions.registry import REVISIONS
 
@@ -124,7 +124,7 @@ class Sessions:
             if session is not None:
                 await self._forget(session, "the session has ended elsewhere")
             return None
-        if record.principal is not principal and not is_same_person(record.principal, principal):
+        if record.principal is not principal and not is_same_principal(record.principal, principal):
             _log.warning("refused a request for the session of another principal: %s", principal)
             return None
         if session is not None and session.peer.ended:
@@ -143,7 +143,7 @@ class Sessions:
         # The store first: a replica that misses the message finds no record at the next request.
         await self._store.delete(session.id)
         await self._forget(session, "the client has ended the session")
-        self._replicas.tell(session.id, Notice.END)
+        self._replicas.publish(session.id, Notice.END)
         if self._replicas.exist:
             # The client may send its next request to a replica that has just read the record and missed the notice.
             await trio.sleep(RECORD_AGE)
@@ -214,7 +214,7 @@ class Sessions:
             await session.try_to_save()
             # A message of the bus may have been lost.
             if self._replicas.exist:
-                await session.look_for_messages()
+                await session.read_inbox()
             get_stream = session.get_stream
             if (
                 get_stream is not None
@@ -241,4 +241,4 @@ class Sessions:
                 self._release(session_here, "the session has expired")
             await self.events.drop(id)
             self._expired.pop(id, None)
-            self._replicas.tell(id, Notice.END)
+            self._replicas.publish(id, Notice.END)

@@ -20,7 +20,7 @@ from mcptrio.abc import Principal
 from mcptrio.errors import ConnectionClosed, InvalidRequest, Overloaded, StoreFailed
 from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.server.rules import SESSION_ID, Decision, Deliver, EndSession, HTTPRefusal, Initialize, Listen, Resume
-from mcptrio.http.server.session import GET_STREAM_PREFIX, NOWHERE, POST_STREAM_PREFIX, HTTPSession
+from mcptrio.http.server.session import GET_STREAM_PREFIX, NULL_SINK, POST_STREAM_PREFIX, HTTPSession
 from mcptrio.http.server.session_streams import SessionStream, StreamReader
 from mcptrio.http.server.sessions import Sessions
 from mcptrio.outbox import Item, Outbox
@@ -136,7 +136,7 @@ async def _deliver(
 ) -> None:
     expected = _expected(incoming)
     if not expected and not isinstance(incoming, Batch):
-        await session.receive(incoming, NOWHERE, principal)
+        await session.receive(incoming, NULL_SINK, principal)
         await exchange.respond(202)
         return
     reply = _Reply(session, incoming, expected)
@@ -165,11 +165,11 @@ class _Reply:
     Any other message, or no message within the interval, opens a stream.
     """
 
-    __slots__ = ("_asked", "_expected", "_is_closed", "_session", "answer", "arrived", "stream")
+    __slots__ = ("_expected", "_incoming", "_is_closed", "_session", "answer", "arrived", "stream")
 
-    def __init__(self, session: HTTPSession, asked: Message | Batch, expected: int) -> None:
+    def __init__(self, session: HTTPSession, incoming: Message | Batch, expected: int) -> None:
         self._session = session
-        self._asked = asked
+        self._incoming = incoming
         self._expected = expected
         self._is_closed = False
         self.answer: Item | None = None
@@ -216,7 +216,9 @@ class _Reply:
     def open(self) -> SessionStream:
         """Return the stream, opened if necessary."""
         if self.stream is None:
-            self.stream = self._session.open_stream(POST_STREAM_PREFIX, asked=self._asked, expected=self._expected)
+            self.stream = self._session.open_stream(
+                POST_STREAM_PREFIX, incoming=self._incoming, expected=self._expected
+            )
             if self._is_closed:
                 self.stream.close()
             self.arrived.set()
@@ -249,7 +251,7 @@ async def _answer(session: HTTPSession, exchange: Exchange, incoming: Message | 
     if exchange.is_gone:
         return
     if reply.answer is None and (reply.stream is None or session.ended):
-        await _say_nothing(session, exchange)
+        await _answer_without_response(session, exchange)
         return
     # Before the response leaves: the next request may reach another replica.
     if session.peer.record is not session.saved:
@@ -284,7 +286,7 @@ async def _answer_plainly(
             await _ask_elsewhere(session, items)
             items = await stream.outbox.take()
     except (trio.EndOfChannel, ConnectionClosed):
-        await _say_nothing(session, exchange)
+        await _answer_without_response(session, exchange)
     else:
         await _reply(exchange, items[-1])
 
@@ -295,12 +297,12 @@ async def _ask_elsewhere(session: HTTPSession, items: list[Item]) -> None:
         if session.get_stream is not None:
             await session.get_stream.send(request)
             continue
-        told = "the client takes no event stream for this request: Accept: expected text/event-stream"
-        failed = InvalidRequest(told)
-        session.peer.receive(ErrorResponse.of(request.id, failed), NOWHERE)
+        message = "the client takes no event stream for this request: Accept: expected text/event-stream"
+        failed = InvalidRequest(message)
+        session.peer.receive(ErrorResponse.of(request.id, failed), NULL_SINK)
 
 
-async def _say_nothing(session: HTTPSession, exchange: Exchange) -> None:
+async def _answer_without_response(session: HTTPSession, exchange: Exchange) -> None:
     """Answer a request that gets no JSON-RPC response: it was cancelled, or the session has ended."""
     if session.ended:
         await exchange.refuse(HTTPRefusal.because(404, "the session has ended"))
@@ -355,7 +357,7 @@ async def _read(reader: StreamReader, exchange: Exchange, *, primed: bool = Fals
     """Return whether the whole stream was written."""
     if reader.stream.id.startswith(GET_STREAM_PREFIX):
         # A GET stream may outlive the token that opened it; a POST stream ends with its request.
-        exchange.stays(reader.dismiss)
+        exchange.end_if_unauthorized(reader.dismiss)
     try:
         exchange.stream()
         if not primed:

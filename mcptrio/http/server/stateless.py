@@ -42,33 +42,33 @@ async def answer(
     """Have the engine answer one message, and write its messages."""
     reply = _Reply(exchange, keepalives)
     overloaded: Overloaded | None = None
-    stands = False
+    stays_open = False
 
     async def work() -> None:
-        nonlocal overloaded, stands
+        nonlocal overloaded, stays_open
         reply.idle[reply] = trio.current_time()
         try:
-            stands = await engine.answer(
+            stays_open = await engine.answer(
                 message,
                 reply,
                 principal=principal,
                 opened=reply.opened,
-                standing=exchange.can_stay_open and exchange.takes_events,
+                may_stay_open=exchange.can_stay_open and exchange.takes_events,
             )
         except Overloaded as error:
             overloaded = error
         finally:
-            if not stands:
+            if not stays_open:
                 reply.close()
-        if reply.written is not None and not stands:
+        if reply.written is not None and not stays_open:
             await reply.written.wait()
             await reply.end()
 
     if isinstance(message, Request) and message.method == _LISTEN:
         # Other requests end soon; a subscription may stay open for longer than its token is valid.
-        exchange.stays(partial(reply.leave, "the access token is no longer good"))
+        exchange.end_if_unauthorized(partial(reply.leave, "the access token is no longer good"))
     await exchange.while_connected(work, reply.leave)
-    if stands:
+    if stays_open:
         reply.keep_open()
         return
     # Nothing more to write: the client has disconnected, or work() has ended the stream.

@@ -86,7 +86,7 @@ class WebSocketServerChannel:
         self._owner = owner
         self._first_message_timeout = first_message_timeout
         self._write_timeout = write_timeout
-        self._heard = False
+        self._is_begun = False
         self._resume = -inf
         """When the next message may be read, because of the client's share of decoding time."""
         self._broken: str | None = None
@@ -107,7 +107,7 @@ class WebSocketServerChannel:
             await self._write([{"type": "websocket.accept", "subprotocol": SUBPROTOCOL}])
         if self._resume > trio.current_time():
             await trio.sleep_until(self._resume)
-        event = await (self._receive() if self._heard else self._first())
+        event = await (self._receive() if self._is_begun else self._first())
         if event["type"] != "websocket.receive":
             self._broken = f"the client has closed the connection: {describe(event.get('code') or CloseCode.NO_CODE)}"
             raise ConnectionClosed(self._broken)
@@ -178,7 +178,7 @@ class WebSocketServerChannel:
     async def _first(self) -> MutableMapping[str, Any]:
         with trio.move_on_after(self._first_message_timeout):
             event = await self._receive()
-            self._heard = True
+            self._is_begun = True
             return event
         raise self._refuse(CloseCode.POLICY, f"expected a message within {self._first_message_timeout:g} s, got none")
 
@@ -211,7 +211,7 @@ async def serve_websocket(
     code, reason = CloseCode.FAILED, "internal error"
     try:
         with trio.CancelScope() as scope:
-            exchange.stays(scope.cancel)
+            exchange.end_if_unauthorized(scope.cancel)
             await engine.serve(channel, principal=principal)
         if scope.cancel_called:
             code, reason = CloseCode.POLICY, "the access token is no longer good; connect again with another"

@@ -128,7 +128,7 @@ class AuditLog:
         arguments, rid = self._kept(request)
         line = {
             "at": at.isoformat(timespec="milliseconds"),
-            **_who(request),
+            **_identity(request),
             "request": _bounded(request.id),
             "method": request.method,
             "name": self._text(request.name, rid or self._redactor.text),
@@ -174,7 +174,7 @@ class AuditLog:
         return kept
 
 
-def _who(request: RequestView) -> dict[str, Any]:
+def _identity(request: RequestView) -> dict[str, Any]:
     principal, client = request.principal, request.client_info
     return {
         "caller": request.caller,

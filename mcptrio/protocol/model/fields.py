@@ -206,11 +206,13 @@ def _hash(self: Any) -> int:
 
 
 def _represent(self: Any) -> str:
-    shown = ", ".join(f"{a.name}={getattr(self, a.name)!r}" for a in self.__attrs_attrs__ if _says_something(self, a))
+    shown = ", ".join(
+        f"{a.name}={getattr(self, a.name)!r}" for a in self.__attrs_attrs__ if _differs_from_default(self, a)
+    )
     return f"{self.__class__.__name__}({shown})"
 
 
-def _says_something(self: Any, attribute: attrs.Attribute[Any]) -> bool:
+def _differs_from_default(self: Any, attribute: attrs.Attribute[Any]) -> bool:
     default = attribute.default
     return default is attrs.NOTHING or bool(getattr(self, attribute.name) != default)
 

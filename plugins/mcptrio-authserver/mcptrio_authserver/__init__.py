@@ -13,7 +13,7 @@ from mcptrio.abc import OwnIssuer
 
 from .authorization_server import AuthorizationServer
 from .config import ClientSettings, Config, LedgerSettings, TrustedIssuer, UpstreamSettings
-from .oversights import find_oversights
+from .config_warnings import config_warnings
 
 __all__ = [
     "AuthorizationServer",
@@ -38,4 +38,4 @@ def setup(server: PluginSetup, config: Config) -> None:
 @hookimpl
 def doctor(config: Config) -> Iterable[str]:
     """Return what is missing in the configuration."""
-    return find_oversights(config)
+    return config_warnings(config)

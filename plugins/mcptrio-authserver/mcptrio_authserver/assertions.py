@@ -54,11 +54,11 @@ def issuer_of(config: Config, assertion: str) -> tuple[str, TrustedIssuer]:
         Refusal: ``invalid_grant``: The issuer is not trusted.
     """
     try:
-        said = peek(assertion).claims.get("iss")
+        issuer = peek(assertion).claims.get("iss")
     except BadToken as error:
         raise _bad(str(error)) from None
     for name, trusted in config.trusted_issuers.items():
-        if trusted.issuer == said:
+        if trusted.issuer == issuer:
             return name, trusted
     raise _bad("expected an issuer that is trusted here")
 
@@ -140,8 +140,8 @@ def _of_user(
     resource = resource_of(config, named)
     if "resource" in form and resource_of(config, form["resource"]) != resource:
         raise Refusal("invalid_target", "resource: expected the one of the assertion")
-    said = claims.get("scope")
-    allowed = said.split() if isinstance(said, str) else None
+    scope = claims.get("scope")
+    allowed = scope.split() if isinstance(scope, str) else None
     return AcceptedAssertion(
         subject=f"{name}:{claims['sub']}",
         client_id=client.id,

@@ -127,8 +127,10 @@ def read_authorization_request(
         raise Refusal("invalid_request", f"state: expected at most {_STATE} characters")
 
     def refused(error: str, description: str) -> ReturnedRefusal:
-        told = {"error": error, "error_description": description}
-        return ReturnedRefusal(error, description, client=client, location=_location(redirect, told, state, issuer))
+        parameters = {"error": error, "error_description": description}
+        return ReturnedRefusal(
+            error, description, client=client, location=_location(redirect, parameters, state, issuer)
+        )
 
     if query.get("response_type") != "code":
         given = "unsupported_response_type" if "response_type" in query else "invalid_request"

@@ -66,7 +66,7 @@ class AuthorizationServer:
             StoreFailed: The file or the database cannot be used.
             ConfigError: The file of users cannot be read, or the settings of the database are invalid.
         """
-        from .outside import Outside
+        from .outgoing_requests import OutgoingRequests
         from .service import Service
         from .store_opening import open_store, user_directory
         from .web import make_app
@@ -74,14 +74,14 @@ class AuthorizationServer:
         async with open_store(self.config.folder, self.config.ledger, clock=self._clock) as store:
             directory = user_directory(self.config.folder, self.config.ledger, store)
             await directory.users()
-            outside = Outside(
+            outgoing = OutgoingRequests(
                 self.config,
                 store,
                 fetch=self._fetch or _guarded(self.config),
                 fetch_named=self._fetch or _guarded(self.config, named=True),
                 clock=self._clock,
             )
-            service = Service(self.config, store, directory, outside, self._clock)
+            service = Service(self.config, store, directory, outgoing, self._clock)
             # In a thread, because importing Quart and its dependencies takes a third of a second.
             self._app = await trio.to_thread.run_sync(make_app, service)
             self._store = store

@@ -1,6 +1,6 @@
 """Clients with a Client ID Metadata Document: fetched, validated, and cached as the HTTP headers allow.
 
-:mod:`.outside` fetches a document before a transaction that needs the client.
+:mod:`.outgoing_requests` fetches a document before a transaction that needs the client.
 
 Source: OAuth Client ID Metadata Document (draft 00) sections 3, 4, 5.1 and 6; MCP 2026-07-28,
 basic/authorization/client-registration, "Client ID Metadata Documents"; RFC 9111 sections 4.2 and 5.2.2.

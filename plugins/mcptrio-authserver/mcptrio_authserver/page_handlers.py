@@ -39,13 +39,13 @@ class PageHandlers:
 
         query = bytes(request.query_string)
         cookie = self._cookie()
-        asked = await self._service.ask(query, cookie, request.remote_addr)
-        if asked.request.silent:
-            error = "login_required" if asked.session is None else "consent_required"
-            raise asked.request.refusal(error, "the user has to be asked")
-        if asked.session is None and self._config.upstream is None:
-            return await self._login_page(asked, cookie)
-        return await self._consent_page(asked, cookie)
+        authorization = await self._service.ask(query, cookie, request.remote_addr)
+        if authorization.request.silent:
+            error = "login_required" if authorization.session is None else "consent_required"
+            raise authorization.request.refusal(error, "the user has to be asked")
+        if authorization.session is None and self._config.upstream is None:
+            return await self._login_page(authorization, cookie)
+        return await self._consent_page(authorization, cookie)
 
     async def log_in(self) -> Response:
         from quart import request
@@ -54,24 +54,26 @@ class PageHandlers:
         cookie = self._cookie()
         query = bytes(request.query_string)
         # Without a client's request, the user comes from the page of grants.
-        asked = await self._service.ask(query, None, request.remote_addr) if query else None
-        self._check(form, cookie, _query_of(asked), "login")
+        authorization = await self._service.ask(query, None, request.remote_addr) if query else None
+        self._check(form, cookie, _query_of(authorization), "login")
         name, password = form.get("username", "")[:64], form.get("password", "")
         done = await self._service.log_in(name, password, request.remote_addr)
         if done.cookie is None:
             if done.wait > 0:
                 minutes = max(1, round(done.wait / 60))
                 return await self._login_page(
-                    asked,
+                    authorization,
                     cookie,
                     problem=f"Too many attempts. Try again in {minutes} {'minute' if minutes == 1 else 'minutes'}.",
                     status=429,
                     wait=done.wait,
                 )
             problem = "Wrong user name or password. Check both, and try again."
-            return await self._login_page(asked, cookie, problem=problem, name=name, status=403)
+            return await self._login_page(authorization, cookie, problem=problem, name=name, status=403)
         url = self._addresses.url
-        response = self._redirect(f"{url('authorize')}?{_query_of(asked)}" if asked is not None else url("grants"))
+        response = self._redirect(
+            f"{url('authorize')}?{_query_of(authorization)}" if authorization is not None else url("grants")
+        )
         self._set_cookie(response, done.cookie)
         return response
 
@@ -80,22 +82,24 @@ class PageHandlers:
 
         form = await self._form()
         cookie = self._cookie()
-        asked = await self._service.ask(bytes(request.query_string), cookie, request.remote_addr)
-        self._check(form, cookie, asked.request.query, _consent_form(asked))
+        authorization = await self._service.ask(bytes(request.query_string), cookie, request.remote_addr)
+        self._check(form, cookie, authorization.request.query, _consent_form(authorization))
         decision = form.get("decision")
         if decision == "switch" and cookie is not None:
             await self._service.log_out(cookie)
-            response = self._redirect(f"{self._addresses.url('authorize')}?{asked.request.query}")
+            response = self._redirect(f"{self._addresses.url('authorize')}?{authorization.request.query}")
             self._set_cookie(response, new_opaque())
             return response
         if decision != "allow":
-            refusal = asked.request.refusal("access_denied", "the user does not allow it")
+            refusal = authorization.request.refusal("access_denied", "the user does not allow it")
             return self._redirect(refusal.location)
         if self._config.upstream is not None and cookie is not None:
-            return self._redirect(await self._service.send_upstream(asked, asked.scopes, cookie, request.remote_addr))
-        if asked.session is None:
+            return self._redirect(
+                await self._service.send_upstream(authorization, authorization.scopes, cookie, request.remote_addr)
+            )
+        if authorization.session is None:
             raise Refusal("access_denied", "expected a logged-in user", status=403)
-        return self._redirect(await self._service.allow(asked, asked.scopes))
+        return self._redirect(await self._service.allow(authorization, authorization.scopes))
 
     async def upstream(self) -> Response:
         from quart import request
@@ -184,7 +188,7 @@ class PageHandlers:
 
     async def _login_page(
         self,
-        asked: AuthServerRequest | None,
+        authorization: AuthServerRequest | None,
         cookie: str | None,
         *,
         problem: str | None = None,
@@ -193,11 +197,11 @@ class PageHandlers:
         wait: float = 0,
     ) -> Response:
         known = cookie if cookie is not None else new_opaque()
-        query = _query_of(asked)
+        query = _query_of(authorization)
         response = await self._page(
             "login.html",
             {
-                **(client_values(asked.request) if asked is not None else {}),
+                **(client_values(authorization.request) if authorization is not None else {}),
                 "action": f"{self._addresses.path('login')}?{query}" if query else self._addresses.path("login"),
                 "form_token": form_token(known, query, "login"),
                 "problem": problem,
@@ -210,19 +214,19 @@ class PageHandlers:
             self._set_cookie(response, known)
         return response
 
-    async def _consent_page(self, asked: AuthServerRequest, cookie: str | None) -> Response:
+    async def _consent_page(self, authorization: AuthServerRequest, cookie: str | None) -> Response:
         known = cookie if cookie is not None else new_opaque()
-        request = asked.request
+        request = authorization.request
         provider = await self._service.provider_endpoint()
-        user = asked.session.user if asked.session is not None else None
-        values = consent_values(self._config, request, asked.scopes, user=user)
+        user = authorization.session.user if authorization.session is not None else None
+        values = consent_values(self._config, request, authorization.scopes, user=user)
         response = await self._page(
             "consent.html",
             {
                 **values,
                 "action": f"{self._addresses.path('consent')}?{request.query}",
                 "grants": self._addresses.path("grants"),
-                "form_token": form_token(known, request.query, _consent_form(asked)),
+                "form_token": form_token(known, request.query, _consent_form(authorization)),
             },
             headers={"Content-Security-Policy": policy(consent_forms(request, provider))},
         )
@@ -289,12 +293,12 @@ class PageHandlers:
         return response
 
 
-def _query_of(asked: AuthServerRequest | None) -> str:
+def _query_of(authorization: AuthServerRequest | None) -> str:
     """Return the query of a client's request; empty if the user came without one."""
-    return asked.request.query if asked is not None else ""
+    return authorization.request.query if authorization is not None else ""
 
 
-def _consent_form(asked: AuthServerRequest) -> str:
+def _consent_form(authorization: AuthServerRequest) -> str:
     """Return the name of a consent form."""
-    user = asked.session.user if asked.session is not None else ""
-    return f"consent {user} {' '.join(asked.scopes)}"
+    user = authorization.session.user if authorization.session is not None else ""
+    return f"consent {user} {' '.join(authorization.scopes)}"

@@ -1,6 +1,6 @@
 """Cached public keys of clients and trusted issuers, for verifying their assertions.
 
-:mod:`.outside` fetches keys before a transaction that needs them.
+:mod:`.outgoing_requests` fetches keys before a transaction that needs them.
 
 Source: RFC 7517 section 5; RFC 7523 section 3; RFC 8414 section 3.
 """

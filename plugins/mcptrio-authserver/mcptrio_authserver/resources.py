@@ -17,19 +17,19 @@ from .refusals import Refusal
 __all__ = ["resource_of"]
 
 
-def resource_of(config: Config, asked: str | None) -> str:
+def resource_of(config: Config, requested: str | None) -> str:
     """Return the audience of a token.
 
     Args:
-        asked: The ``resource`` parameter of the request; ``None`` if it has none.
+        requested: The ``resource`` parameter of the request; ``None`` if it has none.
 
     Raises:
         Refusal: ``invalid_target``.
     """
-    if asked is None:
+    if requested is None:
         return config.resources[0] if config.resources else config.addresses.default_resource
     try:
-        wanted = canonical(asked) if "#" not in asked else ""
+        wanted = canonical(requested) if "#" not in requested else ""
     except AuthorizationError:
         wanted = ""
     for resource in config.resources:

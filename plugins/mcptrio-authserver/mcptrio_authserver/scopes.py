@@ -13,17 +13,17 @@ from .refusals import Refusal
 __all__ = ["granted_scopes", "narrowed_scopes"]
 
 
-def granted_scopes(config: Config, asked: str | None, *allowed: Iterable[str] | None) -> tuple[str, ...]:
+def granted_scopes(config: Config, requested: str | None, *allowed: Iterable[str] | None) -> tuple[str, ...]:
     """Return the granted scopes; scopes that are not offered are left out.
 
     Args:
-        asked: The ``scope`` parameter of the request; ``None`` for all offered scopes.
+        requested: The ``scope`` parameter of the request; ``None`` for all offered scopes.
         allowed: Limits, for example those of the client and the user; ``None`` is no limit.
 
     Raises:
         Refusal: ``invalid_scope``: none of the requested scopes is granted.
     """
-    wanted = list(dict.fromkeys(asked.split())) if asked is not None else list(config.scopes)
+    wanted = list(dict.fromkeys(requested.split())) if requested is not None else list(config.scopes)
     granted = [scope for scope in wanted if scope in config.scopes]
     for bound in allowed:
         if bound is not None:
@@ -34,16 +34,16 @@ def granted_scopes(config: Config, asked: str | None, *allowed: Iterable[str] | 
     return tuple(granted)
 
 
-def narrowed_scopes(asked: str | None, granted: Iterable[str]) -> tuple[str, ...]:
+def narrowed_scopes(requested: str | None, granted: Iterable[str]) -> tuple[str, ...]:
     """Return the scopes of a refreshed token: all granted ones, or fewer if requested.
 
     Raises:
         Refusal: ``invalid_scope``: the request asks for more.
     """
     held = tuple(granted)
-    if asked is None:
+    if requested is None:
         return held
-    wanted = tuple(dict.fromkeys(asked.split()))
+    wanted = tuple(dict.fromkeys(requested.split()))
     # RFC 6749 section 6: the refreshed scope must not exceed the granted one.
     if not {*wanted} <= {*held}:
         raise Refusal("invalid_scope", "scope: expected no more than was granted")

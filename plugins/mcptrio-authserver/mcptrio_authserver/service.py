@@ -25,13 +25,13 @@ from .grants import TokenGrant, end_grant, find_grant, list_grants
 from .ledger import Ledger, Store
 from .logins import count_login, forgive_login
 from .opaque import new_opaque
-from .outside import Outside
+from .outgoing_requests import OutgoingRequests
 from .refusals import Refusal, too_often
 from .registration import register_client
 from .signing_keys import signing_keys
 from .token_requests import BEARER, TokenRequest, admit, end_renewal, give, upstream_of
 from .token_status import introspect, revoke
-from .upstream import begin_errand, end_errand
+from .upstream import begin_upstream_login, end_upstream_login
 from .upstream_tokens import UpstreamTokens, seal_tokens
 from .user_directory import UserDirectory
 from .users import User, check_password
@@ -77,7 +77,7 @@ class Service:
 
     Args:
         directory: The users, if they log in here.
-        outside: Fetches documents, keys and upstream tokens.
+        outgoing: Fetches documents, keys and upstream tokens.
         clock: Returns seconds since 1970.
     """
 
@@ -86,13 +86,13 @@ class Service:
         config: Config,
         store: Store,
         directory: UserDirectory,
-        outside: Outside,
+        outgoing: OutgoingRequests,
         clock: Callable[[], float],
     ) -> None:
         self.config = config
         self._store = store
         self._directory = directory
-        self._outside = outside
+        self._outgoing = outgoing
         self._clock = clock
         self._guessing = trio.CapacityLimiter(2)
 
@@ -106,7 +106,7 @@ class Service:
             Refusal: The request is refused; the user sees the error.
         """
         read = read_query(query)
-        client = await self._outside.client(read.get("client_id", ""), address)
+        client = await self._outgoing.client(read.get("client_id", ""), address)
         request = read_authorization_request(self.config, client, read, query.decode("ascii", "replace"))
         found = await self._session(cookie)
         if found is None:
@@ -164,17 +164,17 @@ class Service:
 
         await self._store.transact(end)
 
-    async def allow(self, asked: AuthServerRequest, scopes: tuple[str, ...]) -> str:
+    async def allow(self, authorization: AuthServerRequest, scopes: tuple[str, ...]) -> str:
         """Record the user's consent.
 
         Args:
-            asked: The request and the session.
+            authorization: The request and the session.
             scopes: The scopes to which the user consents.
 
         Returns:
             The URL to which the browser is redirected.
         """
-        session, request = asked.session, asked.request
+        session, request = authorization.session, authorization.request
         assert session is not None
         code = await self._store.transact(
             lambda ledger: issue_code(
@@ -192,22 +192,22 @@ class Service:
     # The provider upstream
 
     async def send_upstream(
-        self, asked: AuthServerRequest, scopes: tuple[str, ...], browser: str, address: str | None
+        self, authorization: AuthServerRequest, scopes: tuple[str, ...], browser: str, address: str | None
     ) -> str:
         """Record the consent of a user who will log in at the provider; return the provider's URL.
 
         Raises:
             Refusal: The provider is unreachable, or the address has started too many logins.
         """
-        provider = await self._outside.provider()
+        provider = await self._outgoing.provider()
         return await self._store.transact(
-            lambda ledger: begin_errand(
+            lambda ledger: begin_upstream_login(
                 ledger,
                 self.config,
                 provider,
                 browser=browser,
                 address=address,
-                query=asked.request.query,
+                query=authorization.request.query,
                 scopes=scopes,
                 now=self._clock(),
             )
@@ -221,30 +221,30 @@ class Service:
             ReturnedRefusal: The provider refused; the client receives the error.
         """
         answer = read_query(query)
-        errand = await self._store.transact(partial(end_errand, state=answer.get("state", ""), browser=browser))
+        login = await self._store.transact(partial(end_upstream_login, state=answer.get("state", ""), browser=browser))
         # Read again: settings or the client may have changed while the user was at the provider.
-        asked = await self.ask(errand.query.encode(), None, address)
+        authorization = await self.ask(login.query.encode(), None, address)
         try:
-            tokens = await self._outside.exchange(errand, answer)
+            tokens = await self._outgoing.exchange(login, answer)
         except Refusal as refusal:
             error = "temporarily_unavailable" if refusal.status == 503 else "access_denied"
-            raise asked.request.refusal(error, refusal.description) from None
+            raise authorization.request.refusal(error, refusal.description) from None
         code = new_opaque("mcpac_")
         now = self._clock()
         await self._store.transact(
             lambda ledger: issue_code(
                 ledger,
                 self.config,
-                asked.request,
+                authorization.request,
                 subject=f"upstream:{tokens.subject}",
-                scopes=tuple(scope for scope in errand.scopes if scope in asked.scopes),
+                scopes=tuple(scope for scope in login.scopes if scope in authorization.scopes),
                 auth_time=now,
                 now=now,
                 code=code,
                 upstream=seal_tokens(tokens, code),
             )
         )
-        return asked.request.answer(code)
+        return authorization.request.answer(code)
 
     async def provider_endpoint(self) -> str | None:
         """Return the URL at which users log in upstream; ``None`` if they log in here.
@@ -254,7 +254,7 @@ class Service:
         """
         if self.config.upstream is None:
             return None
-        return (await self._outside.provider()).authorization_endpoint
+        return (await self._outgoing.provider()).authorization_endpoint
 
     # The endpoints of clients
 
@@ -266,25 +266,25 @@ class Service:
         Raises:
             Refusal: The request is refused.
         """
-        credentials = await self._outside.credentials(form, authorization, address)
+        credentials = await self._outgoing.credentials(form, authorization, address)
         request = TokenRequest(form=form, credentials=credentials, proofs=proofs, address=address)
-        keys = await self._outside.issuer_keys(form["assertion"]) if _is_assertion(form) else KeySet(())
+        keys = await self._outgoing.issuer_keys(form["assertion"]) if _is_assertion(form) else KeySet(())
         refreshes = form.get("grant_type") == "refresh_token"
         users = await self._directory.users() if refreshes and self.config.upstream is None else None
 
         def begin(ledger: Ledger) -> tuple[Any, UpstreamTokens | None]:
             now = self._clock()
-            asker = admit(ledger, self.config, request, now)
-            return asker, upstream_of(ledger, asker, request, now)
+            requester = admit(ledger, self.config, request, now)
+            return requester, upstream_of(ledger, requester, request, now)
 
         # Two transactions, because the upstream provider is asked between them.
-        asker, upstream = await self._store.transact(begin)
+        requester, upstream = await self._store.transact(begin)
         if refreshes:
             request = evolve(request, users=users)
             if upstream is not None:
                 renewed: UpstreamTokens | Refusal
                 try:
-                    renewed = await self._outside.renew(upstream, form["refresh_token"], asker.client.id)
+                    renewed = await self._outgoing.renew(upstream, form["refresh_token"], requester.client.id)
                 except Refusal as refusal:
                     renewed = refusal
                 if isinstance(renewed, Refusal):
@@ -292,7 +292,7 @@ class Service:
                     raise renewed
                 request = evolve(request, upstream=renewed)
         return await self._store.transact(
-            lambda ledger: give(ledger, self.config, asker, request, keys, self._clock()),
+            lambda ledger: give(ledger, self.config, requester, request, keys, self._clock()),
         )
 
     async def register(self, document: Mapping[str, Any], address: str | None) -> dict[str, Any]:
@@ -313,7 +313,7 @@ class Service:
         Raises:
             Refusal: The client may not ask.
         """
-        credentials = await self._outside.credentials(form, authorization, address)
+        credentials = await self._outgoing.credentials(form, authorization, address)
 
         def work(ledger: Ledger) -> dict[str, Any]:
             now = self._clock()
@@ -328,7 +328,7 @@ class Service:
         Raises:
             Refusal: The client is not authenticated, or the request names no token.
         """
-        credentials = await self._outside.credentials(form, authorization, address)
+        credentials = await self._outgoing.credentials(form, authorization, address)
 
         def work(ledger: Ledger) -> None:
             now = self._clock()

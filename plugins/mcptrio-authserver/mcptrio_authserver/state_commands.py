@@ -41,7 +41,7 @@ def list_granted(user: str | None, place: Place) -> None:
     """List the grants, the oldest first, each with its id."""
     for each in _transact(place, lambda ledger: list_grants(ledger, user)):
         host = f" at {each.host}" if each.host else ""
-        _say(
+        _print(
             f"{each.id}: {each.subject} to {each.client_name!r} ({each.client_id}){host},"
             f" {' '.join(each.scopes) or 'no scope'} for {each.resource},"
             f" since {shown_moment(each.begun)}, until {shown_moment(each.ends)}"
@@ -88,7 +88,7 @@ def list_registered(place: Place) -> None:
             used = shown_moment(each.used) if each.used else "never"
             times = f"registered {shown_moment(each.made)}, last used {used}"
         places = " ".join(each.redirect_uris) or "no redirect URI"
-        _say(f"{each.id}: {each.name!r}, {places}, {each.auth_method}, {times}")
+        _print(f"{each.id}: {each.name!r}, {places}, {each.auth_method}, {times}")
 
 
 @client.command("remove")
@@ -117,7 +117,7 @@ def session() -> None:
 def list_logged_in(place: Place) -> None:
     """List the browsers in which users are logged in, the oldest login first."""
     for each in _transact(place, list_sessions):
-        _say(f"{each.user}: since {shown_moment(each.auth_time)}")
+        _print(f"{each.user}: since {shown_moment(each.auth_time)}")
 
 
 @session.command("end")
@@ -189,7 +189,7 @@ def _run(work: Callable[[], Awaitable[T]]) -> T:
         raise click.ClickException(str(error)) from error
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     # Names and URIs come from clients and providers, so control characters must not reach the terminal.
     click.echo("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in line))
 

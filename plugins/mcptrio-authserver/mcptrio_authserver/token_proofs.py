@@ -46,13 +46,13 @@ def dpop_key_of(
             raise Refusal("invalid_dpop_proof", "expected a proof of possession (DPoP)")
         return None
     nonces = _nonces(ledger, now)
-    judge = DPoPVerifier(
+    verifier = DPoPVerifier(
         is_new=lambda name, until: _is_new(ledger, name, until),
         clock=lambda: now,
         is_current=nonces.accepts if config.dpop_nonces else None,
     )
     try:
-        return judge.judge(proofs, method="POST", url=config.addresses.url("token")).thumbprint
+        return verifier.verify(proofs, method="POST", url=config.addresses.url("token")).thumbprint
     except BadDPoPProof as error:
         headers = {"DPoP-Nonce": nonces.current()} if error.error == "use_dpop_nonce" else {}
         raise Refusal(error.error, str(error), headers=headers) from None

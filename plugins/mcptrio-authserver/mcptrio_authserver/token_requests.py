@@ -32,7 +32,7 @@ from .token_proofs import current_nonce, dpop_key_of
 from .upstream_tokens import UpstreamTokens, open_tokens, seal_tokens
 from .users import User
 
-__all__ = ["BEARER", "Asker", "TokenRequest", "admit", "end_renewal", "give", "upstream_of"]
+__all__ = ["BEARER", "TokenRequest", "TokenRequester", "admit", "end_renewal", "give", "upstream_of"]
 
 BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 # Seconds after which another request may ask the provider, if the process of the first one has ended.
@@ -62,7 +62,7 @@ class TokenRequest:
 
 
 @frozen(kw_only=True)
-class Asker:
+class TokenRequester:
     """The authenticated sender of a token request.
 
     Args:
@@ -74,7 +74,7 @@ class Asker:
     dpop_key: str | None
 
 
-def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> Asker:
+def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> TokenRequester:
     """Authenticate the sender of a token request, and check that it may use the grant.
 
     Raises:
@@ -89,10 +89,10 @@ def admit(ledger: Ledger, config: Config, request: TokenRequest, now: float) -> 
         client = authenticate_client(ledger, config, request.credentials, address=request.address, now=now)
     if client is not None and grant not in client.grant_types and grant != BEARER:
         raise Refusal("unauthorized_client", f"the client is not registered for {grant}")
-    return Asker(client=client, dpop_key=dpop_key_of(ledger, config, client, request.proofs, now))
+    return TokenRequester(client=client, dpop_key=dpop_key_of(ledger, config, client, request.proofs, now))
 
 
-def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest, now: float) -> UpstreamTokens | None:
+def upstream_of(ledger: Ledger, requester: TokenRequester, request: TokenRequest, now: float) -> UpstreamTokens | None:
     """Return the provider's tokens for the user of a refresh token; ``None`` without a provider.
 
     Then no other request can use the refresh token until :func:`give` or :func:`end_renewal`.
@@ -101,9 +101,9 @@ def upstream_of(ledger: Ledger, asker: Asker, request: TokenRequest, now: float)
         Refusal: As for :func:`give`.
     """
     token = request.form.get("refresh_token")
-    if request.form.get("grant_type") != "refresh_token" or token is None or asker.client is None:
+    if request.form.get("grant_type") != "refresh_token" or token is None or requester.client is None:
         return None
-    grant = find_refreshed(ledger, token, asker.client.id, now)
+    grant = find_refreshed(ledger, token, requester.client.id, now)
     if grant.upstream is None:
         return None
     # To the provider, its own refresh token is stolen if two requests use it, so it ends the login.
@@ -121,12 +121,12 @@ def end_renewal(ledger: Ledger, request: TokenRequest) -> None:
 
 
 def give(
-    ledger: Ledger, config: Config, asker: Asker, request: TokenRequest, keys: KeySet, now: float
+    ledger: Ledger, config: Config, requester: TokenRequester, request: TokenRequest, keys: KeySet, now: float
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Issue tokens.
 
     Args:
-        asker: The authenticated sender.
+        requester: The authenticated sender.
         keys: The keys of the issuer of an assertion.
         now: Seconds since 1970.
 
@@ -136,7 +136,7 @@ def give(
     Raises:
         Refusal: The request is refused.
     """
-    form, client = request.form, asker.client
+    form, client = request.form, requester.client
     kind = form["grant_type"]
     # The operator may have removed the client during the request to the upstream provider.
     if client is not None and client.origin == "registration" and find_client(ledger, config, client.id) is None:
@@ -148,7 +148,7 @@ def give(
             client_id=accepted.client_id,
             resource=accepted.resource,
             scopes=accepted.scopes,
-            dpop_key=asker.dpop_key,
+            dpop_key=requester.dpop_key,
         )
         body = issue_access_token(ledger, config, token, now)
     elif client is None:
@@ -160,15 +160,15 @@ def give(
             client_id=client.id,
             resource=resource_of(config, form.get("resource")),
             scopes=granted_scopes(config, form.get("scope"), client.scopes),
-            dpop_key=asker.dpop_key,
+            dpop_key=requester.dpop_key,
         )
         body = issue_access_token(ledger, config, token, now)
     elif kind == "refresh_token":
-        body = _refreshed(ledger, config, client, asker.dpop_key, request, now)
+        body = _refreshed(ledger, config, client, requester.dpop_key, request, now)
     else:
-        code = redeem_code(ledger, config, client, form, dpop_key=asker.dpop_key, now=now)
-        body = _begun(ledger, config, client, asker.dpop_key, code, form["code"], now)
-    headers = {"DPoP-Nonce": current_nonce(ledger, now)} if asker.dpop_key and config.dpop_nonces else {}
+        code = redeem_code(ledger, config, client, form, dpop_key=requester.dpop_key, now=now)
+        body = _begun(ledger, config, client, requester.dpop_key, code, form["code"], now)
+    headers = {"DPoP-Nonce": current_nonce(ledger, now)} if requester.dpop_key and config.dpop_nonces else {}
     return body, headers
 
 

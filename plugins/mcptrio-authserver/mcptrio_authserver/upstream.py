@@ -1,7 +1,7 @@
 """Login at an upstream OpenID Connect provider: the redirect there and back, and the renewal of its tokens.
 
-:mod:`.service` and :mod:`.outside` run it. The user consents to the client here before the redirect. Tokens of this
-server never outlive the provider's access token, and each refresh asks the provider.
+:mod:`.service` and :mod:`.outgoing_requests` run it. The user consents to the client here before the redirect.
+Tokens of this server never outlive the provider's access token, and each refresh asks the provider.
 
 Source: MCP 2025-03-26, basic/authorization, "Third-Party Authorization Flow"; MCP security best practices, "Confused
 Deputy Problem"; OpenID Connect Core 1.0 sections 3.1.2.1, 3.1.3.3, 3.1.3.7, 5.3 and 12; RFC 9207.
@@ -34,7 +34,16 @@ from .redirect_uris import with_parameters
 from .refusals import Refusal, too_often
 from .upstream_tokens import UpstreamTokens
 
-__all__ = ["Errand", "Provider", "UpstreamEnded", "begin_errand", "end_errand", "exchange", "find_provider", "renew"]
+__all__ = [
+    "Provider",
+    "UpstreamEnded",
+    "UpstreamLogin",
+    "begin_upstream_login",
+    "end_upstream_login",
+    "exchange",
+    "find_provider",
+    "renew",
+]
 
 # Seconds for a login at the provider.
 _LOGIN_SECONDS: Final = 600.0
@@ -47,7 +56,7 @@ _SHORT: Final = 300.0
 # Longest lifetime in seconds.
 _LONG: Final = 365 * 86_400.0
 # Logins that one address may start.
-_RATE: Final = Rate(kind="errand", most=60, seconds=_LOGIN_SECONDS)
+_RATE: Final = Rate(kind="upstream_login", most=60, seconds=_LOGIN_SECONDS)
 # Longest subject in characters (OpenID Connect Core section 2).
 _MAX_SUBJECT_CHARS: Final = 255
 
@@ -78,7 +87,7 @@ class Provider:
 
 
 @frozen(kw_only=True)
-class Errand:
+class UpstreamLogin:
     """A login at the provider in progress.
 
     Args:
@@ -129,7 +138,7 @@ def find_provider(settings: UpstreamSettings) -> Flow[Provider]:
     raise _away(f"its metadata cannot be read at {shown(settings.issuer)}")
 
 
-def begin_errand(
+def begin_upstream_login(
     ledger: Ledger,
     config: Config,
     provider: Provider,
@@ -157,8 +166,8 @@ def begin_errand(
     if (wait := count_attempt(ledger, _RATE, neighbourhood(address), now)) > 0:
         raise too_often(wait)
     state, verifier = new_opaque(), new_opaque()
-    errand = Errand(browser=digest_of(browser), query=query, scopes=scopes, nonce=new_opaque(), verifier=verifier)
-    ledger.put("errand", digest_of(state), asdict(errand), until=now + _LOGIN_SECONDS, most=_MAX_LOGINS)
+    login = UpstreamLogin(browser=digest_of(browser), query=query, scopes=scopes, nonce=new_opaque(), verifier=verifier)
+    ledger.put("upstream_login", digest_of(state), asdict(login), until=now + _LOGIN_SECONDS, most=_MAX_LOGINS)
     challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     parameters = {
         "response_type": "code",
@@ -166,36 +175,36 @@ def begin_errand(
         "redirect_uri": config.addresses.url("upstream"),
         "scope": " ".join(settings.scopes),
         "state": state,
-        "nonce": errand.nonce,
+        "nonce": login.nonce,
         "code_challenge": challenge,
         "code_challenge_method": "S256",
     }
     return with_parameters(provider.authorization_endpoint, parameters)
 
 
-def end_errand(ledger: Ledger, *, state: str, browser: str) -> Errand:
+def end_upstream_login(ledger: Ledger, *, state: str, browser: str) -> UpstreamLogin:
     """Return the login that a browser returns from, once.
 
     Raises:
         Refusal: No such login was started in this browser.
     """
     digest = digest_of(state)
-    record = ledger.get("errand", digest)
-    ledger.delete("errand", digest)
+    record = ledger.get("upstream_login", digest)
+    ledger.delete("upstream_login", digest)
     # An attacker could otherwise send a victim's browser here with the attacker's login (login CSRF), or steal the code
     # of a consent.
     if record is None or record["browser"] != digest_of(browser):
         raise Refusal("invalid_request", "state: expected the one of a login that was begun in this browser")
-    return Errand(**{**record, "scopes": tuple(record["scopes"])})
+    return UpstreamLogin(**{**record, "scopes": tuple(record["scopes"])})
 
 
 def exchange(
-    config: Config, provider: Provider, errand: Errand, answer: Mapping[str, str], *, now: float
+    config: Config, provider: Provider, login: UpstreamLogin, answer: Mapping[str, str], *, now: float
 ) -> Flow[UpstreamTokens]:
     """Exchange the provider's code for tokens.
 
     Args:
-        errand: The login in progress.
+        login: The login in progress.
         answer: The query of the redirect.
         now: Seconds since 1970.
 
@@ -212,13 +221,13 @@ def exchange(
         "grant_type": "authorization_code",
         "code": answer["code"],
         "redirect_uri": config.addresses.url("upstream"),
-        "code_verifier": errand.verifier,
+        "code_verifier": login.verifier,
     }
     document = yield from _token(config, provider, form)
     if document is None:
         raise Refusal("access_denied", "the identity provider rejected its own code")
     keys = yield from fetch_keys(provider.jwks_uri)
-    subject = _subject(config, provider, document, keys, nonce=errand.nonce, now=now)
+    subject = _subject(config, provider, document, keys, nonce=login.nonce, now=now)
     return _tokens(document, subject, None, now)
 
 

@@ -25,7 +25,7 @@ async def prove(site: Site, prover: DPoPSigner, form: dict[str, str]) -> httpx2.
     url = f"{site.issuer}/token"
     response = await site.post("token", form, headers={"dpop": prover.prove("POST", url)})
     if response.status_code == 400 and response.json()["error"] == "use_dpop_nonce":
-        assert prover.heard(url, {"dpop-nonce": response.headers["dpop-nonce"]})
+        assert prover.take_nonce(url, {"dpop-nonce": response.headers["dpop-nonce"]})
         response = await site.post("token", form, headers={"dpop": prover.prove("POST", url)})
     return response
 
@@ -52,8 +52,8 @@ async def test_tokens_are_bound_to_the_key_of_the_proof(site: Site, prover: DPoP
     assert tokens["token_type"] == "DPoP"
     assert payload(tokens["access_token"])["cnf"] == {"jkt": prover.thumbprint}
     assert response.headers["dpop-nonce"]
-    told = await site.post("introspect", {"token": tokens["access_token"]}, auth=("server", SECRET))
-    assert (told.json()["token_type"], told.json()["cnf"]) == ("DPoP", {"jkt": prover.thumbprint})
+    reply = await site.post("introspect", {"token": tokens["access_token"]}, auth=("server", SECRET))
+    assert (reply.json()["token_type"], reply.json()["cnf"]) == ("DPoP", {"jkt": prover.thumbprint})
 
 
 async def test_refresh_token_of_a_public_client_is_bound_to_its_key(site: Site, prover: DPoPSigner) -> None:
@@ -89,7 +89,7 @@ async def test_nonce_is_valid_for_some_minutes(site: Site, prover: DPoPSigner) -
     form = {"grant_type": "client_credentials"}
     url = f"{site.issuer}/token"
     first = await site.post("token", form, auth=("robot", SECRET), headers={"dpop": prover.prove("POST", url)})
-    prover.heard(url, dict(first.headers))
+    prover.take_nonce(url, dict(first.headers))
     site.clock.now += 601
 
     old = await site.post("token", form, auth=("robot", SECRET), headers={"dpop": prover.prove("POST", url)})

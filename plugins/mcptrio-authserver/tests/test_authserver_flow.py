@@ -100,8 +100,8 @@ async def test_grant_is_limited_to_the_scopes_of_the_user(site: Site) -> None:
     assert "Change your notes" not in consent.text
     code = answer_of(await site.submit(consent, decision="allow"))["code"]
     assert (await site.redeem(code)).json()["scope"] == "notes:read"
-    told = await site.authorize(scope="notes:write")
-    assert answer_of(told)["error"] == "access_denied"
+    response = await site.authorize(scope="notes:write")
+    assert answer_of(response)["error"] == "access_denied"
 
 
 async def test_removed_user_is_refused(site: Site, folder: Path, ledger: LedgerSettings | None) -> None:
@@ -221,8 +221,8 @@ async def test_revoked_access_token_keeps_the_grant(site: Site) -> None:
 async def test_introspection_shows_each_client_only_its_tokens(site: Site) -> None:
     tokens = await site.tokens()
 
-    told = (await site.post("introspect", {"token": tokens["access_token"]}, auth=("server", SECRET))).json()
-    assert (told["active"], told["sub"], told["client_id"]) == (True, "ada", "app")
+    response = (await site.post("introspect", {"token": tokens["access_token"]}, auth=("server", SECRET))).json()
+    assert (response["active"], response["sub"], response["client_id"]) == (True, "ada", "app")
     robot = await site.post("introspect", {"token": tokens["access_token"]}, auth=("robot", SECRET))
     assert robot.json() == {"active": False}
     public = await site.post("introspect", {"token": tokens["access_token"], "client_id": "app"})

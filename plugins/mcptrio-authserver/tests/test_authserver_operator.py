@@ -117,9 +117,9 @@ async def test_leaked_signing_key_is_retired(site: Site, folder: Path) -> None:
     tokens = await site.tokens()
     [before] = (await site.get(f"{site.issuer}/jwks")).json()["keys"]
 
-    told = await output(folder, "key", "rotate", "--now")
+    printed = await output(folder, "key", "rotate", "--now")
 
-    assert told == "deleted 1 key; the server makes a new one for the next token\n"
+    assert printed == "deleted 1 key; the server makes a new one for the next token\n"
     assert not await site.is_active(tokens["access_token"])
     fresh = (await site.refresh(tokens["refresh_token"])).json()["access_token"]
     [after] = (await site.get(f"{site.issuer}/jwks")).json()["keys"]
@@ -160,12 +160,12 @@ async def test_commands_print_no_secret(site: Site, folder: Path) -> None:
     secret = (await site.register(token_endpoint_auth_method="client_secret_post")).json()["client_secret"]
     [cookie] = dict(site.http.cookies).values()
 
-    told = "".join([await output(folder, kind, "list") for kind in ("grant", "client", "session")])
+    printed = "".join([await output(folder, kind, "list") for kind in ("grant", "client", "session")])
 
-    assert len(told.splitlines()) == 3
+    assert len(printed.splitlines()) == 3
     for each in (tokens["access_token"], tokens["refresh_token"], secret, cookie, SECRET):
-        assert each not in told
-        assert digest_of(each) not in told
+        assert each not in printed
+        assert digest_of(each) not in printed
 
 
 @pytest.mark.parametrize(

@@ -151,9 +151,9 @@ async def test_first_steps_of_the_readme_lead_to_a_protected_server(folder: Path
         process = await trio.lowlevel.open_process(serve, cwd=tmp_path, stderr=subprocess.PIPE)
         assert process.stderr is not None
         try:
-            said = b""
-            while b"serving http://" not in said:
-                said += await process.stderr.receive_some() or pytest.fail(said.decode())
+            received = b""
+            while b"serving http://" not in received:
+                received += await process.stderr.receive_some() or pytest.fail(received.decode())
             async with httpx2.AsyncClient(timeout=60, verify=TLS) as http:
                 auth = OAuth(redirects=OwnRedirects(uri=BACK, send=ConsentingUser(http)))
                 endpoint = Endpoint(url=f"http://127.0.0.1:{port}/mcp", auth=auth)

@@ -14,6 +14,7 @@ from .diagnosing import Diagnosing
 from .locating import Locating
 from .renaming import Renaming
 from .servers import LanguageServers
+from .source_parser import SourceParser
 
 __all__ = ["Config", "ServerConfig", "setup"]
 
@@ -27,7 +28,7 @@ def setup(server: PluginSetup, config: Config) -> None:
         logger.warning("no folder is allowed yet; set folders in [plugins.code] or MCPTRIO_CODE_FOLDERS")
     servers = LanguageServers(config)
     server.add(servers)
-    server.add(Locating(servers))
+    server.add(Locating(servers, SourceParser(config.request_timeout)))
     server.add(Diagnosing(servers))
     if not config.read_only:
         server.add(Renaming(servers))

@@ -172,8 +172,8 @@ class LanguageConnection:
         if pending is None or pending.answered.is_set():
             return  # the answer to a cancelled request
         if (error := message.get("error")) is not None:
-            said = error.get("message") if isinstance(error, dict) else None
-            pending.refusal = RequestRefused(f"the language server refused: {str(said)[:_MAX_ERROR_CHARS]}")
+            reason = error.get("message") if isinstance(error, dict) else None
+            pending.refusal = RequestRefused(f"the language server refused: {str(reason)[:_MAX_ERROR_CHARS]}")
         pending.result = message.get("result")
         pending.answered.set()
 

@@ -13,12 +13,15 @@ from msgspec import Meta
 from mcptrio import ToolError, tool
 
 from .connection import RequestRefused
-from .folders import path_of_uri
+from .folders import SourceText, path_of_uri
+from .grammars import Grammar, grammar_of
 from .messages import Location, SymbolInformation, locations_of, read_result
 from .outlines import FileOutline, outline_of, outline_text
 from .places import CodeLines, Limit, Line, Offset, Path, Symbol, page_of, places_text
+from .positions import split_lines
 from .servers import LanguageServers
 from .session import LanguageSession, OpenDocument
+from .source_parser import SourceParser
 from .symbols import positions_of, symbols_of
 
 __all__ = ["Locating"]
@@ -32,16 +35,22 @@ class Locating:
     """The reading tools."""
 
     servers: LanguageServers
+    parser: SourceParser
 
     @tool(title="Outline", read_only=True, destructive=False, idempotent=True, open_world=False, text=outline_text)
     async def outline(self, path: Path, limit: Limit = 300, offset: Offset = 0) -> FileOutline:
         """List the classes, functions and variables of a file with their lines. Use it before reading a long file."""
         real = await self.servers.resolve(path)
+        shown = self.servers.folders.shown(real)
+        if (missing := await self.servers.find_missing(real)) is not None:
+            source, grammar = await self._read(real, missing)
+            found = await self.parser.symbols(source, grammar, shown=shown)
+            return outline_of(shown, split_lines(source.text), found, limit=limit, offset=offset)
 
         async def work(session: LanguageSession) -> FileOutline:
             document = await _opened(session, real)
             found = await symbols_of(session, document)
-            return outline_of(self.servers.folders.shown(real), document.lines, found, limit=limit, offset=offset)
+            return outline_of(shown, document.lines, found, limit=limit, offset=offset)
 
         return await self.servers.use_for(real, work)
 
@@ -97,6 +106,22 @@ class Locating:
 
         return await self._page(await self.servers.use_for(real, work), limit, offset)
 
+    async def _read(self, real: str, missing: str) -> tuple[SourceText, Grammar]:
+        """Return the text and the grammar of a file without a language server.
+
+        Args:
+            missing: Why it has none.
+
+        Raises:
+            ToolError: It has no grammar either, or cannot be read.
+        """
+        grammar = grammar_of(real)
+        if grammar is None:
+            raise ToolError(missing)
+        if not grammar.is_installed:
+            raise ToolError(f"{missing}; for outlines, mcptrio-code[tree-sitter] is enough")
+        return await trio.to_thread.run_sync(self.servers.folders.read, real, abandon_on_cancel=True), grammar
+
     def _is_inside(self, location: Location) -> bool:
         path = path_of_uri(location.uri)
         return path is not None and self.servers.folders.folder_of(path) is not None
@@ -117,6 +142,6 @@ async def _workspace_symbols(session: LanguageSession, *, query: str) -> list[Sy
         raise RequestRefused("the language server cannot search for symbols")
     await session.sync()
     # A lone surrogate, which JSON can contain, has no form in UTF-8.
-    said = query.encode(errors="replace").decode()
-    result = await session.request("workspace/symbol", {"query": said})
+    sendable = query.encode(errors="replace").decode()
+    result = await session.request("workspace/symbol", {"query": sendable})
     return read_result(result or [], list[SymbolInformation])

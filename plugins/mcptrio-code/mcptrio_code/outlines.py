@@ -72,9 +72,12 @@ def outline_of(
 
 
 def outline_text(outline: FileOutline) -> str:
-    """A line for the file, then one for each symbol with its first and last line."""
+    """A line for the file, then one for each line that defines symbols, with the first and last line of the first."""
     lines = [f"{outline.path}: {outline.lines} lines"]
-    for each in outline.items:
+    for number, each in enumerate(outline.items):
+        before = outline.items[number - 1] if number else None
+        if before is not None and (before.line, before.text) == (each.line, each.text):
+            continue
         span = str(each.line) if each.end_line == each.line else f"{each.line}-{each.end_line}"
         lines.append(f"{'  ' * each.depth}{span}: {each.text}")
     if not outline.items:

@@ -96,6 +96,11 @@ class LanguageServer:
             self._users -= 1
             self._last_use = trio.current_time()
 
+    def has_program(self) -> bool:
+        """Return whether the program of the server is there. Blocks."""
+        program = self._command()[0]
+        return os.sep in program or shutil.which(program, path=self._environment().get("PATH")) is not None
+
     async def _ready(self, nursery: trio.Nursery) -> LanguageSession:
         async with self._starting:
             if self._session is not None and self._session.connection.ended is None:
@@ -132,7 +137,7 @@ class LanguageServer:
                     task_status.started(session)
                     await self._wait_until_idle(session)
                     self._session = None
-                    await _say_goodbye(session)
+                    await _shut_down(session)
                 nursery.cancel_scope.cancel()
         finally:
             if self._session is session:
@@ -178,7 +183,7 @@ class LanguageServer:
         return {**{name: os.environ[name] for name in _PASSED_ON if name in os.environ}, **self.spec.env}
 
 
-async def _say_goodbye(session: LanguageSession) -> None:
+async def _shut_down(session: LanguageSession) -> None:
     with trio.move_on_after(_SHUTDOWN):
         try:
             await session.request("shutdown", None)

@@ -68,6 +68,15 @@ class LanguageServers:
                 return self._server(name, folder)
         return None
 
+    async def find_missing(self, real: str) -> str | None:
+        """Return why a file has no language server: none is configured, or it is not installed; else ``None``."""
+        server = self.server_for(real)
+        if server is None:
+            return self._unknown(real)
+        if await trio.to_thread.run_sync(server.has_program, abandon_on_cancel=True):
+            return None
+        return f"the language server {server.name} is not installed: {server.spec.command[0]!r} was not found"
+
     async def servers_in_use(self) -> list[LanguageServer]:
         """Return the servers whose files occur in the folders."""
         found = await trio.to_thread.run_sync(self._find_in_use, abandon_on_cancel=True)
@@ -91,9 +100,12 @@ class LanguageServers:
         """
         server = self.server_for(real)
         if server is None:
-            known = ", ".join(glob for spec in self.config.all_servers().values() for glob in spec.globs)
-            raise ToolError(f"no language server is configured for {os.path.basename(real)!r}; configured: {known}")
+            raise ToolError(self._unknown(real))
         return await self.use(server, work)
+
+    def _unknown(self, real: str) -> str:
+        known = ", ".join(glob for spec in self.config.all_servers().values() for glob in spec.globs)
+        return f"no language server is configured for {os.path.basename(real)!r}; configured: {known}"
 
     def _find_in_use(self) -> list[tuple[str, str]]:
         return [

@@ -25,7 +25,7 @@ from .conftest import Connect, answer, refusal, until
         ("wrong-form", "answered in a form that LSP does not have"),
     ],
 )
-async def test_a_broken_answer_fails_the_call(fake_client: Connect, mode: str, message: str) -> None:
+async def test_broken_answer_fails_the_call(fake_client: Connect, mode: str, message: str) -> None:
     async with fake_client(mode) as client:
         assert message in await refusal(client, "outline", path="shapes.py")
 
@@ -38,12 +38,12 @@ async def test_request_to_a_silent_server_times_out(fake_client: Connect, projec
 
 
 @pytest.mark.parametrize("mode", ["never-starts", "ignores-input"])
-async def test_a_server_that_hangs_does_not_outlive_the_plugin(fake_client: Connect, mode: str) -> None:
+async def test_server_that_hangs_does_not_outlive_the_plugin(fake_client: Connect, mode: str) -> None:
     async with fake_client(mode, start_timeout=1, request_timeout=1) as client:
         assert "has not answered" in await refusal(client, "outline", path="shapes.py")
 
 
-async def test_a_call_is_repeated_once_if_the_server_dies(fake_client: Connect, project: Path) -> None:
+async def test_call_is_repeated_once_if_the_server_dies(fake_client: Connect, project: Path) -> None:
     async with fake_client("dies-once") as client:
         assert (
             "pid" in (await client.call_tool("outline", {"path": "shapes.py"})).structured_content["items"][0]["name"]
@@ -60,10 +60,10 @@ async def test_restarts_are_spaced(fake_client: Connect) -> None:
             message = await refusal(client, "outline", path="shapes.py")
 
 
-async def test_a_missing_program_is_named(code_client: Connect) -> None:
+async def test_missing_program_is_named(code_client: Connect) -> None:
     server = {"command": ["no-such-server"], "globs": ["*.py"]}
     async with code_client(servers={"python": server}) as client:
-        message = await refusal(client, "outline", path="shapes.py")
+        message = await refusal(client, "diagnostics", path="shapes.py")
         assert (
             message == "the language server python: cannot start no-such-server: 'no-such-server' was not found in PATH"
         )
@@ -99,7 +99,7 @@ async def test_standard_error_does_not_block(fake_client: Connect) -> None:
         assert await answer(client, "outline", path="shapes.py")
 
 
-async def test_an_idle_server_ends_with_its_children_and_starts_again(fake_client: Connect) -> None:
+async def test_idle_server_ends_with_its_children_and_starts_again(fake_client: Connect) -> None:
     async with fake_client("child", idle_timeout=0.3) as client:
         first = await _pid(client)
         await until(lambda: not _is_running(first))

@@ -11,7 +11,7 @@ from mcptrio_code.positions import column_of, units_before
 from .conftest import Connect, answer, refusal
 
 
-async def test_a_project_is_explored(code_client: Connect, check_tokens: Any) -> None:
+async def test_project_is_explored(code_client: Connect, check_tokens: Any) -> None:
     async with code_client() as client:
         await check_tokens(client, 660)
         assert (await answer(client, "outline", path="shapes.py")).startswith("shapes.py: 18 lines\n3: UNIT = 1\n6-9: ")

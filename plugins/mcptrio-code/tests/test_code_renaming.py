@@ -37,7 +37,7 @@ DIFF = """\
 [3 places in 2 files"""
 
 
-async def test_a_rename_is_shown_and_then_made(code_client: Connect, project: Path) -> None:
+async def test_rename_is_shown_and_then_made(code_client: Connect, project: Path) -> None:
     (project / "main.py").chmod(0o640)
     rename = {"symbol": "Square", "path": "shapes.py", "new_name": "Quadrat"}
     async with code_client() as client:
@@ -51,7 +51,7 @@ async def test_a_rename_is_shown_and_then_made(code_client: Connect, project: Pa
         assert set(os.listdir(project)) == {"main.py", "shapes.py", "pyrightconfig.json"}
 
 
-async def test_a_read_only_plugin_does_not_rename(code_client: Connect) -> None:
+async def test_read_only_plugin_does_not_rename(code_client: Connect) -> None:
     async with code_client(read_only=True) as client:
         assert "rename" not in {tool.name async for tool in client.tools()}
 
@@ -68,9 +68,7 @@ async def test_a_read_only_plugin_does_not_rename(code_client: Connect) -> None:
         ("nothing", "renames nothing for 'UNIT'"),
     ],
 )
-async def test_a_strange_edit_is_refused_as_a_whole(
-    fake_client: Connect, project: Path, mode: str, message: str
-) -> None:
+async def test_strange_edit_is_refused_as_a_whole(fake_client: Connect, project: Path, mode: str, message: str) -> None:
     outside = project.parent / "outside.py"
     outside.write_text("x = 1\n")
     async with fake_client(mode) as client:
@@ -81,7 +79,7 @@ async def test_a_strange_edit_is_refused_as_a_whole(
 
 
 @pytest.mark.parametrize(("encoding", "column"), [("utf-8", 6), ("utf-16", 3)])
-def test_an_edit_keeps_line_ends_and_the_byte_order_mark(tmp_path: Path, encoding: str, column: int) -> None:
+def test_edit_keeps_line_ends_and_the_byte_order_mark(tmp_path: Path, encoding: str, column: int) -> None:
     path = tmp_path.resolve() / "a.py"
     path.write_bytes("\ufeffone\r\nä😀b\rend\x0c\n".encode())
     folders = CodeFolders((path.parent,), 1000)

@@ -43,7 +43,7 @@ def typescript(project: Path) -> dict[str, object]:
     }
 
 
-async def test_a_project_is_explored(code_client: Connect, typescript: dict[str, object]) -> None:
+async def test_project_is_explored(code_client: Connect, typescript: dict[str, object]) -> None:
     python = {"command": [], "globs": []}
     async with code_client(servers={"typescript": typescript, "python": python}) as client:
         assert "  3-5: area(): number {" in (await answer(client, "outline", path="shapes.ts")).splitlines()

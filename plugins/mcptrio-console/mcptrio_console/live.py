@@ -36,7 +36,7 @@ class LiveBody(ResponseBody):
         self._stack = ExitStack()
 
     async def __aenter__(self) -> Self:
-        self._stack.enter_context(self._watch.looking())
+        self._stack.enter_context(self._watch.viewing())
         return self
 
     async def __aexit__(

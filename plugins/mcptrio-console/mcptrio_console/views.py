@@ -49,8 +49,8 @@ class Paged:
     @classmethod
     def of(cls, rows: Sequence[Any], query: Mapping[str, str]) -> Paged:
         pages = max(1, -(-len(rows) // _ROWS))
-        asked = query.get("page", "")
-        number = min(pages, max(1, int(asked))) if asked.isdecimal() and len(asked) < 9 else 1
+        requested = query.get("page", "")
+        number = min(pages, max(1, int(requested))) if requested.isdecimal() and len(requested) < 9 else 1
         return cls(rows[(number - 1) * _ROWS : number * _ROWS], number, pages, len(rows))
 
 
@@ -206,8 +206,8 @@ class Views:
             LookupError: There is no such message.
         """
         messages = self._wire.recorded.recording.messages if self._wire.recorded is not None else ()
-        asked = query.get("number", "")
-        number = int(asked) if asked.isdecimal() and len(asked) < 9 else 0
+        requested = query.get("number", "")
+        number = int(requested) if requested.isdecimal() and len(requested) < 9 else 0
         if not 0 < number <= len(messages):
             raise LookupError("The recording has no such message.")
         each = messages[number - 1]

@@ -24,7 +24,7 @@ __all__ = ["MAX_VIEWERS", "StatusWatch"]
 MAX_VIEWERS: Final = 8
 _INTERVAL: Final = 1.0
 """Seconds between two updates of a page."""
-_SHARE: Final = 0.01
+_MAX_TIME_SHARE: Final = 0.01
 """Share of the time for all that one viewer costs."""
 _LAG_INTERVAL: Final = 0.25
 
@@ -41,7 +41,7 @@ class StatusWatch:
         self._status: ServerStatus | None = None
         self._fresh_until = -math.inf
         self.viewers = 0
-        self._looking = trio.Event()
+        self._viewed = trio.Event()
 
     @property
     def status(self) -> ServerStatus:
@@ -50,7 +50,7 @@ class StatusWatch:
         if self._status is None or now >= self._fresh_until:
             started = perf_counter()
             self._status = self._server.status
-            self._fresh_until = now + max(_INTERVAL / 2, (perf_counter() - started) / _SHARE)
+            self._fresh_until = now + max(_INTERVAL / 2, (perf_counter() - started) / _MAX_TIME_SHARE)
         return self._status
 
     def renew(self) -> None:
@@ -59,24 +59,24 @@ class StatusWatch:
 
     def pause_after(self, seconds: float) -> float:
         """Return the pause after an update that took so long."""
-        return max(_INTERVAL, seconds * max(1, self.viewers) / _SHARE)
+        return max(_INTERVAL, seconds * max(1, self.viewers) / _MAX_TIME_SHARE)
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
+    def viewing(self) -> Iterator[None]:
         """Measure during the block."""
         self.viewers += 1
-        self._looking.set()
+        self._viewed.set()
         try:
             yield
         finally:
             self.viewers -= 1
             if not self.viewers:
-                self._looking = trio.Event()
+                self._viewed = trio.Event()
 
     async def run(self) -> None:
         """Measure while a page is open, until cancelled."""
         while True:
-            await self._looking.wait()
+            await self._viewed.wait()
             begun = trio.current_time()
             await trio.sleep(_LAG_INTERVAL)
             lag = max(0.0, trio.current_time() - begun - _LAG_INTERVAL)

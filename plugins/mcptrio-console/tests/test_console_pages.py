@@ -103,9 +103,9 @@ async def test_request_in_flight_is_shown_and_cancelled(caplog: pytest.LogCaptur
         [session] = [each for each in site.server.status.sessions if each.requests]
         fields = {"session": str(session.number), "request": json.dumps(session.requests[0].id), "back": "tree"}
 
-        said = await site.note("cancel", **fields)
+        result = await site.note("cancel", **fields)
 
-        assert said.endswith(f"of session {session.number} was cancelled.")
+        assert result.endswith(f"of session {session.number} was cancelled.")
         assert "cancel (by the link, from 127.0.0.1)" in caplog.text
     assert failed == ["water was cancelled: an operator has cancelled it"]
 
@@ -169,13 +169,13 @@ async def test_task_is_cancelled_and_listed_as_ended(caplog: pytest.LogCaptureFi
         assert "Ada &lt;b&gt;" in page
         assert "cancelled: an operator has cancelled it" in page
         assert "1 since the console was opened, 0 of them failed" in page
-        said = await site.note("cancel_task", task=str(task.id))
-        assert said == f"Task {task.id} had already ended, or another process runs it."
+        result = await site.note("cancel_task", task=str(task.id))
+        assert result == f"Task {task.id} had already ended, or another process runs it."
     assert f"cancel_task (by the link, from 127.0.0.1): Task {task.id} was cancelled." in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("action", "fields", "said"),
+    ("action", "fields", "message"),
     [
         ("end", {"session": "x"}, "The session had already ended."),
         ("end", {"session": "9" * 50}, "The session had already ended."),
@@ -186,11 +186,11 @@ async def test_task_is_cancelled_and_listed_as_ended(caplog: pytest.LogCaptureFi
         ("cancel_task", {"task": "<x>"}, "Task &lt;x&gt; had already ended"),
     ],
 )
-async def test_action_on_what_does_not_exist_says_so(action: str, fields: dict[str, str], said: str) -> None:
+async def test_action_on_what_does_not_exist_says_so(action: str, fields: dict[str, str], message: str) -> None:
     async with opened() as site:
         await site.enter()
 
-        assert (await site.note(action, **fields)).startswith(said)
+        assert (await site.note(action, **fields)).startswith(message)
 
 
 async def test_unknown_action_is_not_found() -> None:

@@ -42,7 +42,7 @@ async def test_tool_is_called_from_its_form(caplog: pytest.LogCaptureFixture) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"size": '"large"', "beds": "many"}, "beds: expected a number, got many"),
         ({"size": '"large"', "colours": "[red"}, "colours: expected JSON, got [red"),
@@ -50,11 +50,11 @@ async def test_tool_is_called_from_its_form(caplog: pytest.LogCaptureFixture) ->
         ({"size": '"large"', "note": "x" * 70_000}, "note: expected at most 65536 characters"),
     ],
 )
-async def test_argument_that_does_not_fit_is_explained(arguments: dict[str, str], said: str) -> None:
+async def test_argument_that_does_not_fit_is_explained(arguments: dict[str, str], message: str) -> None:
     async with opened() as site:
         await site.enter()
 
-        assert said in await called(site, "draw", **arguments)
+        assert message in await called(site, "draw", **arguments)
 
 
 async def test_failed_call_is_shown() -> None:

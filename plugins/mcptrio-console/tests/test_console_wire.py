@@ -47,8 +47,8 @@ async def test_session_is_recorded_read_and_downloaded(tmp_path: trio.Path, capl
         assert "Nothing was recorded yet." in await page(site)
         async with recorded_client(site) as (client, number):
             assert f'name="session" value="{number}"' in (await site.get("sessions")).text
-            said = await site.note("record", session=number, back="wire")
-            assert said == f"Session {number} is recorded from now on."
+            result = await site.note("record", session=number, back="wire")
+            assert result == f"Session {number} is recorded from now on."
             await client.call_tool("draw", {"size": "small", "note": f"<b>{SECRET}"})
 
             text = await page(site, until="2 messages")
@@ -93,7 +93,7 @@ async def test_recording_says_why_it_has_ended(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"session": "999999"}, "Session 999999 has already ended."),
         ({"session": "x"}, "Nothing is recorded: enter the number of a session, or the name of a client."),
@@ -101,11 +101,11 @@ async def test_recording_says_why_it_has_ended(monkeypatch: pytest.MonkeyPatch) 
         ({"client": "<script>"}, "The requests without a session of &lt;script&gt; are recorded from now on."),
     ],
 )
-async def test_recording_of_what_does_not_exist_says_so(fields: dict[str, str], said: str) -> None:
+async def test_recording_of_what_does_not_exist_says_so(fields: dict[str, str], message: str) -> None:
     async with opened() as site:
         await site.enter()
 
-        assert (await site.note("record", **fields)).startswith(said)
+        assert (await site.note("record", **fields)).startswith(message)
 
 
 async def test_failed_start_leaves_the_recording_that_runs() -> None:

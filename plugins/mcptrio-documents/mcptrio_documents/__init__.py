@@ -14,9 +14,19 @@ from .config import Config
 from .converter import DocumentConverter
 from .document import PagedDocument
 from .library import DocumentLibrary
+from .texts import document_text, omissions
 from .tools import Documents
 
-__all__ = ["Config", "DocumentConverter", "DocumentLibrary", "Documents", "PagedDocument", "setup"]
+__all__ = [
+    "Config",
+    "DocumentConverter",
+    "DocumentLibrary",
+    "Documents",
+    "PagedDocument",
+    "document_text",
+    "omissions",
+    "setup",
+]
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,30 @@ from .document import PagedDocument
 from .searching import DocumentHits
 from .selection import ranges_text
 
-__all__ = ["description_text", "hits_text", "part_text"]
+__all__ = ["description_text", "document_text", "hits_text", "omissions", "part_text"]
 
 _NEAT = 300
-"""Characters that an answer is shorter, so that it ends with a line."""
+"""Most characters that an answer is shorter, so that it ends with a line."""
+
+
+def document_text(document: PagedDocument, chosen: Sequence[int] | None = None) -> str:
+    """Return a document as Markdown, with a line such as ``[page 3]`` before each part that has text.
+
+    Args:
+        chosen: the indexes of the parts; all if None.
+    """
+    indexes = range(len(document.parts)) if chosen is None else chosen
+    parts = [(index, document.parts[index].text) for index in indexes]
+    return "\n\n".join(f"{_heading(document, index)}\n{text}" for index, text in parts if text)
+
+
+def omissions(document: PagedDocument, chosen: Sequence[int] | None = None) -> list[str]:
+    """Return what the text of a document lacks, such as scanned pages and pages after the limit.
+
+    Args:
+        chosen: the indexes of the parts; all if None.
+    """
+    return _empty(document, range(len(document.parts)) if chosen is None else chosen) + _left_out(document)
 
 
 def part_text(document: PagedDocument, chosen: Sequence[int], *, offset: int, most: int) -> str:
@@ -21,10 +41,10 @@ def part_text(document: PagedDocument, chosen: Sequence[int], *, offset: int, mo
         offset: the first character.
         most: how many characters.
     """
-    parts = [(index, document.parts[index].text) for index in chosen]
-    text = "\n\n".join(f"{_heading(document, index)}\n{text}" for index, text in parts if text)
+    text = document_text(document, chosen)
     piece = text[offset : offset + most]
-    if offset + len(piece) < len(text) and (line_end := piece.rfind("\n", max(len(piece) - _NEAT, 1))) > 0:
+    neat = min(_NEAT, len(piece) // 2)
+    if offset + len(piece) < len(text) and (line_end := piece.rfind("\n", len(piece) - neat)) > 0:
         piece = piece[: line_end + 1]
     end = offset + len(piece)
     notes = []
@@ -32,8 +52,7 @@ def part_text(document: PagedDocument, chosen: Sequence[int], *, offset: int, mo
         notes.append(f"no more text, the selection has {len(text)} characters")
     elif offset or end < len(text):
         notes.append(f"characters {offset} to {end} of {len(text)}")
-    notes += _empty(document, chosen)
-    notes += _left_out(document)
+    notes += omissions(document, chosen)
     if end < len(text):
         notes.append(f"continue with offset={end}")
     return "\n".join([*filter(None, [piece.rstrip("\n")]), *([f"[{'; '.join(notes)}]"] if notes else [])])
@@ -49,7 +68,7 @@ def description_text(document: PagedDocument, name: str, most: int) -> str:
     lines = [f"{name}: {document.kind}, {_count(document)}, {chars} characters"]
     if document.title:
         lines.append(f"title: {document.title}")
-    lines += [*_empty(document, range(len(document.parts))), *_left_out(document)]
+    lines += omissions(document)
     if document.outline:
         lines.append(f"outline ({document.unit}, title):")
     size = sum(map(len, lines))

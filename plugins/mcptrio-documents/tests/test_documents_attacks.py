@@ -102,8 +102,8 @@ async def test_pages_beyond_the_limit_are_not_read(documents: Path) -> None:
 
 
 async def test_memory_is_limited() -> None:
-    told = await refused(b"a,b\n" * 10_000_000, "large.csv", process_memory_mb=128)
-    assert "more than 128 MiB of memory" in told
+    message = await refused(b"a,b\n" * 10_000_000, "large.csv", process_memory_mb=128)
+    assert "more than 128 MiB of memory" in message
 
 
 async def test_time_is_limited() -> None:
@@ -159,20 +159,20 @@ async def test_paths_stay_in_the_folders(ask: Ask, documents: Path, tmp_path: Pa
         "private.csv",
         "/etc/passwd",
     ):
-        told = await ask("read", path, fails=True, config=config)
-        assert "access denied" in told
-        assert "secret,1" not in told
+        message = await ask("read", path, fails=True, config=config)
+        assert "access denied" in message
+        assert "secret,1" not in message
     assert "not found" in await ask("read", "missing.pdf", fails=True, config=config)
     assert "expected a file, got a directory" in await ask("read", folder, fails=True, config=config)
 
 
 async def test_large_file_is_not_read(ask: Ask) -> None:
     config = {"max_file_bytes": 1024}
-    told = await ask("read", "alice.pdf", fails=True, config=config)
-    assert told.startswith("alice.pdf: expected a document of at most 1024 bytes, got ")
+    message = await ask("read", "alice.pdf", fails=True, config=config)
+    assert message.startswith("alice.pdf: expected a document of at most 1024 bytes, got ")
 
 
 async def test_without_folders(ask: Ask) -> None:
-    told = await ask("read", "a.pdf", fails=True, config={"folders": ()})
-    assert "[plugins.documents]" in told
-    assert "MCPTRIO_DOCUMENTS_FOLDERS" in told
+    message = await ask("read", "a.pdf", fails=True, config={"folders": ()})
+    assert "[plugins.documents]" in message
+    assert "MCPTRIO_DOCUMENTS_FOLDERS" in message

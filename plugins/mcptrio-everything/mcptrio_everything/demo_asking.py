@@ -42,8 +42,8 @@ async def trigger_sampling_request(
         maxTokens: maximum tokens of the answer.
     """
     answer = await ctx.sample(prompt, max_tokens=maxTokens)
-    said = answer.text
-    return f"LLM sampling result from {answer.model}: {said}"
+    text = answer.text
+    return f"LLM sampling result from {answer.model}: {text}"
 
 
 @tool(name="trigger-elicitation-request", title="Ask the user", read_only=True)

@@ -57,7 +57,7 @@ _WEATHER = {
 }
 
 
-@tool(title="Echo", read_only=True)
+@tool(title="Echo", read_only=True, examples=[{"message": "hello"}])
 async def echo(message: str) -> str:
     """Return the message.
 
@@ -67,7 +67,7 @@ async def echo(message: str) -> str:
     return f"Echo: {message}"
 
 
-@tool(name="get-sum", title="Sum", read_only=True)
+@tool(name="get-sum", title="Sum", read_only=True, examples=[{"a": 1, "b": 2}])
 async def get_sum(a: float, b: float) -> str:
     """Add two numbers.
 
@@ -78,7 +78,7 @@ async def get_sum(a: float, b: float) -> str:
     return f"The sum of {a:g} and {b:g} is {a + b:g}."
 
 
-@tool(name="get-tiny-image", title="Tiny image", read_only=True)
+@tool(name="get-tiny-image", title="Tiny image", read_only=True, examples=[{}])
 async def get_tiny_image() -> list[TextContent | ImageContent]:
     """Return an image of one pixel, with a sentence before and after it."""
     return [
@@ -88,7 +88,12 @@ async def get_tiny_image() -> list[TextContent | ImageContent]:
     ]
 
 
-@tool(name="get-annotated-message", title="Annotated message", read_only=True)
+@tool(
+    name="get-annotated-message",
+    title="Annotated message",
+    read_only=True,
+    examples=[{"messageType": "error", "includeImage": True}],
+)
 async def get_annotated_message(
     messageType: Literal["error", "success", "debug"], includeImage: bool = False
 ) -> list[TextContent | ImageContent]:
@@ -112,7 +117,7 @@ async def get_annotated_message(
     return content
 
 
-@tool(name="get-structured-content", title="Structured content", read_only=True)
+@tool(name="get-structured-content", title="Structured content", read_only=True, examples=[{"location": "Chicago"}])
 async def get_structured_content(location: Literal["New York", "Chicago", "Los Angeles"]) -> Weather:
     """Return an object that fits the tool's output schema.
 
@@ -122,7 +127,7 @@ async def get_structured_content(location: Literal["New York", "Chicago", "Los A
     return _WEATHER[location]
 
 
-@tool(name="get-resource-links", title="Resource links", read_only=True)
+@tool(name="get-resource-links", title="Resource links", read_only=True, examples=[{"count": 10}])
 async def get_resource_links(count: Annotated[int, Meta(ge=1, le=10)] = 3) -> list[TextContent | ResourceLink]:
     """Return links to resources, which the client may read.
 
@@ -145,7 +150,7 @@ async def get_resource_links(count: Annotated[int, Meta(ge=1, le=10)] = 3) -> li
     return content
 
 
-@tool(name="get-resource-reference", title="Resource reference", read_only=True)
+@tool(name="get-resource-reference", title="Resource reference", read_only=True, examples=[{}])
 async def get_resource_reference(
     resourceType: Literal["Text", "Blob"] = "Text", resourceId: Annotated[int, Meta(ge=1, le=999_999_999)] = 1
 ) -> EmbeddedResource:
@@ -158,7 +163,13 @@ async def get_resource_reference(
     return await embed(resourceType, str(resourceId))
 
 
-@tool(name="gzip-file-as-resource", title="Compress", read_only=True, timeout=30)
+@tool(
+    name="gzip-file-as-resource",
+    title="Compress",
+    read_only=True,
+    examples=[{"data": "data:text/plain,hello"}],
+    timeout=30,
+)
 async def gzip_file_as_resource(data: str, name: str = "data.gz") -> EmbeddedResource:
     """Compress the contents of a data: URL with gzip.
 

@@ -97,8 +97,8 @@ async def test_sampling(ctx: Context, prompt: str) -> str:
         prompt: the text for the model.
     """
     answer = await ctx.sample(prompt, max_tokens=100)
-    said = answer.text
-    return f"LLM response: {said}"
+    text = answer.text
+    return f"LLM response: {text}"
 
 
 @tool(read_only=True)

@@ -64,8 +64,8 @@ async def test_input_required_result_multiple_inputs(ctx: Context) -> str:
         Sample("Generate a greeting", max_tokens=50, key="greeting"),
         ListRoots(key="client_roots"),
     )
-    said = greeting.text
-    return f"{said} {user['name']} has {len(roots)} roots."
+    text = greeting.text
+    return f"{text} {user['name']} has {len(roots)} roots."
 
 
 @tool(read_only=True)

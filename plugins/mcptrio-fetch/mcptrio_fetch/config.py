@@ -102,6 +102,9 @@ class Config:
     max_media_bytes: int = field(default=3 * _MIB, validator=[ge(_KIB), le(64 * _MIB)])
     """The largest image, sound or PDF that is answered; a larger one is an error."""
 
+    max_document_bytes: int = field(default=16 * _MIB, validator=[ge(_KIB), le(512 * _MIB)])
+    """The largest document that is turned into Markdown; a larger one is an error."""
+
     max_html_bytes: int = field(default=2 * _MIB, validator=[ge(_KIB), le(64 * _MIB)])
     """The most HTML, in characters, that is turned into Markdown."""
 
@@ -121,7 +124,7 @@ class Config:
     """Seconds to resolve a name and connect."""
 
     convert_timeout: float = field(default=15.0, validator=[_finite, ge(0.1), le(3600.0)])
-    """Seconds to turn one page into Markdown."""
+    """Seconds to turn one page or document into Markdown."""
 
     max_downloads: int = field(default=16, validator=[ge(1), le(1000)])
     """Calls that may be on the network at once; more wait, within ``request_timeout``."""

@@ -47,7 +47,8 @@ class Download:
     user_agent: str
     method: Literal["GET", "HEAD"] = "GET"
     limit: Callable[[FetchedPage], int]
-    """Called after the headers; returns the maximum bytes of the unpacked body. An exception ends the download."""
+    """Returns the maximum bytes of the unpacked body. It is called after the headers, and again with the first bytes,
+    which tell the kind of a page without a type. An exception ends the download."""
     known: FetchedPage | None = None
     """The cached page, which is the result if the site answers that it has not changed."""
     permit: Permit | None = None
@@ -61,7 +62,7 @@ class Downloader:
         self._transport = transport
         self._lanes = HostLanes(config.host_concurrency, config.requests_per_second)
 
-    async def download(self, asked: Download) -> FetchedPage:
+    async def download(self, wanted: Download) -> FetchedPage:
         """Get a page, whatever its status.
 
         Raises:
@@ -69,66 +70,70 @@ class Downloader:
             Unreachable: no answer, or none that is HTTP.
             ToolError: too many redirects, or the content is of no use.
         """
-        url = parse_url(asked.url)
+        url = parse_url(wanted.url)
         passed: list[str] = []
         while True:
             host = url.raw_host.decode("ascii")
             self._gate.check(scheme=url.scheme, host=host, port=url.port, has_user=bool(url.userinfo))
-            if asked.permit is not None:
-                await asked.permit(url)
+            if wanted.permit is not None:
+                await wanted.permit(url)
             async with self._lanes.enter(f"{host}:{url.port}"):
-                found = await self._request(asked, url, tuple(passed))
+                found = await self._request(wanted, url, tuple(passed))
             if isinstance(found, FetchedPage):
                 return found
             passed.append(str(url))
             if len(passed) > self._config.max_redirects:
                 raise ToolError(
-                    f"Failed to fetch {printable(asked.url)}: more than {self._config.max_redirects} redirects, "
+                    f"Failed to fetch {printable(wanted.url)}: more than {self._config.max_redirects} redirects, "
                     f"the last one to {printable(str(found))}"
                 )
             url = found
 
-    async def _request(self, asked: Download, url: httpx2.URL, passed: tuple[str, ...]) -> FetchedPage | httpx2.URL:
+    async def _request(self, wanted: Download, url: httpx2.URL, passed: tuple[str, ...]) -> FetchedPage | httpx2.URL:
         """One hop: the page, or the target of a redirect."""
-        known = asked.known if asked.known is not None and asked.known.url == str(url) else None
-        headers = {"User-Agent": asked.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
+        known = wanted.known if wanted.known is not None and wanted.known.url == str(url) else None
+        headers = {"User-Agent": wanted.user_agent, "Accept": _ACCEPT, "Accept-Encoding": "gzip, deflate"}
         if known is not None and known.etag:
             headers["If-None-Match"] = known.etag
         elif known is not None and known.last_modified:
             headers["If-Modified-Since"] = known.last_modified
         try:
-            response = await self._transport.send(asked.method, url, headers)
+            response = await self._transport.send(wanted.method, url, headers)
             try:
                 if response.status_code in _REDIRECTS and "location" in response.headers:
                     return _target(url, response.headers["location"])
                 if response.status_code == 304 and known is not None:
-                    said = _fresh_for(response.headers)
-                    return evolve(known, fresh_for=known.fresh_for if said is None else said, redirects=passed)
+                    fresh_for = _fresh_for(response.headers)
+                    return evolve(
+                        known, fresh_for=known.fresh_for if fresh_for is None else fresh_for, redirects=passed
+                    )
                 page = evolve(_page_without_body(url, response), redirects=passed)
-                return page if asked.method == "HEAD" else await self._read(asked, response, page)
+                return page if wanted.method == "HEAD" else await self._read(wanted, response, page)
             finally:
                 # The connection is closed with the unread rest.
                 await response.aclose()
         except FAILURES as error:
             raise explain(error, str(url)) from error
 
-    async def _read(self, asked: Download, response: httpx2.Response, page: FetchedPage) -> FetchedPage:
+    async def _read(self, wanted: Download, response: httpx2.Response, page: FetchedPage) -> FetchedPage:
         coding = response.headers.get("content-encoding", "").strip().lower()
         if coding not in _CODINGS:
             raise Unreachable(
                 f"Failed to fetch {printable(page.url)}: expected gzip or deflate, "
                 f"got the Content-Encoding {printable(coding, 50)}"
             )
-        limit = asked.limit(page)
+        limit = wanted.limit(page)
         body = bytearray()
         # httpx2 unpacks at most 1 MiB at a time, so a bomb ends at the limit.
         async with aclosing(response.aiter_bytes()) as chunks:
             async for chunk in chunks:
+                if not body:
+                    limit = wanted.limit(evolve(page, body=chunk))
                 body += chunk
                 if len(body) > limit:
                     return evolve(page, body=bytes(body[:limit]), is_whole=False)
-                if asked.report is not None:
-                    await asked.report(response.num_bytes_downloaded, page.length)
+                if wanted.report is not None:
+                    await wanted.report(response.num_bytes_downloaded, page.length)
         return evolve(page, body=bytes(body))
 
 
@@ -184,10 +189,10 @@ def _short(text: str | None) -> str | None:
 
 
 def _fresh_for(headers: httpx2.Headers) -> float | None:
-    said = headers.get("cache-control", "").lower()
-    if "no-store" in said or "no-cache" in said:
+    directives = headers.get("cache-control", "").lower()
+    if "no-store" in directives or "no-cache" in directives:
         return 0.0
-    found = _MAX_AGE.search(said)
+    found = _MAX_AGE.search(directives)
     if found is None:
         return None
     age = headers.get("age", "")

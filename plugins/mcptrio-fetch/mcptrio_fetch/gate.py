@@ -67,7 +67,7 @@ class AddressGate:
         if not found:
             raise Unreachable(f"{printable(host)} has no address")
         for address in found:
-            self._judge(host, address)
+            self._check_address(host, address)
         return [str(address) for address in found]
 
     async def check_addresses(self, host: str, port: int) -> None:
@@ -83,7 +83,7 @@ class AddressGate:
         except Unreachable:
             return
         for address in found:
-            self._judge(host, address)
+            self._check_address(host, address)
 
     async def _resolve(self, host: str, port: int) -> list[Address]:
         try:
@@ -94,7 +94,7 @@ class AddressGate:
         except (OSError, UnicodeError) as error:
             raise Unreachable(f"the name {printable(host)} does not resolve") from error
 
-    def _judge(self, host: str, address: Address) -> None:
+    def _check_address(self, host: str, address: Address) -> None:
         if self._denied.have_address(address):
             raise FetchRefused(f"{printable(host)} is not among the hosts that may be fetched from")
         if self._all_private or self._private.have_name(host) or self._private.have_address(address):

@@ -12,7 +12,8 @@ from attrs import frozen
 
 __all__ = ["FetchedPage", "Kind"]
 
-Kind: TypeAlias = Literal["html", "text", "image", "audio", "pdf", "binary"]
+Kind: TypeAlias = Literal["html", "text", "image", "audio", "pdf", "document", "binary"]
+"""``document`` is an Office file or a book."""
 
 _TEXTS = frozenset(
     {
@@ -34,6 +35,15 @@ _TEXTS = frozenset(
         "application/yaml",
         "image/svg+xml",
         "message/rfc822",
+    }
+)
+_DOCUMENTS = frozenset(
+    {
+        "application/epub+zip",
+        "application/vnd.oasis.opendocument.text",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     }
 )
 _HTML = ("text/html", "application/xhtml+xml")
@@ -64,18 +74,25 @@ class FetchedPage:
     """The URLs of the redirects, beginning with the requested one."""
 
     @property
+    def has_type(self) -> bool:
+        """Return whether the site states a type that says more than "bytes"."""
+        return self.content_type not in _UNSAID
+
+    @property
     def kind(self) -> Kind:
         """Return the kind of the page, by its type, or by its first bytes if there is no type."""
         kind = self.content_type
         if kind in _HTML:
             return "html"
-        if kind in _UNSAID:
+        if not self.has_type:
             return self._guess()
         if kind.startswith("text/") or kind in _TEXTS or kind.endswith(("+json", "+xml", "+yaml")):
             # Servers send pages as text/plain; the reference server looks for the tag as well.
             return "html" if b"<html" in self.body[:100] else "text"
         if kind == "application/pdf":
             return "pdf"
+        if kind in _DOCUMENTS:
+            return "document"
         main = kind.partition("/")[0]
         return main if main in ("image", "audio") else "binary"  # type: ignore[return-value]
 
@@ -83,6 +100,9 @@ class FetchedPage:
         head = self.body[:1024]
         if head.startswith(b"%PDF-"):
             return "pdf"
+        # Office files and books are ZIP archives.
+        if head.startswith(b"PK\x03\x04"):
+            return "document"
         if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
             return "binary"
         # Without any type the reference server takes a page to be HTML.

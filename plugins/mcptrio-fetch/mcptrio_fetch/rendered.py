@@ -16,5 +16,5 @@ class Rendered:
     prefix: str = ""
     """A note before the text."""
     title: str | None = None
-    is_whole: bool = True
-    """False if the end of the page was left out."""
+    notes: tuple[str, ...] = ()
+    """Omissions, such as an end of the page that was not read."""

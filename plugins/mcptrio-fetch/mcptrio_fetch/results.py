@@ -36,8 +36,6 @@ __all__ = [
     "whole_text",
 ]
 
-_TOO_LARGE = "the page is too large, so its end was not read"
-
 
 @frozen(kw_only=True)
 class PageLink:
@@ -79,7 +77,7 @@ class PageHead:
     """The URLs on the way."""
 
 
-def answer_text(asked: str, page: FetchedPage, rendered: Rendered, *, start: int, most: int) -> CallToolResult:
+def answer_text(requested: str, page: FetchedPage, rendered: Rendered, *, start: int, most: int) -> CallToolResult:
     """A piece of a text.
 
     Args:
@@ -97,18 +95,17 @@ def answer_text(asked: str, page: FetchedPage, rendered: Rendered, *, start: int
     if end < total:
         notes.append(f"continue with offset={end}")
     # In each piece: a reader of the first one decides whether the page is worth more.
-    if not rendered.is_whole:
-        notes.append(_TOO_LARGE)
-    where = asked if page.url == asked else f"{asked}, redirected to {page.url}"
+    notes += rendered.notes
+    where = requested if page.url == requested else f"{requested}, redirected to {page.url}"
     title = f"Title: {rendered.title}\n" if rendered.title is not None and not start else ""
     rest = f"\n[{'; '.join(notes)}]" if notes else ""
     return CallToolResult(content=(TextContent(text=f"{rendered.prefix}Contents of {where}:\n{title}{piece}{rest}"),))
 
 
-def answer_media(asked: str, page: FetchedPage) -> CallToolResult:
+def answer_media(requested: str, page: FetchedPage, note: str = "") -> CallToolResult:
     """An image, audio or a document, after a line that describes it."""
-    what = f"{page.content_type or page.kind}, {len(page.body)} bytes"
-    return CallToolResult(content=(TextContent(text=f"Contents of {asked}: {what}"), _block(page)))
+    what = f"{page.content_type or page.kind}, {len(page.body)} bytes{note and f'; {note}'}"
+    return CallToolResult(content=(TextContent(text=f"Contents of {requested}: {what}"), _block(page)))
 
 
 def links_text(links: Links) -> str:
@@ -134,12 +131,11 @@ def head_text(head: PageHead) -> str:
 
 
 def whole_text(rendered: Rendered, most: int) -> str:
-    """Return a text for a reader who cannot ask for further pieces, with a note if its end is missing."""
+    """Return a text for a reader who cannot ask for further pieces, with a note of what is missing."""
+    notes = list(rendered.notes)
     if len(rendered.text) > most:
-        return (
-            f"{rendered.text[:most]}\n[characters 0 to {most} of {len(rendered.text)}; the fetch tool reads the rest]"
-        )
-    return rendered.text if rendered.is_whole else f"{rendered.text}\n[{_TOO_LARGE}]"
+        notes.insert(0, f"characters 0 to {most} of {len(rendered.text)}; the fetch tool reads the rest")
+    return rendered.text[:most] + (f"\n[{'; '.join(notes)}]" if notes else "")
 
 
 def contents_of(page: FetchedPage, uri: str) -> BlobResourceContents:
@@ -159,7 +155,7 @@ def _block(page: FetchedPage) -> ImageContent | AudioContent | EmbeddedResource:
 
 def _media_type(page: FetchedPage) -> str:
     # A PDF may have been recognised by its first bytes.
-    return "application/pdf" if page.kind == "pdf" else page.content_type
+    return "application/pdf" if page.kind == "pdf" else page.content_type or "application/octet-stream"
 
 
 def _base64(page: FetchedPage) -> str:

@@ -18,9 +18,9 @@ from protego import Protego
 
 from mcptrio import ToolError
 
+from .byte_cache import ByteCache
 from .errors import FetchRefused, printable
 from .page import FetchedPage
-from .shelf import ByteCache
 
 __all__ = ["MAX_ROBOTS_BYTES", "Robots"]
 

@@ -18,9 +18,10 @@ from msgspec import Meta
 from mcptrio import Context, ToolError, lifespan, prompt, resource, tool
 from mcptrio.types import BlobResourceContents, CallToolResult, TextResourceContents
 
-from .asked import PageRequest
 from .config import Config
+from .documents import INSTALL
 from .errors import printable
+from .page_request import PageRequest
 from .resolving import Resolver, SystemResolver
 from .results import Links, PageHead, answer_media, answer_text, contents_of, head_text, links_text, whole_text
 
@@ -40,7 +41,7 @@ _CURSOR = 15
 _CLOSE_TIMEOUT = 1.0
 """Seconds to close idle connections."""
 
-_URL = Annotated[str, Meta(min_length=1, max_length=8192)]
+_MAX_URL_CHARS = 8192
 
 _BARE = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}(:\d{1,5})?([/?#].*)?", re.DOTALL)
 """A URL as people write it, without a scheme."""
@@ -74,27 +75,27 @@ class Fetch:
     async def fetch(
         self,
         ctx: Context,
-        url: _URL,
-        offset: Annotated[int, Meta(ge=0, description="Start at this character, as a cut answer says.")] = 0,
-        limit: Annotated[int, Meta(ge=1, description="At most this many characters.")] = 5000,
-        raw: Annotated[bool, "Return the HTML."] = False,
+        url: str,
+        offset: Annotated[int, Meta(ge=0, description="First character.")] = 0,
+        limit: Annotated[int, Meta(ge=1, description="Characters at most.")] = 5000,
+        raw: Annotated[bool, "Return the HTML or file unchanged."] = False,
     ) -> CallToolResult:
-        """Fetch a URL. HTML is returned as Markdown, in pieces; images, audio and PDFs are returned as files."""
+        """Fetch a URL: HTML and documents as Markdown, in pieces; images and audio as files."""
         url = _with_scheme(url)
         web = await self._use()
-        asked = PageRequest(url=url)
-        page, rendered = await web.read(asked, raw=raw, continues=offset > 0, report=ctx.report_progress)
+        request = PageRequest(url=url)
+        page, rendered = await web.read(request, raw=raw, continues=offset > 0, report=ctx.report_progress)
         if rendered is None:
-            return answer_media(url, page)
+            return answer_media(url, page, INSTALL if page.kind == "pdf" and not raw else "")
         return answer_text(url, page, rendered, start=offset, most=min(limit, self._config.max_chars))
 
     @tool(title="Fetch Links", read_only=True, destructive=False, idempotent=True, open_world=True, text=links_text)
     async def fetch_links(
         self,
         ctx: Context,
-        url: _URL,
+        url: str,
         limit: Annotated[int, Meta(ge=1)] = 100,
-        cursor: Annotated[str, "From the previous answer."] = "",
+        cursor: str = "",
     ) -> Links:
         """List all links of a page with their texts, including those of menus, which {tool:fetch} omits."""
         url = _with_scheme(url)
@@ -112,9 +113,8 @@ class Fetch:
         )
 
     @tool(title="Fetch Head", read_only=True, destructive=False, idempotent=True, open_world=True, text=head_text)
-    async def fetch_head(self, url: _URL) -> PageHead:
-        """Send a HEAD request: status, redirects, content type, size and modification time. A 404 is a result, not an
-        error."""
+    async def fetch_head(self, url: str) -> PageHead:
+        """Send a HEAD request; returns status, redirects, content type, size and modification time."""
         url = _with_scheme(url)
         web = await self._use()
         page = await web.head(PageRequest(url=url))
@@ -145,14 +145,14 @@ class Fetch:
 
     @resource(TEMPLATE, name="pages", title="Web pages")
     async def page(self, ctx: Context, url: str) -> TextResourceContents | BlobResourceContents:
-        """A web page as Markdown, other text unchanged, images, sounds and PDF files as bytes. In the URL, encode
+        """A web page or document as Markdown, other text unchanged, images and sounds as bytes. In the URL, encode
         percent-encoded parts once more (``%2520``), or encode all of it (``https%3A%2F%2F…``)."""
         web = await self._use()
         page, rendered = await web.read(PageRequest(url=url), report=ctx.report_progress)
         uri = "fetch://" + quote(url, safe=_AS_IT_IS)  # as it was asked for
         if rendered is None:
             return contents_of(page, uri)
-        kind = "text/markdown" if page.kind == "html" else page.content_type or "text/plain"
+        kind = page.content_type or "text/plain" if page.kind == "text" else "text/markdown"
         text = whole_text(rendered, self._config.max_chars)
         return TextResourceContents(uri=uri, mime_type=kind, text=text)
 
@@ -170,6 +170,9 @@ class Fetch:
 
 
 def _with_scheme(url: str) -> str:
+    # Here and not in the schema, where three tools would show it to the model.
+    if len(url) > _MAX_URL_CHARS:
+        raise ToolError(f"expected a URL of at most {_MAX_URL_CHARS} characters at `url`, got {len(url)}")
     return f"https://{url}" if _BARE.fullmatch(url) else url
 
 

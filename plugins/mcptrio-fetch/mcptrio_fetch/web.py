@@ -16,18 +16,19 @@ from attrs import evolve, frozen
 
 from mcptrio import ToolError
 
-from .asked import PageRequest
+from .byte_cache import ByteCache
 from .config import Config
+from .documents import DOCUMENTS, INSTALL
 from .downloader import Download, Downloader, Permit, Report, parse_url
 from .errors import Unreachable, printable
 from .gate import AddressGate
 from .page import FetchedPage
+from .page_request import PageRequest
 from .rendered import Rendered
 from .rendering import Renderer
 from .resolving import Resolver
 from .results import PageLink
 from .robots import MAX_ROBOTS_BYTES, Robots
-from .shelf import ByteCache
 from .transport import FetchTransport
 
 __all__ = ["Web"]
@@ -37,6 +38,8 @@ _VERSION: Final = "0.1"
 _KEEP_SECONDS = 3600.0
 """Maximum seconds for which a page is stored, to be revalidated with its ETag."""
 _ENTRY_WEIGHT = 2048
+_TEXTS: Final = ("html", "text")
+_MEDIA: Final = ("image", "audio")
 
 
 class Web:
@@ -63,7 +66,7 @@ class Web:
         """Close the idle connections."""
         await self._transport.aclose()
 
-    async def page(self, asked: PageRequest, *, continues: bool = False, report: Report | None = None) -> FetchedPage:
+    async def page(self, request: PageRequest, *, continues: bool = False, report: Report | None = None) -> FetchedPage:
         """Get a page whose status is no error.
 
         Args:
@@ -72,76 +75,85 @@ class Web:
         Raises:
             ToolError: it cannot be fetched; the message has the reason.
         """
-        asked = evolve(asked, url=str(parse_url(asked.url)))
-        return (await self._keep(asked, continues=continues, report=report)).page
+        request = evolve(request, url=str(parse_url(request.url)))
+        return (await self._keep(request, continues=continues, report=report)).page
 
     async def read(
-        self, asked: PageRequest, *, raw: bool = False, continues: bool = False, report: Report | None = None
+        self, request: PageRequest, *, raw: bool = False, continues: bool = False, report: Report | None = None
     ) -> tuple[FetchedPage, Rendered | None]:
-        """Return a page and its text; no text for an image, a sound or a PDF.
+        """Return a page and its text; no text for an image, a sound, or a document that is not converted.
 
         Args:
-            raw: do not convert HTML.
+            raw: do not convert HTML or documents.
             continues: whether an earlier piece has been read.
 
         Raises:
             ToolError: the page cannot be fetched or read.
         """
-        asked = evolve(asked, url=str(parse_url(asked.url)))
-        kept = await self._keep(asked, continues=continues, report=report)
-        if kept.page.kind not in ("html", "text"):
+        request = evolve(request, url=str(parse_url(request.url)))
+        kept = await self._keep(request, continues=continues, report=report)
+        is_document = kept.page.kind in DOCUMENTS
+        if kept.page.kind in _MEDIA or (is_document and (raw or not self._renderer.documents.is_installed)):
+            # It may have been downloaded to be converted, with a higher limit.
+            self._check_size(kept.page, self._config.max_media_bytes)
             return kept.page, None
         rendered = kept.texts.get(raw)
         if rendered is None:
             rendered = await self._renderer.render(kept.page, raw=raw)
-            if self._kept.get(asked) is kept:
-                self._put(asked, evolve(kept, texts={**kept.texts, raw: rendered}))
+            if self._kept.get(request) is kept:
+                self._put(request, evolve(kept, texts={**kept.texts, raw: rendered}))
         return kept.page, rendered
 
     async def links(
-        self, asked: PageRequest, *, continues: bool, report: Report | None = None
+        self, request: PageRequest, *, continues: bool, report: Report | None = None
     ) -> tuple[FetchedPage, list[PageLink]]:
         """Get a page and the links in it.
 
         Raises:
             ToolError: it cannot be had, or is not HTML.
         """
-        page = await self.page(asked, continues=continues, report=report)
+        page = await self.page(request, continues=continues, report=report)
         if page.kind != "html":
             raise ToolError(f"expected an HTML page, got {page.content_type or page.kind}: {printable(page.url)}")
         return page, await self._renderer.links(page)
 
-    async def head(self, asked: PageRequest) -> FetchedPage:
+    async def head(self, request: PageRequest) -> FetchedPage:
         """Request the headers of a page, with any status.
 
         Raises:
             ToolError: the site does not answer.
         """
         download = Download(
-            url=asked.url, method="HEAD", user_agent=self._user_agent(asked), limit=_nothing, permit=self._permit(asked)
+            url=request.url,
+            method="HEAD",
+            user_agent=self._user_agent(request),
+            limit=_nothing,
+            permit=self._permit(request),
         )
         return await self._download(download)
 
-    async def _keep(self, asked: PageRequest, *, continues: bool, report: Report | None) -> _Kept:
-        kept = self._kept.get(asked)
+    async def _keep(self, request: PageRequest, *, continues: bool, report: Report | None) -> _Kept:
+        kept = self._kept.get(request)
         now = trio.current_time()
         if kept is not None and (continues or now < kept.fresh_until):
             return kept
         known = kept.page if kept is not None else None
         page = await self._download(
             Download(
-                url=asked.url,
-                user_agent=self._user_agent(asked),
+                url=request.url,
+                user_agent=self._user_agent(request),
                 limit=self._limit,
                 known=known,
-                permit=self._permit(asked),
+                permit=self._permit(request),
                 report=report,
             )
         )
         if page.status >= 400 or page.status == 304:
-            self._kept.drop(asked)
-            raise ToolError(f"Failed to fetch {printable(asked.url)} - status code {page.status}")
-        self._check_size(page)
+            self._kept.drop(request)
+            raise ToolError(f"Failed to fetch {printable(request.url)} - status code {page.status}")
+        limit = self._max_bytes(page)
+        if page.kind not in _TEXTS:
+            self._check_size(page, limit)
         is_same = kept is not None and known is not None and page.body is known.body
         fresh_for = min(
             self._config.cache_seconds, self._config.cache_seconds if page.fresh_for is None else page.fresh_for
@@ -149,13 +161,13 @@ class Web:
         fresh = _Kept(
             page=page, texts=kept.texts if is_same and kept else {}, fresh_until=trio.current_time() + fresh_for
         )
-        self._put(asked, fresh)
+        self._put(request, fresh)
         return fresh
 
-    def _put(self, asked: PageRequest, kept: _Kept) -> None:
+    def _put(self, request: PageRequest, kept: _Kept) -> None:
         texts = sum(len(rendered.text) for rendered in kept.texts.values())
         # A character takes one to four bytes, in most pages one or two.
-        self._kept.put(asked, kept, _ENTRY_WEIGHT + len(asked.url) + len(kept.page.body) + 2 * texts)
+        self._kept.put(request, kept, _ENTRY_WEIGHT + len(request.url) + len(kept.page.body) + 2 * texts)
 
     async def _download(self, download: Download) -> FetchedPage:
         timeout = self._config.request_timeout
@@ -176,42 +188,45 @@ class Web:
             )
         )
 
-    def _permit(self, asked: PageRequest) -> Permit | None:
-        return self._robots.check if self._config.robots and not asked.by_user else None
+    def _permit(self, request: PageRequest) -> Permit | None:
+        return self._robots.check if self._config.robots and not request.by_user else None
 
-    def _user_agent(self, asked: PageRequest) -> str:
-        who = "user-specified" if asked.by_user else "autonomous"
+    def _user_agent(self, request: PageRequest) -> str:
+        who = "user-specified" if request.by_user else "autonomous"
         return self._config.user_agent or f"{_PRODUCT}/{_VERSION} (Model Context Protocol; {who})"
 
     def _limit(self, page: FetchedPage) -> int:
-        """How much of a page to read; asked when its headers are there."""
+        """How much of a page to read; asked when its headers are there, and with its first bytes."""
         if page.status >= 400:
             return 0
-        if page.kind in ("html", "text"):
+        limit = self._max_bytes(page)
+        if page.kind not in _TEXTS and page.length is not None and page.length > limit:
+            self._refuse_size(page, str(page.length), limit)
+        return limit
+
+    def _max_bytes(self, page: FetchedPage) -> int:
+        """
+        Raises:
+            ToolError: a page of this kind cannot be read.
+        """
+        kind = page.kind
+        if kind in _TEXTS:
             return self._config.max_bytes
-        if page.length is not None and page.length > self._config.max_media_bytes:
-            self._refuse_size(page, str(page.length))
-        if page.kind == "binary":
-            raise ToolError(
-                f"expected a page, an image, audio or a PDF, got {page.content_type}: {printable(page.url)}"
-            )
-        return self._config.max_media_bytes
+        if kind in DOCUMENTS and self._renderer.documents.is_installed:
+            return self._config.max_document_bytes
+        if kind == "pdf" or kind in _MEDIA:
+            return self._config.max_media_bytes
+        got = page.content_type if page.has_type else "binary data of another kind"
+        advice = f"; {INSTALL}" if kind in DOCUMENTS else ""
+        raise ToolError(f"expected a page, an image, audio or a PDF, got {got}: {printable(page.url)}{advice}")
 
-    def _check_size(self, page: FetchedPage) -> None:
-        """The contents do not match their declared type."""
-        if page.kind == "binary":
-            raise ToolError(
-                f"expected a page, an image, audio or a PDF, got binary data of another kind: {printable(page.url)}"
-            )
-        if page.kind in ("html", "text"):
-            return
-        if not page.is_whole or len(page.body) > self._config.max_media_bytes:
-            self._refuse_size(page, "more")
+    def _check_size(self, page: FetchedPage, limit: int) -> None:
+        if not page.is_whole or len(page.body) > limit:
+            self._refuse_size(page, str(len(page.body)) if page.is_whole else "more", limit)
 
-    def _refuse_size(self, page: FetchedPage, size: str) -> NoReturn:
+    def _refuse_size(self, page: FetchedPage, size: str, limit: int) -> NoReturn:
         raise ToolError(
-            f"expected at most {self._config.max_media_bytes} bytes of {page.content_type or page.kind}, got {size}: "
-            f"{printable(page.url)}"
+            f"expected at most {limit} bytes of {page.content_type or page.kind}, got {size}: {printable(page.url)}"
         )
 
 

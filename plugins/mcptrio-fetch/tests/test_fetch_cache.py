@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import trio
+from mcptrio_fetch.byte_cache import ByteCache
 from mcptrio_fetch.lanes import BURST, HostLanes
-from mcptrio_fetch.shelf import ByteCache
 
 
 async def test_fresh_page_is_not_requested_again(reading: Any, site: Any) -> None:

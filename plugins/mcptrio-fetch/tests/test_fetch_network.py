@@ -96,7 +96,7 @@ async def test_redirect_to_a_private_address_is_refused(reading: Any, site: Any,
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("file:///etc/passwd", "expected an http or https URL"),
         ("http://a:b@127.0.0.1/", "without a user name"),
@@ -107,10 +107,10 @@ async def test_redirect_to_a_private_address_is_refused(reading: Any, site: Any,
         ("http://10.1.2.3/", "not among the hosts"),
     ],
 )
-async def test_address_policy_applies_to_redirects(reading: Any, site: Any, target: str, said: str) -> None:
+async def test_address_policy_applies_to_redirects(reading: Any, site: Any, target: str, message: str) -> None:
     site.page("/", status=302, Location=target)
     async with reading(allow_private=True, deny_hosts=("denied.test", "10.0.0.0/8")) as reader:
-        assert said in await reader.failure(site.url("/"))
+        assert message in await reader.failure(site.url("/"))
 
 
 async def test_number_of_redirects_is_limited(reading: Any, site: Any) -> None:
@@ -303,10 +303,10 @@ async def test_progress_is_reported(reading: Any, site: Any) -> None:
         await go_on.wait()
         await seen.stream.send_all(b"world")
 
-    told: list[tuple[float, float | None]] = []
+    messages: list[tuple[float, float | None]] = []
 
     def tell(report: Any) -> None:
-        told.append((report.progress, report.total))
+        messages.append((report.progress, report.total))
         go_on.set()
 
     site.routes["/a"] = in_two
@@ -314,7 +314,7 @@ async def test_progress_is_reported(reading: Any, site: Any) -> None:
         result = await reader.client.call_tool("fetch", {"url": site.url("/a")}, progress=tell)
 
     assert result.content[0].text.endswith(":\nhelloworld")
-    assert told[0] == (5, 10)
+    assert messages[0] == (5, 10)
 
 
 async def test_concurrent_requests_per_host_are_limited(reading: Any, site: Any) -> None:

@@ -20,7 +20,7 @@ from mcptrio import Secret, Server, ToolError, connect
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"max_bytes": 1}, "max_bytes"),
         ({"request_timeout": float("nan")}, "request_timeout"),
@@ -32,8 +32,8 @@ from mcptrio import Secret, Server, ToolError, connect
         ({"ca_file": Path("/nowhere/ca.pem")}, "expected a file for ca_file"),
     ],
 )
-def test_invalid_setting_is_refused(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said) as caught:
+def test_invalid_setting_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
         Config(**settings)
     assert "s3cret" not in str(caught.value)
 
@@ -53,7 +53,7 @@ async def test_plugin_is_configured_by_a_table() -> None:
 
 def test_http_client_is_imported_on_first_use() -> None:
     """Without it, the server starts as fast as without the plugin."""
-    heavy = ("httpx2", "httpcore2", "lxml", "trafilatura", "protego")
+    heavy = ("httpx2", "httpcore2", "lxml", "trafilatura", "protego", "mcptrio_documents")
     code = f"import mcptrio_fetch, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
@@ -116,7 +116,7 @@ async def test_hostile_page_is_parsed_in_limited_time(body: str) -> None:
 async def test_html_is_parsed_up_to_a_limit() -> None:
     page = html("<p>word</p>" + " " * 2000 + "<p>end</p>")
     rendered = await Renderer(Config(max_html_bytes=1024)).render(page, raw=False)
-    assert (rendered.text, rendered.is_whole) == ("word", False)
+    assert (rendered.text, rendered.notes) == ("word", ("the page is too large, so its end was not read",))
 
 
 def test_text_from_the_network_is_one_line() -> None:

@@ -187,9 +187,9 @@ def _expect(places: int, edit: Edit, number: int) -> None:
 def _indented(wanted: Sequence[str], here: Sequence[str], new: Sequence[str]) -> list[str]:
     """Return new lines with the file's indentation in place of the old text's."""
     real: dict[str, str] = {}
-    for asked, found in zip(wanted, here, strict=True):
-        if asked.strip():
-            real.setdefault(_indent(asked), _indent(found))
+    for expected, found in zip(wanted, here, strict=True):
+        if expected.strip():
+            real.setdefault(_indent(expected), _indent(found))
     first = _indent(here[0])
     if new[0].strip():
         real[_indent(new[0])] = first  # the first line gets the first line's indentation

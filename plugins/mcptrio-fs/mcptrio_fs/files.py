@@ -24,6 +24,7 @@ from mcptrio.types import AudioContent, BlobResourceContents, CallToolResult, Em
 from .access import SLICE, FileAccess, uri_of
 from .contents import ContentSearch
 from .errors import printable
+from .examples import in_first_folder
 from .listing import DirectoryPage, list_entries
 from .matching import LinePattern
 from .patterns import GlobPattern
@@ -160,7 +161,7 @@ class Files:
         notes = [f"files cut: {len(cut)}, the first is {cut[0]}; {reader} reads them"] if cut else []
         return noted("\n".join(parts), notes)
 
-    @tool(title="List Directory", read_only=True, open_world=False, text=listing_text)
+    @tool(title="List Directory", read_only=True, examples=in_first_folder(), open_world=False, text=listing_text)
     async def list_directory(
         self, ctx: Context, path: _Path, offset: _Offset = 0, limit: _Limit = 2000
     ) -> DirectoryListing:
@@ -172,7 +173,9 @@ class Files:
         following = end if end < page.total else UNSET
         return DirectoryListing(entries=names, offset=offset, total=page.total, next_offset=following)
 
-    @tool(title="List Directory with Sizes", read_only=True, open_world=False, text=sizes_text)
+    @tool(
+        title="List Directory with Sizes", read_only=True, examples=in_first_folder(), open_world=False, text=sizes_text
+    )
     async def list_directory_with_sizes(
         self,
         ctx: Context,
@@ -190,7 +193,7 @@ class Files:
         following = end if end < page.total else UNSET
         return SizedListing(entries=entries, offset=offset, total=page.total, bytes=page.size, next_offset=following)
 
-    @tool(title="Directory Tree", read_only=True, open_world=False)
+    @tool(title="Directory Tree", read_only=True, examples=in_first_folder(), open_world=False)
     async def directory_tree(
         self,
         ctx: Context,
@@ -229,7 +232,13 @@ class Files:
             return shown or "empty"
         return noted(shown, [f"directories not expanded: {tree.cut}; ask for one of them, or exclude others"])
 
-    @tool(title="Search Files", read_only=True, open_world=False, text=found_text)
+    @tool(
+        title="Search Files",
+        read_only=True,
+        examples=in_first_folder(pattern="**/*"),
+        open_world=False,
+        text=found_text,
+    )
     async def search_files(
         self,
         ctx: Context,
@@ -269,7 +278,7 @@ class Files:
         paths = [_as_typed(found, search.start, path) for found in search.found]
         return Found(paths=paths, notes=notes, next_cursor=next_cursor)
 
-    @tool(title="Grep", read_only=True, open_world=False)
+    @tool(title="Grep", read_only=True, examples=in_first_folder(pattern="."), open_world=False)
     async def grep(
         self,
         ctx: Context,
@@ -308,13 +317,14 @@ class Files:
             )
         return noted("\n".join(search.lines), search.notes)
 
-    @tool(title="Get File Info", read_only=True, open_world=False, text=details_text)
+    @tool(title="Get File Info", read_only=True, examples=in_first_folder(), open_world=False, text=details_text)
     async def get_file_info(self, ctx: Context, path: _Path) -> Details:
         """Get type, size, times and permissions of a file or directory."""
         sandbox = await self.access.sandbox(ctx)
         status, _ = await self.access.run(sandbox, path, lambda: sandbox.status(path))
-        # Linux keeps the time of creation where the standard library does not reach it before Python 3.15.
-        created = getattr(status, "st_birthtime", None)
+        created: float | None = getattr(status, "st_birthtime", None)
+        if created is None:
+            created = await self.access.run(sandbox, path, lambda: sandbox.created(path))
         is_directory, is_file = stat.S_ISDIR(status.st_mode), stat.S_ISREG(status.st_mode)
         return Details(
             type="directory" if is_directory else "file" if is_file else "other",
@@ -325,7 +335,12 @@ class Files:
             permissions=f"{status.st_mode & 0o777:03o}",
         )
 
-    @tool(title="List Allowed Directories", read_only=True, open_world=False)
+    @tool(
+        title="List Allowed Directories",
+        read_only=True,
+        examples=lambda files: [{}] if files.access.config.folders else [],
+        open_world=False,
+    )
     async def list_allowed_directories(self, ctx: Context) -> str:
         """List the directories that this server may access, including their subdirectories."""
         sandbox = await self.access.sandbox(ctx)

@@ -31,20 +31,20 @@ def nearest(lines: Sequence[str], wanted: str, checkpoint: Checkpoint) -> str:
     Each line of the text votes for the place where ``wanted`` would begin if the line were the equal one of it, or the
     one with most of its words. So the cost grows with the text, not with its product with ``wanted``.
     """
-    asked = wanted.strip("\n").split("\n")[:_WANTED]
-    begins = _by_equal_lines(lines, asked, checkpoint)
+    lines_wanted = wanted.strip("\n").split("\n")[:_WANTED]
+    begins = _by_equal_lines(lines, lines_wanted, checkpoint)
     if begins is None:
-        begins = _by_words(lines, asked, checkpoint)
+        begins = _by_words(lines, lines_wanted, checkpoint)
     if begins is None:
         return ""
     first = max(0, min(begins, len(lines) - 1))
-    shown = lines[first : first + min(len(asked), _MAX_SHOWN)]
+    shown = lines[first : first + min(len(lines_wanted), _MAX_SHOWN)]
     return "\n".join(f"{first + number}: {printable(line, _MAX_LINE)}" for number, line in enumerate(shown, 1))
 
 
-def _by_equal_lines(lines: Sequence[str], asked: Sequence[str], checkpoint: Checkpoint) -> int | None:
+def _by_equal_lines(lines: Sequence[str], wanted: Sequence[str], checkpoint: Checkpoint) -> int | None:
     places: dict[str, int] = {}
-    for index, line in enumerate(asked):
+    for index, line in enumerate(wanted):
         # A line of punctuation, such as a closing brace, is everywhere.
         if _WORD.search(line):
             places.setdefault(line.strip(), index)
@@ -59,9 +59,9 @@ def _by_equal_lines(lines: Sequence[str], asked: Sequence[str], checkpoint: Chec
     return max(votes, key=lambda begins: (votes[begins], -begins), default=None)
 
 
-def _by_words(lines: Sequence[str], asked: Sequence[str], checkpoint: Checkpoint) -> int | None:
-    index = max(range(len(asked)), key=lambda number: len(asked[number].strip()))
-    words = set(_WORD.findall(asked[index][:_MAX_LINE]))
+def _by_words(lines: Sequence[str], wanted: Sequence[str], checkpoint: Checkpoint) -> int | None:
+    index = max(range(len(wanted)), key=lambda number: len(wanted[number].strip()))
+    words = set(_WORD.findall(wanted[index][:_MAX_LINE]))
     best, found = 0.0, None
     for number, line in enumerate(lines):
         if number % _LINES_PER_CHECK == 0:

@@ -15,17 +15,19 @@ import stat
 
 from mcptrio.errors import ToolError
 
+from .birth_time import birth_time
 from .errors import printable
 
 __all__ = [
     "Swapped",
     "components",
+    "created_at",
     "descend",
-    "look_at",
     "open_listing",
     "open_regular",
     "open_regular_in",
     "resolve",
+    "stat_below",
     "step",
 ]
 
@@ -129,7 +131,7 @@ def open_regular_in(at: int, name: str, real: str) -> int:
     return descriptor
 
 
-def look_at(real: str) -> os.stat_result:
+def stat_below(real: str) -> os.stat_result:
     """The result of stat(2). Raises as ``descend``."""
     if real == "/":
         return os.stat("/")
@@ -142,6 +144,16 @@ def look_at(real: str) -> os.stat_result:
     if stat.S_ISLNK(status.st_mode):
         raise Swapped
     return status
+
+
+def created_at(real: str) -> float | None:
+    """Return the time of creation of a file or directory. Raises as ``descend``."""
+    above, name = os.path.split(real)
+    at = descend(above)
+    try:
+        return birth_time(at, name or ".")
+    finally:
+        os.close(at)
 
 
 def components(path: str) -> list[str]:

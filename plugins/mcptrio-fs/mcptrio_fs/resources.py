@@ -78,7 +78,7 @@ class FileResources:
         config = self.access.config
         await FileWatcher(
             subscriptions=subscriptions,
-            look=self.fingerprints,
+            read_fingerprints=self.fingerprints,
             interval=config.watch_interval,
             limit=config.max_watched,
         ).run()

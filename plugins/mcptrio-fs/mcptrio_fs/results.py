@@ -97,7 +97,7 @@ class Details(Struct, frozen=True, kw_only=True):
     type: Literal["file", "directory", "other"]
     size: int
     created: str | UnsetType = UNSET
-    """Missing where the operating system or Python does not give it."""
+    """Missing if the file system does not keep it."""
 
     modified: str
     accessed: str
@@ -108,10 +108,10 @@ def noted(text: str, notes: Sequence[str]) -> str:
     """A text followed by a line for each note."""
     if not notes:
         return text
-    said = "\n".join(f"[{note}]" for note in notes)
-    if len(said) > _MAX_NOTES_CHARS:
-        said = f"{said[:_MAX_NOTES_CHARS]}…]"
-    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{said}"
+    shown = "\n".join(f"[{note}]" for note in notes)
+    if len(shown) > _MAX_NOTES_CHARS:
+        shown = f"{shown[:_MAX_NOTES_CHARS]}…]"
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{shown}"
 
 
 def part_text(part: Text, *, from_end: bool = False) -> str:

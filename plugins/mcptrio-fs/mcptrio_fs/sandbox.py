@@ -24,7 +24,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from .errors import AccessDenied, explain, printable
-from .opening import Swapped, components, descend, look_at, open_listing, open_regular, resolve, step
+from .opening import Swapped, components, created_at, descend, open_listing, open_regular, resolve, stat_below, step
 from .patterns import GlobPattern
 
 __all__ = ["MAX_PATH", "AllowedPath", "Folder", "Sandbox", "Spot"]
@@ -175,7 +175,11 @@ class Sandbox(Struct, frozen=True):
         Raises:
             NotThere: it does not exist.
         """
-        return self._retrying(path, lambda place: (look_at(place.real), place))
+        return self._retrying(path, lambda place: (stat_below(place.real), place))
+
+    def created(self, path: str) -> float | None:
+        """Return when the file or directory at ``path`` was created, or None if Linux does not say."""
+        return self._retrying(path, lambda place: created_at(place.real))
 
     def make_directories(self, path: str) -> AllowedPath:
         """Make a directory and those above it, as ``mkdir -p``, below an allowed folder.

@@ -81,7 +81,7 @@ class Search:
                 if self.visited % ENTRIES_PER_CHECK == 0:
                     checkpoint()
                 parts = (*above, entry.name)
-                deeper = self._look_at(parts, entry, checkpoint)
+                deeper = self._visit(parts, entry, checkpoint)
                 if self.cut is not None:
                     self._stack.clear()
                     return False
@@ -100,7 +100,7 @@ class Search:
         entries, self._real = scan_start(self.sandbox, self.start, checkpoint=checkpoint)
         self._stack.append(((), self._from_cursor(entries, ())))
 
-    def _look_at(
+    def _visit(
         self, parts: tuple[str, ...], entry: DirectoryEntry, checkpoint: Checkpoint
     ) -> Iterator[DirectoryEntry] | None:
         """Add an entry if it matches; return its entries if it is a directory to search."""

@@ -39,7 +39,7 @@ class FileWatcher(Struct, kw_only=True, frozen=True):
     """Looks at the subscribed files and tells of changes."""
 
     subscriptions: FileSubscriptions
-    look: Callable[[Iterable[str]], Awaitable[Mapping[str, Fingerprint]]]
+    read_fingerprints: Callable[[Iterable[str]], Awaitable[Mapping[str, Fingerprint]]]
     """The fingerprints of some URIs. A URI that is left out is unknown for now, such as one on a mount that hangs."""
 
     interval: float
@@ -60,15 +60,15 @@ class FileWatcher(Struct, kw_only=True, frozen=True):
             del wanted[self.limit :]
             known = {uri: known[uri] for uri in wanted if uri in known}
             if wanted:
-                await self._look(wanted, known)
+                await self._check(wanted, known)
             # No checkpoint between the question and the wait, so no change of the set is missed; a URI that is new
             # is looked at at once, because what happens after the subscription has to be seen.
             if self.subscriptions.watched() == watched:
                 with trio.move_on_after(self.interval if wanted else inf):
                     await self.subscriptions.changed()
 
-    async def _look(self, wanted: list[str], known: dict[str, Fingerprint]) -> None:
-        for uri, fingerprint in (await self.look(wanted)).items():
+    async def _check(self, wanted: list[str], known: dict[str, Fingerprint]) -> None:
+        for uri, fingerprint in (await self.read_fingerprints(wanted)).items():
             is_changed = uri in known and known[uri] != fingerprint
             known[uri] = fingerprint
             if is_changed:

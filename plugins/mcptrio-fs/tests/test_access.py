@@ -217,11 +217,11 @@ async def test_edits_of_one_file_are_serialized(inside: Path) -> None:
 async def test_changed_file_notifies_its_subscribers(inside: Path) -> None:
     (inside / "a").write_text("1")
     uri = uri_of(str(inside / "a"))
-    told, looked = trio.Event(), trio.Event()
+    notified, looked = trio.Event(), trio.Event()
 
     def notify(changed: str) -> None:
         assert changed == uri
-        told.set()
+        notified.set()
 
     async def never_changes() -> None:
         looked.set()
@@ -233,7 +233,7 @@ async def test_changed_file_notifies_its_subscribers(inside: Path) -> None:
             nursery.start_soon(resources.watch, FileSubscriptions(lambda: frozenset({uri}), never_changes, notify))
             await looked.wait()
             (inside / "a").write_text("22")
-            await told.wait()
+            await notified.wait()
             nursery.cancel_scope.cancel()
 
 

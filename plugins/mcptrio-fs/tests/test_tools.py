@@ -4,6 +4,7 @@ import base64
 import os
 import stat
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -231,12 +232,16 @@ class TestListing:
         (inside / "a").write_text("123")
         (inside / "a").chmod(0o640)
         os.utime(inside / "a", (0, 1.5))
+        before = datetime.now(UTC)
 
         lines = dict(line.split(": ", 1) for line in text(await files.get_file_info(call, "a")).split("\n"))
 
         assert list(lines) == ["type", "size", "created", "modified", "accessed", "permissions"]
         assert (lines["size"], lines["modified"]) == ("3", "1970-01-01T00:00:01Z")
         assert (lines["type"], lines["permissions"]) == ("file", "640")
+        # A file system that keeps no time of creation gives none.
+        created = before if lines["created"] == "unknown" else datetime.fromisoformat(lines["created"])
+        assert before - timedelta(minutes=5) < created <= before
 
     async def test_allowed_directories_are_listed_as_typed_and_as_real(
         self, call: Call, inside: Path, tmp_path: Path

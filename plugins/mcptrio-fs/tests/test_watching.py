@@ -19,7 +19,7 @@ class World:
     looks: int = 0
     _event: trio.Event = field(factory=trio.Event)
 
-    async def look(self, uris: Iterable[str]) -> Mapping[str, Fingerprint]:
+    async def read_fingerprints(self, uris: Iterable[str]) -> Mapping[str, Fingerprint]:
         self.looks += 1
         await trio.lowlevel.checkpoint()
         return {uri: (self.files[uri],) if uri in self.files else None for uri in uris if uri not in self.hung}
@@ -38,7 +38,7 @@ class World:
     def watcher(self, limit: int = 10) -> FileWatcher:
         return FileWatcher(
             subscriptions=FileSubscriptions(lambda: self.subscribed, self.changed, self.notify),
-            look=self.look,
+            read_fingerprints=self.read_fingerprints,
             interval=1,
             limit=limit,
         )

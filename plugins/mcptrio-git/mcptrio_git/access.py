@@ -252,6 +252,7 @@ class RepositoryWork:
     async def git(
         self,
         *arguments: str,
+        options: Sequence[str] = (),
         kind: Kind | None = None,
         stdin: bytes = b"",
         skip: int = 0,
@@ -262,6 +263,7 @@ class RepositoryWork:
 
         Args:
             arguments: without ``git``; values from outside have been checked.
+            options: options of git that come before the command.
             kind: the rights of the command, if less than those of the call.
             skip: bytes of output that are dropped first.
             limit: bytes of output that are kept; beyond them the command is ended, and the output is ``cut``.
@@ -272,7 +274,7 @@ class RepositoryWork:
         """
         self.progress.what = f"git {arguments[0]}"
         command = GitCommand(
-            argv=(self.binary.path, "--no-pager", *arguments),
+            argv=(self.binary.path, "--no-pager", *options, *arguments),
             cwd=self.root,
             env=self._environment(kind or self.kind),
             stdin=stdin,
@@ -395,15 +397,15 @@ def _is_settled(stamp: _Stamp) -> bool:
 
 def reason_of(output: Output) -> str:
     """The reason of a failure: the end of the command's own messages."""
-    said = said_by(output)
-    if "index.lock" in said:
-        said += "\nanother git process is at work in this repository, or one was killed there"
-    return said or f"exit code {output.code}"
+    message = said_by(output)
+    if "index.lock" in message:
+        message += "\nanother git process is at work in this repository, or one was killed there"
+    return message or f"exit code {output.code}"
 
 
 def said_by(output: Output) -> str:
     """Return the messages of a command and its hooks: the last 2000 characters, without secrets in URLs."""
     whole = text_of(output.stdout[-_MAX_MESSAGE_CHARS:] + b"\n" + output.stderr).replace("\r", "\n")
     lines = [line.rstrip() for line in whole.split("\n") if line.strip() and not line.startswith("hint: ")]
-    said = redacted("\n".join(printable(line, 500) for line in lines[-50:]))
-    return said if len(said) <= _MAX_MESSAGE_CHARS else "…" + said[-_MAX_MESSAGE_CHARS:]
+    message = redacted("\n".join(printable(line, 500) for line in lines[-50:]))
+    return message if len(message) <= _MAX_MESSAGE_CHARS else "…" + message[-_MAX_MESSAGE_CHARS:]

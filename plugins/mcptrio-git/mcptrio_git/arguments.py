@@ -124,16 +124,19 @@ def check_paths(paths: Sequence[str], root: str, where: str) -> list[str]:
 
 
 def check_line_range(value: str, paths: Sequence[str]) -> str:
-    """The option with which ``git log`` follows lines of the one checked path.
+    """The option with which ``git log`` follows lines, or a function, of the one checked path.
 
     Raises:
-        ToolError: it is no range, or there is not one path.
+        ToolError: it is neither a range nor a name, or there is not one path.
     """
-    if not re.fullmatch(r"[0-9]{1,9},[0-9]{1,9}", value):
-        raise ToolError(f"expected lines such as '10,20' at `line_range`, got {_shown(value)}")
+    is_name = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,199}", value) is not None
+    if not is_name and not re.fullmatch(r"[0-9]{1,9},[0-9]{1,9}", value):
+        raise ToolError(f"expected lines such as '10,20' or a function's name at `line_range`, got {_shown(value)}")
     if len(paths) != 1:
         raise ToolError(f"expected one path at `paths` with `line_range`, got {len(paths)}")
-    return f"-L{value}:{paths[0]}"
+    # git reads a name as a regular expression. Letters, digits and underscores stand for themselves, and the search for
+    # a word takes linear time.
+    return rf"-L:\<{value}\>:{paths[0]}" if is_name else f"-L{value}:{paths[0]}"
 
 
 def offset_of(cursor: str) -> int:

@@ -118,10 +118,7 @@ class Branching:
         ctx: Context,
         branch_name: Annotated[str, "Branch, tag or commit."],
         repo_path: RepoPath = "",
-        fast_forward: Annotated[
-            Literal["allow", "only", "never"],
-            "never: always make a merge commit.",
-        ] = "allow",
+        fast_forward: Literal["allow", "only", "never"] = "allow",
     ) -> MovedHead:
         """Merge into the checked-out branch. On conflicts nothing changes, and the error names the files."""
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:

@@ -25,6 +25,8 @@ PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short")
 _MAX_FILES = 500
 _ROOM = 128 * 1024
 """Bytes of the list of files that are read together with a diff; a longer list is read by a separate command."""
+_HEAD = r"(?:diff --git .*\n)?index [0-9a-f]+\.\.[0-9a-f]+(?: [0-7]{6})?\n(?=--- )"
+"""What git prints above ``---`` and ``+++``, which name the file again. In a diff no other line begins like this."""
 _COUNTED = rb"(?:\d+|-)\t(?:\d+|-)\t"
 
 Kind = Literal["added", "modified", "deleted", "renamed", "copied", "type_changed", "unmerged", "unknown"]
@@ -58,7 +60,7 @@ class Diff(Struct, frozen=True, kw_only=True):
     """A diff, or a part of it.
 
     Attributes:
-        diff: the unified diff; empty if there is no difference.
+        diff: the unified diff, without git's lines above ``---``; empty if there is no difference.
         files: the changed files; only with the first part, and at most 500.
         files_truncated: there are more files.
         truncated: there is more of the diff.
@@ -138,12 +140,18 @@ def _diff(patch: bytes, stats: bytes, *, start: int, cut: bool) -> Diff:
     page = page_of(patch, start=start, cut=cut)
     files = _parse_numstat(stats)
     return Diff(
-        diff=page.text,
+        diff=_without_heads(page.text, start),
         files=tuple(files[:_MAX_FILES]),
         files_truncated=len(files) > _MAX_FILES,
         truncated=cut,
         next_offset=page.next_offset,
     )
+
+
+def _without_heads(patch: str, start: int) -> str:
+    """Leave out the lines that only repeat the names of a file and of its two versions."""
+    # A later part may begin within a line, whose end is content.
+    return re.sub(("^" if start == 0 else r"(?<=\n)") + _HEAD, "", patch, flags=re.MULTILINE)
 
 
 def _parse_numstat(output: bytes) -> list[FileStat]:

@@ -39,7 +39,7 @@ class MovedHead(Struct, frozen=True, kw_only=True):
     output: str
 
 
-async def moved_head(work: RepositoryWork, before: tuple[str | None, str | None], said: str) -> MovedHead:
+async def moved_head(work: RepositoryWork, before: tuple[str | None, str | None], output: str) -> MovedHead:
     """The place of HEAD now.
 
     Args:
@@ -47,7 +47,7 @@ async def moved_head(work: RepositoryWork, before: tuple[str | None, str | None]
         said: messages of git.
     """
     branch, commit = await work.head()
-    return MovedHead(branch=branch, commit=commit, previous_branch=before[0], previous_commit=before[1], output=said)
+    return MovedHead(branch=branch, commit=commit, previous_branch=before[0], previous_commit=before[1], output=output)
 
 
 def moved_text(done: MovedHead) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from .access import GitAccess
 from .branching import Branching
 from .config import Config
-from .looking import Looking
+from .inspection import GitInspection
 from .prompts import GitPrompts
 from .reading import GitReading
 from .replaying import Replaying
@@ -21,7 +21,7 @@ __all__ = ["objects_of"]
 def objects_of(config: Config) -> tuple[object, ...]:
     """The objects whose methods are the tools, resources, prompts and completions."""
     access = GitAccess(config)
-    objects: list[object] = [GitReading(access), Looking(access), RepositoryResources(access), GitPrompts(access)]
+    objects: list[object] = [GitReading(access), GitInspection(access), RepositoryResources(access), GitPrompts(access)]
     if config.allow_write:
         objects += [Staging(access), Branching(access), Replaying(access)]
     if config.allow_network:

@@ -50,7 +50,7 @@ class Listener(Protocol):
         """Called once a second."""
         ...
 
-    async def hear(self, message: bytes) -> None:
+    async def on_stderr(self, message: bytes) -> None:
         """Called with each piece of standard error."""
         ...
 
@@ -107,7 +107,7 @@ async def run(command: GitCommand, listener: Listener) -> Output:
         async for piece in stderr:
             messages.extend(piece)
             del messages[:-MESSAGES]
-            await listener.hear(bytes(piece))
+            await listener.on_stderr(bytes(piece))
 
     try:
         async with trio.open_nursery() as nursery:

@@ -42,7 +42,7 @@ class GitProgress:
             seconds = trio.current_time() - self._began
             await self.ctx.report_progress(seconds, message=f"{self.what}: {seconds:.0f} s")
 
-    async def hear(self, message: bytes) -> None:
+    async def on_stderr(self, message: bytes) -> None:
         """Git has written to standard error."""
         if not self.talks:
             return

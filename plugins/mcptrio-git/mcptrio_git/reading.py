@@ -9,6 +9,7 @@ optional: paging, paths, and filters of the log.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 import trio
@@ -31,6 +32,8 @@ from .arguments import (
 )
 from .commits import LOG, Log, parse_log
 from .differences import read_diff
+from .examples import in_repository
+from .process import Output
 from .rendering import MAX_TEXT, commit_text, diff_text, fitting, log_text, status_line, status_text
 from .showing import show
 from .status import STATUS, Status, operation_of, parse_status
@@ -38,6 +41,7 @@ from .text import printable
 
 __all__ = ["GitReading", "read_status"]
 
+_FUNCTIONS = Path(__file__).with_name("functions.gitattributes")
 _MAX_CONTEXT = 10_000
 _Context = Annotated[int, Meta(ge=0)]
 
@@ -55,7 +59,15 @@ class GitReading:
         """Check the configured paths once the server has started."""
         server.add_background(self.access.report_missing)
 
-    @tool(text=status_text, title="Git Status", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=status_text,
+        title="Git Status",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_status(
         self,
         ctx: Context,
@@ -68,7 +80,14 @@ class GitReading:
         async with self.access.open(ctx, repo_path) as work:
             return await read_status(work, untracked, limit, cursor)
 
-    @tool(title="Git Diff Unstaged", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Git Diff Unstaged",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_diff_unstaged(
         self,
         ctx: Context,
@@ -81,7 +100,14 @@ class GitReading:
         async with self.access.open(ctx, repo_path) as work:
             return await self._diff(work, (), context_lines, paths, offset)
 
-    @tool(title="Git Diff Staged", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Git Diff Staged",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_diff_staged(
         self,
         ctx: Context,
@@ -90,17 +116,24 @@ class GitReading:
         paths: Paths = (),
         offset: Offset = 0,
     ) -> str:
-        """Diff the staged changes, which the next commit contains."""
+        """Diff the staged changes."""
         async with self.access.open(ctx, repo_path) as work:
             return await self._diff(work, ("--cached",), context_lines, paths, offset)
 
-    @tool(title="Git Diff", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Git Diff",
+        read_only=True,
+        examples=in_repository(target="HEAD"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_diff(
         self,
         ctx: Context,
         target: Annotated[
             str,
-            "Revision, against the working tree; or 'a..b'; or 'a...b', b against its merge base with a.",
+            "Revision (against the working tree), 'a..b', or 'a...b' (b since their merge base).",
         ],
         repo_path: RepoPath = "",
         context_lines: _Context = 3,
@@ -113,19 +146,27 @@ class GitReading:
             revisions = (f"{first}...{second}",) if dots == "..." else (first, second) if dots else (first,)
             return await self._diff(work, revisions, context_lines, paths, offset)
 
-    @tool(text=log_text, title="Git Log", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=log_text,
+        title="Git Log",
+        read_only=True,
+        examples=in_repository(max_count=100),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_log(
         self,
         ctx: Context,
         repo_path: RepoPath = "",
         max_count: Limit = 10,
         start_timestamp: Annotated[str, "Since: ISO 8601, or '2 weeks ago'."] = "",
-        end_timestamp: Annotated[str, "Until."] = "",
+        end_timestamp: str = "",
         revision: Annotated[str, "Or a range 'a..b'."] = "HEAD",
         paths: Paths = (),
         author: Annotated[str, "Regular expression."] = "",
         message: str = "",
-        line_range: Annotated[str, "Only changes of these lines of the one path: '10,20'."] = "",
+        line_range: Annotated[str, "Only changes of the one path's lines '10,20', or of a function, 'main'."] = "",
         cursor: Annotated[str, "Repeat the other arguments with it."] = "",
     ) -> Log:
         """List commits with their messages, newest first."""
@@ -157,11 +198,12 @@ class GitReading:
             output = await work.git(
                 *(*LOG, f"--max-count={count + 1}", f"--skip={skip}", *options),
                 *("--end-of-options", start, "--", *behind),
+                options=("-c", f"core.attributesFile={_FUNCTIONS}") if line_range else (),
                 codes=(0, 128),
             )
             if output.code and not output.cut:
                 await work.resolve_range(wanted, "revision")  # which says what is wrong with it
-                raise ToolError(f"git log failed: {reason_of(output)}")
+                raise ToolError(f"git log failed: {_reason(output, line_range)}")
         commits = parse_log(output.stdout)
         if not cursor and is_plain:
             start = commits[0].id
@@ -174,7 +216,14 @@ class GitReading:
             next_cursor=f"{start}:{skip + len(shown)}" if truncated else None,
         )
 
-    @tool(title="Git Show", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        title="Git Show",
+        read_only=True,
+        examples=in_repository(revision="HEAD"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_show(
         self,
         ctx: Context,
@@ -232,6 +281,13 @@ async def read_status(work: RepositoryWork, untracked: str, limit: int, cursor: 
         truncated=truncated,
         next_cursor=str(end) if len(parsed.entries) > end else None,
     )
+
+
+def _reason(output: Output, line_range: str) -> str:
+    reason = reason_of(output)
+    if line_range[:1].isdigit() or not reason.endswith("no match"):
+        return reason
+    return f"found no function {line_range!r}; pass lines such as '10,20' instead"
 
 
 def _position(cursor: str) -> tuple[str, int]:

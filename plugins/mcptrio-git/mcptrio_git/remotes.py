@@ -262,5 +262,5 @@ def _pushed(output: bytes) -> tuple[str, str]:
     return "", ""
 
 
-def _without_progress(said: str) -> str:
-    return "\n".join(line for line in said.split("\n") if "% (" not in line)
+def _without_progress(output: str) -> str:
+    return "\n".join(line for line in output.split("\n") if "% (" not in line)

@@ -123,18 +123,16 @@ def log_text(log: Log) -> str:
 
 
 def commit_text(commit: Commit) -> str:
-    refs = f" ({printable(', '.join(commit.refs))})" if commit.refs else ""
-    head = f"{short(commit.id)} {commit.date[:10]} {printable(commit.author)}: {printable(commit.subject)}{refs}"
+    head = f"{short(commit.id)} {commit.date[:10]} {printable(commit.author)}: {printable(commit.subject)}"
+    head += _refs(commit)
     return head + _indented(commit.body)
 
 
 def commit_header(commit: Commit) -> str:
-    lines = [f"commit {commit.id}"]
+    lines = [f"commit {commit.id}{_refs(commit)}"]
     if len(commit.parents) > 1:
         lines.append(f"merge of {' '.join(map(short, commit.parents))}")
-    if commit.refs:
-        lines.append(f"refs: {printable(', '.join(commit.refs))}")
-    lines.append(f"author: {printable(commit.author)} <{printable(commit.email)}> {commit.date}")
+    lines.append(f"{printable(commit.author)} <{printable(commit.email)}> {commit.date}")
     if (commit.committer, commit.committed) != (commit.author, commit.date):
         lines.append(f"committer: {printable(commit.committer)} {commit.committed}")
     return "\n".join([*lines, f"    {printable(commit.subject)}"]) + _indented(commit.body)
@@ -166,8 +164,7 @@ def branches_text(branches: Branches) -> str:
 def branch_line(branch: Branch) -> str:
     tracking = f": {branch.tracking}" if branch.tracking else ""
     upstream = f" [{printable(branch.upstream)}{tracking}]" if branch.upstream else ""
-    name = f"{'* ' if branch.current else '  '}{printable(branch.name)}"
-    return f"{name} {short(branch.commit)} {branch.date[:10]}{upstream} {printable(branch.subject, 200)}"
+    return f"{'* ' if branch.current else '  '}{printable(branch.name)}{upstream}"
 
 
 def tags_text(tags: Tags) -> str:
@@ -233,6 +230,10 @@ def hunk_text(hunk: Hunk) -> str:
     commit = short(hunk.commit) or "uncommitted"
     head = f"{commit} {hunk.date[:10]} {printable(hunk.author)}: {printable(hunk.summary, 200)}"
     return "\n".join([head, *(f"{number}\t{line}" for number, line in enumerate(hunk.lines, hunk.start_line))])
+
+
+def _refs(commit: Commit) -> str:
+    return f" ({printable(', '.join(commit.refs))})" if commit.refs else ""
 
 
 def _file_line(file: FileStat) -> str:

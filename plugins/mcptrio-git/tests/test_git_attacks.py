@@ -80,6 +80,7 @@ async def test_path_outside_the_repository_is_refused(repo: Repo, outside: Repo,
             ("git_add", {"files": [path]}),
             ("git_restore", {"paths": [path]}),
             ("git_log", {"paths": [path], "line_range": "1,1"}),
+            ("git_log", {"paths": [path], "line_range": "secret"}),
             ("git_blame", {"path": path}),
             ("git_diff_unstaged", {"paths": [path]}),
             ("git_grep", {"pattern": ".", "paths": [path]}),
@@ -109,15 +110,15 @@ async def test_repository_that_is_not_allowed_is_refused(
         "a\0b",
         str(repo.path) + "2",
     ):
-        said = await call.refused("git_log", repo_path=path)
-        assert "Hidden" not in said
+        message = await call.refused("git_log", repo_path=path)
+        assert "Hidden" not in message
     assert (await call.ok("git_log", repo_path=f"{repo.path}/src/b.py"))["items"]
     assert (await call.ok("git_log", repo_path=f"{repo.path}/.git/hooks"))["items"]
     async with serve() as nothing:
         assert "no repository is allowed: set repositories" in await nothing.refused("git_status")
 
 
-async def test_the_existence_of_an_outside_path_is_not_revealed(outside: Repo, call: Caller, tmp_path: Path) -> None:
+async def test_existence_of_an_outside_path_is_not_revealed(outside: Repo, call: Caller, tmp_path: Path) -> None:
     there = await call.refused("git_log", repo_path=str(tmp_path / "home"))
     not_there = await call.refused("git_log", repo_path=str(tmp_path / "hole"))
     assert there.replace("home", "hole") == not_there
@@ -162,8 +163,8 @@ async def test_repository_with_data_outside_is_refused(repo: Repo, outside: Repo
         else:
             shutil.rmtree(lure)
             outside.git("worktree", "add", "-q", "--detach", str(lure))
-        said = await call.refused("git_show", repo_path=str(lure), revision="HEAD:secret.txt")
-        assert "data outside the allowed repositories" in said, way
+        message = await call.refused("git_show", repo_path=str(lure), revision="HEAD:secret.txt")
+        assert "data outside the allowed repositories" in message, way
         shutil.rmtree(lure)
     async with serve(repo.path, outside.path) as both:
         outside.git("worktree", "prune")
@@ -406,9 +407,9 @@ async def test_slow_command_ends_at_its_timeout_and_on_cancellation(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_long_call_reports_its_duration(repo: Repo, call: Caller, tmp_path: Path) -> None:
-    hook, told = repo.path / ".git/hooks/pre-commit", tmp_path / "told"
-    hook.write_text(f"#!/bin/sh\nuntil [ -e '{told}' ]; do sleep 0.05; done\n")
+async def test_long_call_reports_its_duration(repo: Repo, call: Caller, tmp_path: Path) -> None:
+    hook, reported = repo.path / ".git/hooks/pre-commit", tmp_path / "told"
+    hook.write_text(f"#!/bin/sh\nuntil [ -e '{reported}' ]; do sleep 0.05; done\n")
     hook.chmod(0o755)
     repo.write("a.txt", "1\n")
     await call.ok("git_add", files=["a.txt"])
@@ -416,7 +417,7 @@ async def test_a_long_call_reports_its_duration(repo: Repo, call: Caller, tmp_pa
 
     def hear(progress: Any) -> None:
         heard.append(progress)
-        told.touch()
+        reported.touch()
 
     await call.client.call_tool("git_commit", {"message": "Slow"}, progress=hear)
     assert heard[0].progress >= 1

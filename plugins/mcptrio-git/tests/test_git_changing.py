@@ -72,7 +72,7 @@ async def test_hooks_run_and_can_refuse(repo: Repo, serve: Any) -> None:
     assert repo.git("log", "-1", "--format=%s") == "No hooks"
 
 
-async def test_a_hook_that_hangs_is_ended_with_its_children(repo: Repo, serve: Any) -> None:
+async def test_hook_that_hangs_is_ended_with_its_children(repo: Repo, serve: Any) -> None:
     hook = repo.path / ".git/hooks/pre-commit"
     hook.write_text("#!/bin/sh\nsleep 1000 & sleep 1000\n")
     hook.chmod(0o755)
@@ -140,8 +140,8 @@ async def test_merge_succeeds_and_conflicts_can_be_aborted(repo: Repo, call: Cal
     assert head["commit"] != head["previous_commit"]
     assert "Merge branch 'side'" in repo.git("log", "-1", "--format=%s")
     assert (await call.ok("git_merge", branch_name="side"))["commit"] == head["commit"]
-    said = await call.refused("git_merge", branch_name="clash")
-    assert "conflicts in a.txt" in said
+    message = await call.refused("git_merge", branch_name="clash")
+    assert "conflicts in a.txt" in message
     assert repo.git("status", "--porcelain") == ""
     assert repo.git("rev-parse", "HEAD") == head["commit"]
 

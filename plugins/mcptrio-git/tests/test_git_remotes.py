@@ -122,7 +122,7 @@ async def test_clone_creates_a_repository(repo: Repo, remote: Any, serve: Any, t
     assert {path.name for path in folder.iterdir()} == {"remote", "thin"}
 
 
-async def test_a_silent_remote_times_out(repo: Repo, serve: Any, tmp_path: Path) -> None:
+async def test_silent_remote_times_out(repo: Repo, serve: Any, tmp_path: Path) -> None:
     folder = tmp_path / "clones"
 
     async def stay_silent(stream: trio.SocketStream) -> None:

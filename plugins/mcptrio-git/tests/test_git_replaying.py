@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 Repo: Any = Any
 Caller: Any = Any
@@ -131,5 +133,43 @@ async def test_log_follows_lines_of_one_file(repo: Repo, call: Caller) -> None:
     assert "has only 3 lines" in await call.refused("git_log", paths=["a.txt"], line_range="9,9")
     for arguments in ({"paths": []}, {"paths": ["a.txt", "other.txt"]}):
         assert "expected one path" in await call.refused("git_log", line_range="1,2", **arguments)
-    for value in ("1", "/x/,+1", "1,2:b", "-1,2"):
+    for value in ("1", "/x/,+1", "1,2:b", "-1,2", "a.*", "a b", "-a", ":a", "é", "a" * 201):
         assert "expected lines such as '10,20'" in await call.refused("git_log", line_range=value, paths=["a.txt"])
+
+
+async def test_log_follows_a_function(repo: Repo, call: Caller) -> None:
+    python = "class Square:\n    def area(self):\n        return {}\n\n    def area2(self):\n        return {}\n"
+    repo.commit("Two", shapes_py=python.format(1, 1), shapes_c="int one(void)\n{\n\treturn 1;\n}\n")
+    repo.commit("Second", shapes_py=python.format(1, 2), shapes_c="int one(void)\n{\n\treturn 1;\n}\n")
+    repo.commit("First", shapes_py=python.format(2, 2), shapes_c="int one(void)\n{\n\treturn 2;\n}\n")
+
+    async def subjects(path: str, name: str) -> list[str]:
+        log = await call.ok("git_log", paths=[path], line_range=name)
+        return [each["subject"] for each in log["items"]]
+
+    assert await subjects("shapes.py", "area") == ["First", "Two"]
+    assert await subjects("shapes.py", "area2") == ["Second", "Two"]
+    # For git, a class ends at its first method.
+    assert await subjects("shapes.py", "Square") == ["Two"]
+    assert await subjects("shapes.c", "one") == ["First", "Two"]
+    message = await call.refused("git_log", paths=["shapes.py"], line_range="are")
+    assert message == "git log failed: found no function 'are'; pass lines such as '10,20' instead"
+
+
+async def test_long_line_does_not_hold_up_the_search_for_a_function(repo: Repo, call: Caller) -> None:
+    repo.commit("Long", long_py="def f(a): " + "x are" * 1_000_000 + "\n")
+
+    with trio.fail_after(30):
+        assert "no function 'are" in await call.refused("git_log", paths=["long.py"], line_range="are_")
+
+
+async def test_programs_of_a_diff_driver_are_not_run(repo: Repo, call: Caller, tmp_path: Path) -> None:
+    script, traces = tmp_path / "driver", tmp_path / "traces"
+    script.write_text(f"#!/bin/sh\ntouch {traces}\n")
+    script.chmod(0o755)
+    for key in ("textconv", "command"):
+        repo.git("config", f"diff.python.{key}", str(script))
+    repo.commit("Two", shapes_py="def area():\n    return 1\n")
+
+    assert len((await call.ok("git_log", paths=["shapes.py"], line_range="area"))["items"]) == 1
+    assert not traces.exists()

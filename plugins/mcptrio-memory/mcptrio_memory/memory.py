@@ -163,7 +163,7 @@ class Memory:
         change = await self.database.write(edit)
         # There is no checkpoint since the commit: even if the caller is cancelled now, subscribers are notified.
         if self._watcher is not None and self.config.is_by_principal:
-            self._watcher.tell_caller(change)
+            self._watcher.notify_caller_graph(change)
         elif self._watcher is not None:
-            self._watcher.tell(change)
+            self._watcher.notify(change)
         return change.result

@@ -59,7 +59,7 @@ class Entity(Struct, kw_only=True):
 class Relation(Struct, kw_only=True, frozen=True):
     source: str = wire(name="from")
     target: str = wire(name="to")
-    relation_type: Annotated[str, Meta(description="A verb in active voice.")]
+    relation_type: str
 
 
 class NewObservations(Struct, kw_only=True):

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from mcptrio import Context, tool
 
+from .examples import in_memory
 from .jsonl import write_lines
 from .memory import Memory
 from .model import Count, Field, Graph, GraphExport, GraphStats
@@ -26,7 +27,8 @@ from .texts import export_text, graph_text, stats_text
 __all__ = ["ALL", "Cursor", "Fields", "Limit", "MemoryReading", "Namespace", "read_graph_page"]
 
 Limit = Annotated[int, Meta(ge=0, description="0 for the default.")]
-Cursor = Annotated[str, "From the previous answer."]
+# An answer that has a next page says how to get it.
+Cursor: TypeAlias = str
 Fields = Annotated[list[Field], "What to return; empty for all."]
 # An unknown one is refused with the allowed ones, which costs less than a description in each tool.
 Namespace: TypeAlias = str
@@ -41,7 +43,15 @@ class MemoryReading:
 
     memory: Memory
 
-    @tool(title="Read Graph", read_only=True, destructive=False, idempotent=True, open_world=False, text=graph_text)
+    @tool(
+        title="Read Graph",
+        read_only=True,
+        examples=in_memory(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=graph_text,
+    )
     async def read_graph(
         self,
         ctx: Context,
@@ -55,7 +65,15 @@ class MemoryReading:
         name = memory.namespace(ctx, namespace)
         return await memory.read(partial(read_graph_page, name, memory.wanted(limit, fields), cursor))
 
-    @tool(title="Search Nodes", read_only=True, destructive=False, idempotent=True, open_world=False, text=graph_text)
+    @tool(
+        title="Search Nodes",
+        read_only=True,
+        examples=in_memory(query="the"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=graph_text,
+    )
     async def search_nodes(
         self,
         ctx: Context,
@@ -65,8 +83,8 @@ class MemoryReading:
         fields: Fields = ALL,
         namespace: Namespace = "",
     ) -> Graph:
-        """Full-text search (all words or their beginnings must occur; typos are tolerated if nothing matches) in names,
-        types and observations. Best matches first, then the newest, with their relations."""
+        """Search names, types and observations for all words or their beginnings; typos are tolerated if nothing
+        matches. Best matches first, then the newest, with their relations."""
         memory = self.memory
         name = memory.namespace(ctx, namespace)
         wanted = memory.wanted(limit, fields)
@@ -77,7 +95,15 @@ class MemoryReading:
 
         return await memory.read(search)
 
-    @tool(title="Open Nodes", read_only=True, destructive=False, idempotent=True, open_world=False, text=graph_text)
+    @tool(
+        title="Open Nodes",
+        read_only=True,
+        examples=in_memory(names=["nobody"]),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=graph_text,
+    )
     async def open_nodes(
         self,
         ctx: Context,
@@ -95,7 +121,13 @@ class MemoryReading:
         return await memory.read(partial(_open, space, names, wanted, cursor))
 
     @tool(
-        title="Graph Statistics", read_only=True, destructive=False, idempotent=True, open_world=False, text=stats_text
+        title="Graph Statistics",
+        read_only=True,
+        examples=in_memory(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=stats_text,
     )
     async def graph_stats(self, ctx: Context, namespace: Namespace = "") -> GraphStats:
         """Count entities, relations and observations by type, and list the namespaces."""
@@ -112,7 +144,15 @@ class MemoryReading:
 
         return await memory.read(count)
 
-    @tool(title="Export Graph", read_only=True, destructive=False, idempotent=True, open_world=False, text=export_text)
+    @tool(
+        title="Export Graph",
+        read_only=True,
+        examples=in_memory(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=export_text,
+    )
     async def export_graph(
         self, ctx: Context, limit: Limit = 0, cursor: Cursor = "", namespace: Namespace = ""
     ) -> GraphExport:

@@ -51,7 +51,7 @@ class GraphWatcher:
     interval: float
     _known: Revisions = field(init=False, factory=dict)
 
-    def tell(self, change: GraphChange[Any]) -> None:
+    def notify(self, change: GraphChange[Any]) -> None:
         """Tell of what this process has changed."""
         if change.revision is None:
             return
@@ -62,7 +62,7 @@ class GraphWatcher:
                 self._known[uri] = change.revision if target.name is None else change.touched[target.name]
                 self.subscriptions.notify(uri)
 
-    def tell_caller(self, change: GraphChange[Any]) -> None:
+    def notify_caller_graph(self, change: GraphChange[Any]) -> None:
         """Tell the caller whose graph it is, which has its name, of what this process has changed."""
         if change.revision is None:
             return
@@ -78,14 +78,14 @@ class GraphWatcher:
             for uri in [uri for uri in self._known if uri not in targets]:
                 del self._known[uri]
             if targets:
-                await self._look(targets)
+                await self._check(targets)
             # No checkpoint between the question and the wait, so no change of the set is missed; a URI that is new is
             # looked at at once, because what happens after the subscription has to be seen.
             if self.subscriptions.watched() == watched:
                 with trio.move_on_after(self.interval if targets else inf):
                     await self.subscriptions.changed()
 
-    async def _look(self, targets: Mapping[str, Target]) -> None:
+    async def _check(self, targets: Mapping[str, Target]) -> None:
         before = dict(self._known)
         for uri, revision in (await self.read(partial(_revisions, targets))).items():
             if uri in before and self._known.get(uri) == before[uri] != revision:

@@ -71,7 +71,8 @@ class Writing:
     async def create_relations(
         self, ctx: Context, relations: list[Relation], namespace: Namespace = ""
     ) -> CreatedRelations:
-        """Create relations between existing entities. Existing relations are skipped."""
+        """Create relations between existing entities; relation_type is a verb in active voice. Existing relations are
+        skipped."""
         memory = self.memory
         memory.bounds.check_count(relations, "relations")
         for number, relation in enumerate(relations):

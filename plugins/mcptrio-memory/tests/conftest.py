@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from mcptrio import Client, PluginSetup, Server, connect, hookimpl
 from mcptrio.serving import ServerSettings
 
 Open = Callable[..., AbstractAsyncContextManager[Client]]
-Call = Callable[..., Awaitable[Any]]
 
 
 @frozen
@@ -43,27 +42,3 @@ def open_memory(file: Path) -> Open:
             yield client
 
     return opened
-
-
-@pytest.fixture
-def call() -> Call:
-    """Return the structured content of a tool's result."""
-
-    async def called(client: Client, name: str, **arguments: Any) -> Any:
-        result = await client.call_tool(name, arguments)
-        assert not result.is_error, result.content[0].text
-        return result.structured_content
-
-    return called
-
-
-@pytest.fixture
-def refusal() -> Call:
-    """Return the error of a tool for the model."""
-
-    async def called(client: Client, name: str, **arguments: Any) -> str:
-        result = await client.call_tool(name, arguments)
-        assert result.is_error
-        return result.content[0].text
-
-    return called

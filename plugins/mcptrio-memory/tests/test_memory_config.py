@@ -57,8 +57,8 @@ def test_call_may_name_configured_namespaces_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "namespaces"), [("principal", "principal"), ("a, b", ("a", "b")), ("a", ("a",)), ("", ())]
+    ("message", "namespaces"), [("principal", "principal"), ("a, b", ("a", "b")), ("a", ("a",)), ("", ())]
 )
-def test_namespaces_are_read_from_the_environment(said: str, namespaces: object) -> None:
-    tables = PluginTables(environ={"MCPTRIO_MEMORY_NAMESPACES": said})
+def test_namespaces_are_read_from_the_environment(message: str, namespaces: object) -> None:
+    tables = PluginTables(environ={"MCPTRIO_MEMORY_NAMESPACES": message})
     assert tables.of("memory", Config).namespaces == namespaces

@@ -87,7 +87,7 @@ async def test_malformed_line_is_reported_and_skipped(open_memory, call) -> None
     assert graph["relations"] == [{"from": "Bob", "to": "Gone", "relation_type": "knows"}]
 
 
-async def test_a_long_import_reports_progress_and_its_size_is_bounded(open_memory, refusal) -> None:
+async def test_long_import_reports_progress_and_its_size_is_bounded(open_memory, refusal) -> None:
     text = "".join(
         f'{{"type":"entity","name":"e{number}","entityType":"t","observations":[]}}\n' for number in range(1200)
     )
@@ -102,7 +102,7 @@ async def test_a_long_import_reports_progress_and_its_size_is_bounded(open_memor
     assert message.startswith("expected at most 1000 characters at `jsonl`, got ")
 
 
-async def test_a_configured_file_is_imported_once(
+async def test_configured_file_is_imported_once(
     open_memory, call, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     old = tmp_path / "memory.jsonl"

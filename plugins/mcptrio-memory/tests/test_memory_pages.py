@@ -99,6 +99,6 @@ async def test_invalid_cursor_is_refused(star, refusal, cursor: str) -> None:
     assert "at `cursor`" in await refusal(star, "read_graph", cursor=cursor)
 
 
-async def test_a_cursor_of_another_tool_is_refused(star, call, refusal) -> None:
+async def test_cursor_of_another_tool_is_refused(star, call, refusal) -> None:
     cursor = (await call(star, "read_graph"))["next_cursor"]
     assert "same tool at `cursor`" in await refusal(star, "search_nodes", query="x", cursor=cursor)

@@ -69,8 +69,8 @@ async def test_each_principal_has_its_own_graph(file: Path, call: Any, refusal: 
 
         caller = "principal:" + "0" * 32
         for named in ("default", "*", "principal", caller):
-            said = await refusal(bob, "read_graph", namespace=named)
-            assert "each user has only one" in said
+            message = await refusal(bob, "read_graph", namespace=named)
+            assert "each user has only one" in message
         assert "expected an authenticated user" in await refusal(nobody, "read_graph")
         assert "expected an authenticated user" in await refusal(nobody, "create_entities", entities=[entity("x")])
 

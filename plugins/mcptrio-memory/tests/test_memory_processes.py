@@ -90,7 +90,7 @@ async def test_file_is_readable_by_its_owner_only(open_memory, call, tmp_path: P
     assert left == ["memory.db"]
 
 
-def test_the_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     if sys.platform == "linux":
         assert Config().path() == tmp_path / "mcptrio" / "memory.db"
@@ -121,7 +121,7 @@ def _bytes(file: Path) -> bytes | None:
 SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000) SELECT max(i) FROM n"
 
 
-async def test_a_cancelled_query_is_interrupted(file: Path) -> None:
+async def test_cancelled_query_is_interrupted(file: Path) -> None:
     async with open_database(file, max_bytes=2**24, busy_timeout=1) as database:
         before = time.monotonic()
         with trio.move_on_after(0.1) as scope:

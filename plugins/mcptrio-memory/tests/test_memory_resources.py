@@ -90,18 +90,18 @@ async def test_every_change_is_notified_in_every_revision(open_memory, call, rev
     graph, node = "memory://knowledge-graph", "memory://node?name=Bob&namespace=default"
     with trio.fail_after(60):
         async with open_memory(revision, watch_interval=3600) as client:
-            async with client.subscribe([graph, node, "memory://node/Nobody"]) as told:
+            async with client.subscribe([graph, node, "memory://node/Nobody"]) as notifications:
                 for tool, arguments in changes.items():
                     await call(client, tool, **arguments)
-                    heard = {(await anext(aiter(told))).uri, (await anext(aiter(told))).uri}
+                    heard = {(await anext(aiter(notifications))).uri, (await anext(aiter(notifications))).uri}
                     assert heard == {graph, node}, tool
 
 
-async def test_a_call_without_a_change_notifies_no_client(open_memory, call) -> None:
+async def test_call_without_a_change_notifies_no_client(open_memory, call) -> None:
     graph = "memory://knowledge-graph"
     with trio.fail_after(60):
-        async with open_memory(watch_interval=3600) as client, client.subscribe([graph]) as told:
+        async with open_memory(watch_interval=3600) as client, client.subscribe([graph]) as changes:
             await call(client, "delete_entities", entity_names=["nobody"])
             with trio.move_on_after(0.2) as scope:
-                await anext(aiter(told))
+                await anext(aiter(changes))
     assert scope.cancelled_caught

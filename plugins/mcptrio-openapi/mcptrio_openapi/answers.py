@@ -111,8 +111,8 @@ def result_of(operation: Operation, answer: Answer, hide: Callable[[str], str]) 
     valid = kind if re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", kind, re.ASCII) else "application/octet-stream"
     blob = Blob(answer.body, valid, uri=answer.url).block()
     if operation.output_schema is not None:
-        said = f"the API answered {answer.phrase} with {valid}, where its document has JSON"
-        return CallToolResult(content=(TextContent(text=said), blob), is_error=True)
+        explanation = f"the API answered {answer.phrase} with {valid}, where its document has JSON"
+        return CallToolResult(content=(TextContent(text=explanation), blob), is_error=True)
     return CallToolResult(content=(blob, TextContent(text=note)) if note else (blob,))
 
 
@@ -120,7 +120,8 @@ _NOT_JSON: Any = object()
 
 
 def _fitting(operation: Operation, value: Any, text: str, note: str | None) -> CallToolResult:
-    content = (TextContent(text=text), TextContent(text=note)) if note else (TextContent(text=text),)
+    # The server cuts texts at the end of a result, so the headers, which may lead to the next page, come first.
+    content = (TextContent(text=note), TextContent(text=text)) if note else (TextContent(text=text),)
     if operation.output_validator is None:
         if isinstance(value, dict):
             return CallToolResult(content=content, structured_content=value)
@@ -136,19 +137,19 @@ def _fitting(operation: Operation, value: Any, text: str, note: str | None) -> C
                 return CallToolResult(content=content, structured_content=attempt)
             except InvalidParams as error:
                 problem = error.message
-    said = f"the API answered with success, but not as its document says: {problem}. Its answer follows."
-    return CallToolResult(content=(TextContent(text=said), *content), is_error=True)
+    explanation = f"the API answered with success, but not as its document says: {problem}. Its answer follows."
+    return CallToolResult(content=(TextContent(text=explanation), *content), is_error=True)
 
 
 def _cut(operation: Operation, answer: Answer, text: str, note: str | None) -> CallToolResult:
     """Return the beginning of a text that is too long. A cut JSON text is no JSON."""
-    said = (
-        f"the answer ({answer.phrase}) is cut after {len(answer.body)} bytes (max_response_bytes); if the operation "
-        "has arguments for paging or choosing fields, ask for less"
+    explanation = (
+        f"[the first {len(answer.body)} bytes (max_response_bytes) of the answer; for the rest, ask for less with "
+        "arguments for paging or choosing fields, if the operation has them]"
     )
     is_error = operation.output_schema is not None
-    blocks = [TextContent(text=text), TextContent(text=said), *([TextContent(text=note)] if note else [])]
-    return CallToolResult(content=tuple(blocks), is_error=is_error)
+    texts = (explanation, note, text) if note else (explanation, text)
+    return CallToolResult(content=tuple(TextContent(text=each) for each in texts), is_error=is_error)
 
 
 def _refusal(operation: Operation, answer: Answer, hide: Callable[[str], str]) -> str:

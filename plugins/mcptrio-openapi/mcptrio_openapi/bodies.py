@@ -218,13 +218,13 @@ def _fields(
     given, where = document.follow(media.get("schema", {}), join(pointer, "schema"))
     declared = given.get("properties", {}) if isinstance(given, Mapping) else {}
     properties = mapping(declared, join(where, "properties"))
-    said = mapping(media.get("encoding", {}), join(pointer, "encoding"))
+    by_name = mapping(media.get("encoding", {}), join(pointer, "encoding"))
     schema = schemas.convert(given, where)
     changed = dict(schema.get("properties", {}))
     encodings: dict[str, Encoding] = {}
     for name, raw in properties.items():
         place = join(pointer, "encoding", name)
-        how = mapping(said.get(name, {}), place)
+        how = mapping(by_name.get(name, {}), place)
         media_type = how.get("contentType")
         if media_type is not None and (not isinstance(media_type, str) or not media_type.isprintable()):
             raise DocumentError(join(place, "contentType"), f"expected a media type, got {name_kind(media_type)}")

@@ -118,9 +118,9 @@ class OperationCaller:
             return _Retry(None, seconds, error)
         if answer.status not in _RETRIED_STATUSES:
             return answer
-        told = answer.header("retry-after") or ""
-        if told.isascii() and told.isdigit():
-            seconds = float(told[:6])
+        retry_after = answer.header("retry-after") or ""
+        if retry_after.isascii() and retry_after.isdigit():
+            seconds = float(retry_after[:6])
         return _Retry(answer, seconds)
 
     async def _exchange(

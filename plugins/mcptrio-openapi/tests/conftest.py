@@ -15,7 +15,7 @@ from attrs import define, evolve, field
 from mcptrio_openapi import Api, Config, OpenAPI
 
 from mcptrio import Client, Server, connect
-from mcptrio.serving import ServerSettings
+from mcptrio.serving import ServerLimits, ServerSettings
 
 DATA = Path(__file__).parent / "data"
 
@@ -166,10 +166,13 @@ Connected = Callable[..., AbstractAsyncContextManager[Client]]
 
 
 @asynccontextmanager
-async def _connected(*apis: Api, revision: str | None = None, config: Config | None = None) -> AsyncIterator[Client]:
+async def _connected(
+    *apis: Api, revision: str | None = None, config: Config | None = None, result_text: int = 40_000
+) -> AsyncIterator[Client]:
     names = ["one", "two", "three"][: len(apis)]
     config = evolve(config or Config(), apis=dict(zip(names, apis, strict=True)))
-    server = Server(plugins=[OpenAPI(config)], settings=ServerSettings(strict=True))
+    settings = ServerSettings(strict=True, limits=ServerLimits(result_text=result_text))
+    server = Server(plugins=[OpenAPI(config)], settings=settings)
     options: dict[str, Any] = {} if revision is None else {"revision": revision}
     with trio.fail_after(60):
         async with connect(server, **options) as client:

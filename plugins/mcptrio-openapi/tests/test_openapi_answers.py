@@ -30,13 +30,18 @@ def call(connected: Any, site: Any, document: Any) -> Call:
     """Call an operation that gets this response."""
 
     async def call(
-        answer: Any, *, documented: Any = None, method: str = "get", revision: str | None = None, **settings: Any
+        answer: Any,
+        *,
+        documented: Any = None,
+        method: str = "get",
+        revision: str | None = None,
+        result_text: int = 40_000,
+        **settings: Any,
     ) -> Any:
         file = document({"/a": {method: {"operationId": "it", "responses": documented or {}}}})
         site.always = answer
-        async with connected(
-            Api(file=file, base_url=site.url, methods=("GET", "HEAD", "POST"), **settings), revision=revision
-        ) as client:
+        api = Api(file=file, base_url=site.url, methods=("GET", "HEAD", "POST"), **settings)
+        async with connected(api, revision=revision, result_text=result_text) as client:
             return await client.call_tool(f"{PREFIX}it")
 
     return call
@@ -129,7 +134,7 @@ async def test_image_instead_of_json_is_an_error(call: Call, reply: Any) -> None
     assert result.content[1].mime_type == "image/png"
 
 
-async def test_a_head_request_returns_headers(call: Call, reply: Any) -> None:
+async def test_head_request_returns_headers(call: Call, reply: Any) -> None:
     headers = {"ETag": '"x"', "Set-Cookie": "session=1", "X-Any": "y"}
     result = await call(b"HTTP/1.1 200 OK\r\n" + reply(headers=headers).split(b"\r\n", 1)[1], method="head")
 
@@ -160,13 +165,25 @@ async def test_long_text_is_truncated(call: Call, reply: Any) -> None:
     promised = await call(reply({"id": 1, "name": "x" * 2000}), documented=responses(ITEM), max_response_bytes=1024)
     picture = await call(reply(b"x" * 2000, kind="image/png"), max_response_bytes=1024)
 
-    assert text.content[0].text == "é" * 512
-    assert "cut after 1025 bytes (max_response_bytes)" in text.content[1].text
+    assert text.content[0].text.startswith("[the first 1025 bytes (max_response_bytes) of the answer; for the rest,")
+    assert text.content[1].text == "é" * 512
     assert json_.structured_content is ABSENT
     assert promised.is_error
-    assert promised.content[0].text.startswith('{"id": 1')
+    assert promised.content[1].text.startswith('{"id": 1')
     assert picture.is_error
     assert "more than 1024 bytes" in picture.content[0].text
+
+
+async def test_texts_are_bounded_by_the_server(connected: Any, site: Any, document: Any, reply: Any) -> None:
+    lines = "".join(f"line {number}\n" for number in range(20_000))
+    site.always = reply(lines, kind="text/plain", headers={"Link": '<https://x>; rel="next"'})
+    api = Api(file=document({"/a": {"get": {"operationId": "it"}}}), base_url=site.url)
+    async with connected(api) as client:
+        note, text = (await client.call_tool(f"{PREFIX}it")).content
+
+    assert note.text == '200 OK\nLink: <https://x>; rel="next"'
+    assert 38_000 < len(text.text) < 40_200
+    assert text.text.endswith(f"of {len(lines)} characters; ask for less, or for another part, to see the rest]")
 
 
 @pytest.mark.parametrize("empty", [0, 1, 3])
@@ -175,8 +192,9 @@ async def test_multi_member_gzip_body_is_decoded(call: Call, reply: Any, size: i
     packed = gzip.compress(b"a" * size) + empty * gzip.compress(b"") + gzip.compress(b"b") + gzip.compress(b"c" * 5)
     headers = {"Content-Encoding": "gzip"}
     answered = {"kind": "text/plain", "headers": headers}
-    result = await call(reply(packed, **answered), max_response_bytes=1_000_000)
-    padded = await call(reply(packed + b"\0\0", **answered), max_response_bytes=1_000_000)
+    limits = {"max_response_bytes": 1_000_000, "result_text": 1_000_000}
+    result = await call(reply(packed, **answered), **limits)
+    padded = await call(reply(packed + b"\0\0", **answered), **limits)
 
     assert result.content[0].text == "a" * size + "bccccc"
     assert padded.content[0].text == result.content[0].text
@@ -205,7 +223,7 @@ async def test_response_over_the_limit_after_decompression_is_truncated(call: Ca
     packed = gzip.compress(data, 1) if coding == "gzip" else zlib.compress(data, 1)
     result = await call(reply(packed, kind="text/plain", headers={"Content-Encoding": coding}), max_response_bytes=4096)
 
-    assert result.content[0].text == "x" * 4096
+    assert result.content[1].text == "x" * 4096
 
 
 @pytest.mark.parametrize(

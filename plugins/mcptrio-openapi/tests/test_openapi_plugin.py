@@ -261,7 +261,7 @@ async def test_cancelled_call_closes_its_connection(connected: Any, site: Any, d
             await site.closed.wait()
 
 
-async def test_a_cancelled_download_is_closed_and_the_next_call_works(
+async def test_cancelled_download_is_closed_and_the_next_call_works(
     connected: Any, site: Any, document: Make, reply: Any
 ) -> None:
     begun = trio.Event()
@@ -336,7 +336,7 @@ async def test_concurrent_requests_are_limited(connected: Any, site: Any, docume
     assert len(site.arrived) == 6
 
 
-async def test_a_download_reports_progress(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_download_reports_progress(connected: Any, site: Any, document: Make, reply: Any) -> None:
     site.always = reply(b"x" * 300_000, kind="image/png")
     heard: list[Any] = []
     async with connected(Api(file=document(IT), base_url=site.url)) as client:

@@ -153,7 +153,7 @@ async def test_arguments_are_shown_compactly(connected: Any, hub: Any) -> None:
     assert nothing == "No operation has any of these words. The tags are issues, hooks, untagged."
 
 
-async def test_a_call_is_validated_and_sent_as_by_its_own_tool(connected: Any, hub: Any, site: Any) -> None:
+async def test_call_is_validated_and_sent_as_by_its_own_tool(connected: Any, hub: Any, site: Any) -> None:
     async with connected(hub()) as client:
 
         async def call(name: str, **arguments: Any) -> str:
@@ -181,7 +181,7 @@ async def test_a_call_is_validated_and_sent_as_by_its_own_tool(connected: Any, h
         assert text in refusal
 
 
-async def test_an_unknown_tag_names_the_known_ones(connected: Any, hub: Any) -> None:
+async def test_unknown_tag_names_the_known_ones(connected: Any, hub: Any) -> None:
     async with connected(hub()) as client:
         text = await find(client, tag="issue")
 

@@ -213,7 +213,7 @@ async def test_concurrent_calls_share_a_token(connected: Any, site: Any, documen
     assert sorted(arrived.target for arrived in site.arrived) == ["/a"] * 4 + ["/token"]
 
 
-async def test_an_expired_token_is_renewed(connected: Any, site: Any, document: Make, reply: Any) -> None:
+async def test_expired_token_is_renewed(connected: Any, site: Any, document: Make, reply: Any) -> None:
     site.answers = [reply({"access_token": "t" * 20, "expires_in": 0}), reply({}), reply({"access_token": "u" * 20})]
     api = Api(file=document(PATHS, **oauth(site)), base_url=site.url, auth={"own": Credential(**CLIENT)})
     async with connected(api) as client:
@@ -246,7 +246,7 @@ async def test_invalid_token_response_fails_the_call(
     assert [arrived.target for arrived in site.arrived] == ["/token"]
 
 
-async def test_a_redirect_on_the_same_origin_is_followed_with_credentials(
+async def test_redirect_on_the_same_origin_is_followed_with_credentials(
     connected: Any, site: Any, document: Make, reply: Any
 ) -> None:
     more = schemes(header=KEY, query={"type": "apiKey", "in": "query", "name": "key"})

@@ -303,10 +303,10 @@ async def test_petstore_document_can_be_called(connected: Any, site: Any, reply:
     assert site.arrived[0].header("X-Trace-Id") == "t"
     assert json.loads(site.arrived[1].body) == {"name": "Rex", "secret": "s"}
     assert listed.structured_content == {"items": [pet]}
-    assert listed.content[1].text == "200 OK\nX-Next: 2"
+    assert listed.content[0].text == "200 OK\nX-Next: 2"
     # The document declares it nullable, so null is not removed.
     assert created.structured_content == pet
-    assert created.content[1].text == "201 Created\nLocation: /v1/pets/7"
+    assert created.content[0].text == "201 Created\nLocation: /v1/pets/7"
     assert deleted.content[0].text == "204 No Content"
     assert (photo.content[0].mime_type, photo.content[0].data) == ("image/png", "iVBORw==")
     assert refused.is_error
@@ -342,7 +342,7 @@ async def test_hub_document_can_be_called(connected: Any, site: Any, reply: Any,
         "topics": {"type": "array", "items": {"type": "string"}},
     }
     assert got.structured_content["parent"]["full_name"] == "c/d"
-    assert listed.content[1].text == '200 OK\nLink: <https://x>; rel="next"'
+    assert listed.content[0].text == '200 OK\nLink: <https://x>; rel="next"'
     assert html.content[0].text == "<h1>x</h1>"
     assert file.content[0].resource.uri == f"{site.url}/repos/a/b/contents/c%2Fd"
     assert [arrived.target for arrived in site.arrived] == [

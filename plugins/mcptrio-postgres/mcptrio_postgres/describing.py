@@ -12,6 +12,7 @@ from mcptrio import tool
 
 from .catalog import PostgresTableList, SchemaList, list_schemas, list_tables
 from .descriptions import PostgresTable, describe_tables
+from .examples import in_database
 from .queries import ConfiguredDatabase, PostgresAccess, PostgresQueries
 from .reading import Cursor, DatabaseName, Limit
 from .texts import descriptions_text, schemas_text, table_text, tables_text
@@ -36,13 +37,29 @@ class Describing:
 
     queries: PostgresQueries
 
-    @tool(title="List Schemas", read_only=True, destructive=False, idempotent=True, open_world=False, text=schemas_text)
+    @tool(
+        title="List Schemas",
+        read_only=True,
+        examples=in_database(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=schemas_text,
+    )
     async def list_schemas(self, database: DatabaseName = "", limit: Limit = 500, cursor: Cursor = "") -> SchemaList:
         """List the schemas of a database with their numbers of tables."""
         found = self.queries.find(database)
         return await list_schemas(self.queries, found, limit=self._most(limit), after=cursor)
 
-    @tool(title="List Tables", read_only=True, destructive=False, idempotent=True, open_world=False, text=tables_text)
+    @tool(
+        title="List Tables",
+        read_only=True,
+        examples=in_database(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=tables_text,
+    )
     async def list_tables(
         self,
         database: DatabaseName = "",

@@ -13,6 +13,7 @@ from msgspec import Meta
 from mcptrio import ToolError, tool
 
 from .connection import PostgresConnection
+from .examples import in_database
 from .plans import PostgresPlan, explain_plan
 from .queries import PostgresAccess, PostgresQueries
 from .rows import PageBounds, PostgresRows, cursor_for, position_of, read_page
@@ -71,6 +72,7 @@ class PostgresReading:
     @tool(
         title="List Databases",
         read_only=True,
+        examples=[{}],
         destructive=False,
         idempotent=True,
         open_world=False,
@@ -86,7 +88,15 @@ class PostgresReading:
             )
         )
 
-    @tool(title="Read Query", read_only=True, destructive=False, idempotent=True, open_world=False, text=rows_text)
+    @tool(
+        title="Read Query",
+        read_only=True,
+        examples=in_database(query="SELECT * FROM pg_class"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=rows_text,
+    )
     async def read_query(
         self,
         query: Query,
@@ -117,7 +127,15 @@ class PostgresReading:
 
         return await self.queries.run(found, PostgresAccess.READ, work, sql=query)
 
-    @tool(title="Explain Query", read_only=True, destructive=False, idempotent=True, open_world=False, text=plan_text)
+    @tool(
+        title="Explain Query",
+        read_only=True,
+        examples=in_database(query="SELECT * FROM pg_class"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=plan_text,
+    )
     async def explain_query(
         self,
         query: Query,

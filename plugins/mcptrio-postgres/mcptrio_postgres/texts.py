@@ -47,9 +47,9 @@ def rows_text(rows: PostgresRows) -> str:
 def written_text(written: WriteResult) -> str:
     """The number of changed rows, then the rows of RETURNING."""
     done = written.command if written.affected_rows is None else f"{written.command}: {written.affected_rows} rows"
-    said = f"{done}, rolled back" if written.dry_run else done
+    outcome = f"{done}, rolled back" if written.dry_run else done
     more = "more rows were changed than are shown" if written.truncated else ""
-    return with_notes([said, *_table(written.columns, written.items)], written.notes, more)
+    return with_notes([outcome, *_table(written.columns, written.items)], written.notes, more)
 
 
 def databases_text(databases: PostgresDatabaseList) -> str:

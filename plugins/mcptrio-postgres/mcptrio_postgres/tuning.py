@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from mcptrio import tool
 
+from .examples import in_database
 from .index_advice import IndexAdvices, advise_indexes
 from .queries import PostgresAccess, PostgresQueries
 from .reading import DatabaseName
@@ -42,7 +43,13 @@ class Tuning:
         )
 
     @tool(
-        title="Advise Indexes", read_only=True, destructive=False, idempotent=True, open_world=False, text=advice_text
+        title="Advise Indexes",
+        read_only=True,
+        examples=in_database(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=advice_text,
     )
     async def advise_indexes(
         self,

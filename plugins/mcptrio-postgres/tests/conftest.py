@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from attrs import frozen
 from mcptrio_postgres import Config, objects
 
 from mcptrio import Client, Secret, Server, connect
-from mcptrio.types import CallToolResult, TextContent
 from tests.engines.postgres_fixtures import cluster, new_prefix, own_postgres
 from tests.engines.postgres_server import PostgresServer, data_folder, server_at
 
@@ -46,7 +45,6 @@ ANALYZE orders;
 """
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-Call = Callable[..., Awaitable[Any]]
 
 
 @frozen
@@ -124,43 +122,3 @@ def postgres_client(shop: ShopDatabase) -> Connect:
                 yield client
 
     return open_client
-
-
-@pytest.fixture
-def call() -> Call:
-    """Call a tool, and return its structured result."""
-
-    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> Any:
-        result = await client.call_tool(tool, arguments)
-        assert not result.is_error, result.content
-        return result.structured_content
-
-    return call_tool
-
-
-@pytest.fixture
-def text() -> Call:
-    """Call a tool, and return the text that a model reads."""
-
-    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> str:
-        result: CallToolResult = await client.call_tool(tool, arguments)
-        [block] = result.content
-        assert isinstance(block, TextContent)
-        assert not result.is_error, block.text
-        return block.text
-
-    return call_tool
-
-
-@pytest.fixture
-def refusal() -> Call:
-    """Call a tool that fails, and return its error for the model."""
-
-    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> str:
-        result: CallToolResult = await client.call_tool(tool, arguments)
-        assert result.is_error, result.content
-        [block] = result.content
-        assert isinstance(block, TextContent)
-        return block.text
-
-    return call_tool

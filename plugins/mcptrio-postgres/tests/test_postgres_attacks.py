@@ -112,7 +112,7 @@ async def test_attacks_are_refused_and_change_nothing(postgres_client: Any, shop
     assert shop.ask(STATE) == before
 
 
-async def test_a_cursor_that_only_reads_is_what_stops_statements(
+async def test_cursor_that_only_reads_is_what_stops_statements(
     postgres_client: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server refuses what the check of the text would let pass."""
@@ -150,7 +150,7 @@ async def test_functions_of_the_database_run_with_few_rights_and_read_only(
     assert own_shop.ask(STATE) == before
 
 
-async def test_a_statement_leaves_nothing_behind(postgres_client: Any, call: Any, own_shop: Any) -> None:
+async def test_statement_leaves_nothing_behind(postgres_client: Any, call: Any, own_shop: Any) -> None:
     body = "PERFORM pg_advisory_lock(7); PERFORM set_config('work_mem', '64kB', false); PERFORM pg_notify('a', 'b')"
     own_shop.ask(f"CREATE FUNCTION hidden() RETURNS int LANGUAGE plpgsql AS $$ BEGIN {body}; RETURN 1; END $$")
     async with postgres_client(own_shop, max_connections=1) as client:
@@ -161,7 +161,7 @@ async def test_a_statement_leaves_nothing_behind(postgres_client: Any, call: Any
         assert own_shop.sessions("state = 'idle'") == 1
 
 
-async def test_a_superuser_reads_with_the_rights_of_a_reader(postgres_client: Any, call: Any, refusal: Any) -> None:
+async def test_superuser_reads_with_the_rights_of_a_reader(postgres_client: Any, call: Any, refusal: Any) -> None:
     async with postgres_client() as client:
         assert (await call(client, "read_query", query="SELECT current_user"))["items"] == [["pg_read_all_data"]]
     async with postgres_client(role="reader") as client:
@@ -197,7 +197,7 @@ def test_tokens(sql: str, words: list[str]) -> None:
     assert [each.text for each in tokens(sql)] == words
 
 
-def test_a_semicolon_at_the_end_is_removed() -> None:
+def test_semicolon_at_the_end_is_removed() -> None:
     assert single_statement("SELECT ';' ; ; -- end", ["select"], "") == "SELECT ';' "
     with pytest.raises(ToolError, match="got several"):
         single_statement("SELECT 1; ; SELECT 2", ["select"], "")

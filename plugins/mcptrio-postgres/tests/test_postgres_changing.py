@@ -30,7 +30,7 @@ async def test_rows_are_changed(postgres_client: Any, text: Any, own_shop: Any) 
     assert own_shop.ask("SELECT tags FROM customers WHERE name = 'Dan'") == [(["x", "y z"],)]
 
 
-async def test_a_dry_run_changes_nothing(postgres_client: Any, text: Any, own_shop: Any) -> None:
+async def test_dry_run_changes_nothing(postgres_client: Any, text: Any, own_shop: Any) -> None:
     async with postgres_client(own_shop, writable=("shop",)) as client:
         found = await text(client, "write_query", query="DELETE FROM customers RETURNING id", dry_run=True, limit=2)
     assert found == "DELETE: 3 rows, rolled back\nid\n1\n2\n[more rows were changed than are shown]"
@@ -58,7 +58,7 @@ async def test_refused_statements_change_nothing(
     assert shop.ask("SELECT count(*), max(sum) FROM orders") == [(3, 300)]
 
 
-async def test_an_error_at_commit_is_reported(postgres_client: Any, refusal: Any, own_shop: Any) -> None:
+async def test_error_at_commit_is_reported(postgres_client: Any, refusal: Any, own_shop: Any) -> None:
     own_shop.ask("ALTER TABLE orders ALTER CONSTRAINT orders_customer_fkey DEFERRABLE INITIALLY DEFERRED")
     async with postgres_client(own_shop, writable=("shop",)) as client:
         query = "INSERT INTO orders(number, customer) VALUES (9, 99)"

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import trio
+from mcptrio_postgres import Config, objects
 from mcptrio_postgres.address import read_address
 
-from mcptrio import MCPError, Secret
+from mcptrio import MCPError, Secret, Server, connect
 from mcptrio.errors import PluginError
 from mcptrio.testing import Case, ServerSpec, open_served
 
@@ -29,6 +30,24 @@ async def test_plugin_is_found_and_configured(shop: Any, transport: str) -> None
     assert result.structured_content["truncated"]
 
 
+async def test_examples_of_the_tools_work(shop: Any) -> None:
+    server = Server(plugins=objects(Config(databases={"shop": Secret(shop.url)})))
+    called = set()
+    with trio.fail_after(60):
+        async with connect(server) as client:
+            for entry in server.catalog.tools.registry:
+                examples = entry.mark.examples
+                if callable(examples):
+                    examples = examples(entry.function.function.__self__)
+                for arguments in examples:
+                    result = await client.call_tool(entry.key, dict(arguments))
+                    assert not result.is_error, result.text
+                    called.add(entry.key)
+
+    expected = {"list_databases", "list_schemas", "list_tables", "read_query", "explain_query", "advise_indexes"}
+    assert called == expected
+
+
 async def test_definitions_take_few_tokens(postgres_client: Any, check_tokens: Any) -> None:
     async with postgres_client(writable=("shop",)) as client:
         await check_tokens(client, 1277)
@@ -44,7 +63,7 @@ async def test_definitions_take_few_tokens(postgres_client: Any, check_tokens: A
         ({"query_timeout": 0}, r"query_timeout"),
     ],
 )
-async def test_an_invalid_setting_is_reported(settings: dict[str, Any], message: str) -> None:
+async def test_invalid_setting_is_reported(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(PluginError, match=message) as failed:
         async with open_served(ServerSpec(plugins=["postgres"], config={"postgres": settings})):
             pass

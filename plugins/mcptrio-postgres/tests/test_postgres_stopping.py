@@ -34,7 +34,7 @@ async def until(condition: Callable[[], Any]) -> None:
         ("write_query", "INSERT INTO orders(number, customer) SELECT 9, 1 FROM pg_sleep(600)"),
     ],
 )
-async def test_a_cancelled_query_ends_on_the_server(
+async def test_cancelled_query_ends_on_the_server(
     postgres_client: Any, shop: Any, revision: str, tool: str, query: str
 ) -> None:
     arguments: dict[str, Any] = {"query": query}
@@ -51,7 +51,7 @@ async def test_a_cancelled_query_ends_on_the_server(
 
 
 @pytest.mark.parametrize("tool", ["read_query", "write_query"])
-async def test_a_query_ends_at_its_timeout(postgres_client: Any, refusal: Any, shop: Any, tool: str) -> None:
+async def test_query_ends_at_its_timeout(postgres_client: Any, refusal: Any, shop: Any, tool: str) -> None:
     query = SLEEP if tool == "read_query" else "INSERT INTO orders(number, customer) SELECT 9, 1 FROM pg_sleep(600)"
     async with postgres_client(writable=("shop",), query_timeout=0.5) as client:
         message = await refusal(client, tool, query=query)
@@ -61,7 +61,7 @@ async def test_a_query_ends_at_its_timeout(postgres_client: Any, refusal: Any, s
     assert shop.ask("SELECT count(*) FROM orders") == [(3,)]
 
 
-async def test_a_query_does_not_wait_for_a_lock_for_ever(postgres_client: Any, refusal: Any, shop: Any) -> None:
+async def test_query_does_not_wait_for_a_lock_for_ever(postgres_client: Any, refusal: Any, shop: Any) -> None:
     with psycopg.connect(shop.url) as other:
         other.execute("LOCK TABLE orders")
         async with postgres_client(query_timeout=0.5) as client:
@@ -87,7 +87,7 @@ async def test_calls_wait_for_a_connection_until_their_deadline(postgres_client:
         nursery.start_soon(partial(refusal, client, "read_query", query=SLEEP))
 
 
-async def test_the_server_restarts(own_postgres: Any, postgres_client: Any, call: Any, refusal: Any) -> None:
+async def test_server_restarts(own_postgres: Any, postgres_client: Any, call: Any, refusal: Any) -> None:
     async with postgres_client(databases={"shop": Secret(own_postgres.url)}) as client:
         assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
         own_postgres.kill()
@@ -99,7 +99,7 @@ async def test_the_server_restarts(own_postgres: Any, postgres_client: Any, call
         assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
 
 
-async def test_a_server_that_does_not_answer(own_postgres: Any, postgres_client: Any, call: Any, refusal: Any) -> None:
+async def test_server_that_does_not_answer(own_postgres: Any, postgres_client: Any, call: Any, refusal: Any) -> None:
     async with postgres_client(databases={"shop": Secret(own_postgres.url)}, query_timeout=0.5) as client:
         assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
         with own_postgres.stalled():

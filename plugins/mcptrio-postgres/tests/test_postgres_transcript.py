@@ -8,17 +8,16 @@ from typing import Any
 
 import trio
 
-from benchmarks.transcripts.database import OUR_CALLS, prepare, serve, talk, total
+from benchmarks.transcripts.database import prepare, run_ours
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 
 
-async def test_a_database_of_80_tables_takes_the_tokens_of_the_readme(own_shop: Any, tmp_path: Path) -> None:
+async def test_database_of_80_tables_takes_the_tokens_of_the_readme(own_shop: Any, tmp_path: Path) -> None:
     own_shop.ask("DROP SCHEMA public CASCADE; CREATE SCHEMA public; DROP SCHEMA stock CASCADE")
     await trio.to_thread.run_sync(prepare, own_shop.url)
     with trio.fail_after(60):
-        size, tallies = await talk(serve(own_shop.url, tmp_path), "postgres_", OUR_CALLS)
-    took = total(size, tallies)
+        took = (await run_ours(own_shop.url, tmp_path)).total
 
     row = re.search(
         r"^\| \*\*all\*\* \| .* \| \*\*([\d,]+) in (\d+), (\d+) refused\*\* \|$", README.read_text(), re.MULTILINE

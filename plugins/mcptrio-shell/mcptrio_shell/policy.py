@@ -158,14 +158,14 @@ class CommandPolicy:
             return None, "every user of the machine may replace it"
         return found, ""
 
-    def _environment(self, cwd: str, asked: Mapping[str, str]) -> dict[str, str]:
+    def _environment(self, cwd: str, requested: Mapping[str, str]) -> dict[str, str]:
         config = self.config
         inherited = {name: os.environ[name] for name in config.inherit if name in os.environ}
         path = os.pathsep.join(map(str, config.path))
         # Such a value is an exported bash function, which is code.
         kept = {name: value for name, value in inherited.items() if not value.startswith("()")}
         # PWD comes last: programs believe that it names their working folder.
-        return {"PATH": path, **kept, **config.environment, **asked, "PWD": cwd}
+        return {"PATH": path, **kept, **config.environment, **requested, "PWD": cwd}
 
 
 def _is_anybodys(path: str) -> bool:

@@ -31,20 +31,20 @@ from .folders import Folders
 from .policy import PermittedCommand
 from .tape import Tape
 
-__all__ = ["KILLED", "Process", "Status"]
+__all__ = ["KILL_TIMEOUT", "Process", "Status"]
 
 Status = Literal["running", "exited", "timed_out", "stopped", "too_much_output", "too_many_processes", "lost"]
 """The status of a command: running, ended on its own, or the reason why it was ended. ``lost``: its warden was
 killed."""
 
-KILLED = 10.0
+KILL_TIMEOUT = 10.0
 """Seconds for killed processes to disappear."""
-_START = 30.0
+_START_TIMEOUT = 30.0
 """Seconds for the warden to start the command. The interpreter takes 20 to 40 ms on an idle machine."""
-_SETTLE = 0.5
+_OUTPUT_TIMEOUT = 0.5
 """Seconds to read the last output after no process of the command is left."""
-_PIECE = 65536
-_LINE = 4096
+_CHUNK_BYTES = 65536
+_MAX_MESSAGE_BYTES = 4096
 """Length limit in bytes for a line of the warden."""
 
 _WARDEN = Path(__file__).with_name("warden.py")
@@ -90,7 +90,7 @@ class Process:
     _gone: bool = False
     _life: trio.CancelScope = field(factory=trio.CancelScope)
     _control: socket.socket | None = None
-    _said: bytes = b""
+    _received: bytes = b""
     _warden: trio.Process | None = None
     _input: trio.lowlevel.FdStream | None = None
     _outputs: dict[trio.lowlevel.FdStream, Tape] = field(factory=dict)
@@ -127,32 +127,35 @@ class Process:
                 async with trio.open_nursery() as nursery:
                     if stdin is not None:
                         nursery.start_soon(self._feed, stdin, keep_input)
-                    await self._attend()
+                    await self._read_until_gone()
                     nursery.cancel_scope.cancel()  # stops feeding input that the command did not read
             if self._life.cancelled_caught and self.status == "running":
                 self.status = "timed_out"
         finally:
-            with trio.move_on_after(self.config.grace + KILLED, shield=True):
+            with trio.move_on_after(self.config.grace + KILL_TIMEOUT, shield=True):
                 if self._is_ordered and not self._gone:
-                    self.tell_to_stop()
+                    self.begin_stop()
                     # Output must still be read: a program whose output blocks would not exit.
-                    await self._attend()
+                    await self._read_until_gone()
             self._kill()
             # A separate timeout, so that descriptors and the place in the table are released in any case.
-            with trio.move_on_after(KILLED, shield=True):
+            with trio.move_on_after(KILL_TIMEOUT, shield=True):
                 await self._close()
 
-    def tell_to_stop(self, why: Status = "stopped") -> None:
+    def begin_stop(self, why: Status = "stopped") -> None:
         """Start ending the command: SIGTERM, then SIGKILL after the grace period. Does not block."""
         if self.status == "running":
             self.status = why
-        self._tell_warden(b"T")
+        self._send_to_warden(b"T")
         self._wake_warden()
 
     async def stop(self) -> None:
-        """End the command and wait until no process of it is left, at most for the grace period and :data:`KILLED`."""
-        self.tell_to_stop()
-        with trio.move_on_after(self.config.grace + KILLED):
+        """End the command and wait until no process of it is left.
+
+        Waits at most for the grace period and :data:`KILL_TIMEOUT`.
+        """
+        self.begin_stop()
+        with trio.move_on_after(self.config.grace + KILL_TIMEOUT):
             await self.finished.wait()
         if not self.finished.is_set():
             self._life.cancel()
@@ -176,7 +179,7 @@ class Process:
                         )
                     try:
                         # Not send_all(), which does not tell how much was written when it is cancelled.
-                        sent += os.write(self._input.fileno(), data[sent : sent + _PIECE])
+                        sent += os.write(self._input.fileno(), data[sent : sent + _CHUNK_BYTES])
                     except BlockingIOError:
                         with suppress(trio.ClosedResourceError):
                             await trio.lowlevel.wait_writable(self._input.fileno())
@@ -247,9 +250,9 @@ class Process:
         # The command then reads the end of the file at once.
         if not with_input:
             self._close_input()
-        await self._order(cwd)
+        await self._send_order(cwd)
 
-    async def _order(self, cwd: int) -> None:
+    async def _send_order(self, cwd: int) -> None:
         """Send the warden the command, and wait for its report."""
         assert self._control is not None
         command = self.command
@@ -265,17 +268,17 @@ class Process:
                 "limits": asdict(self.config.limits),
             }
         ).encode()
-        with trio.move_on_after(_START):
-            await self._say(struct.pack("!I", len(order)) + order)
+        with trio.move_on_after(_START_TIMEOUT):
+            await self._send_all(struct.pack("!I", len(order)) + order)
             while not self._is_started and not self._gone:
-                self._heed(await self._hear())
+                self._handle_message(await self._receive_message())
         if self._failed is not None:
             raise ToolError(f"cannot start {command.argv[0]}: {os.strerror(self._failed)}")
         # A command that has killed its warden at once was started nevertheless.
         if not self._is_started and not (self._pid and self.status == "lost"):
             raise ToolError(f"cannot start {command.argv[0]}: the process that starts it has failed")
 
-    async def _say(self, data: bytes) -> None:
+    async def _send_all(self, data: bytes) -> None:
         assert self._control is not None
         while data:
             try:
@@ -283,38 +286,38 @@ class Process:
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._control)
             except OSError:
-                return  # the warden has ended, which _hear() notices
+                return  # the warden has ended, which _receive_message() notices
         self._is_ordered = True
 
-    async def _hear(self) -> dict[str, Any] | None:
+    async def _receive_message(self) -> dict[str, Any] | None:
         """Return the warden's next message, or ``None`` once it has ended."""
         assert self._control is not None
-        while b"\n" not in self._said:
+        while b"\n" not in self._received:
             try:
-                piece = self._control.recv(_LINE)
+                piece = self._control.recv(_MAX_MESSAGE_BYTES)
             except BlockingIOError:
                 await trio.lowlevel.wait_readable(self._control)
                 continue
             except OSError:
                 return None
-            if not piece or len(self._said) > _LINE:
+            if not piece or len(self._received) > _MAX_MESSAGE_BYTES:
                 return None
-            self._said += piece
-        line, _, self._said = self._said.partition(b"\n")
+            self._received += piece
+        line, _, self._received = self._received.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         return message
 
-    async def _attend(self) -> None:
+    async def _read_until_gone(self) -> None:
         """Read output until no process of the command is left. May be cancelled and called again."""
         async with trio.open_nursery() as nursery:
             for stream, tape in list(self._outputs.items()):
                 nursery.start_soon(self._read, stream, tape)
             while not self._gone:
-                self._heed(await self._hear())
+                self._handle_message(await self._receive_message())
             # Normally no process has the pipes open any more; if one has, it is not waited for.
-            nursery.cancel_scope.deadline = trio.current_time() + _SETTLE
+            nursery.cancel_scope.deadline = trio.current_time() + _OUTPUT_TIMEOUT
 
-    def _heed(self, message: dict[str, Any] | None) -> None:
+    def _handle_message(self, message: dict[str, Any] | None) -> None:
         """Update the state from a message of the warden."""
         if message is None:
             self._gone = True
@@ -342,10 +345,10 @@ class Process:
                 self.status = "too_many_processes" if message["ended"] == "processes" else "exited"
 
     async def _read(self, stream: trio.lowlevel.FdStream, tape: Tape) -> None:
-        while data := await stream.receive_some(_PIECE):
+        while data := await stream.receive_some(_CHUNK_BYTES):
             tape.write(data)
             if self.stdout.total + self.stderr.total > self.config.max_output_bytes and self.status == "running":
-                self.tell_to_stop("too_much_output")
+                self.begin_stop("too_much_output")
             self._report_change()
         del self._outputs[stream]
         stream.close()
@@ -360,10 +363,10 @@ class Process:
         self._updated = trio.Event()
         self.changed(self)
 
-    def _tell_warden(self, said: bytes) -> None:
+    def _send_to_warden(self, order: bytes) -> None:
         if self._control is not None and not self._gone:
             with suppress(OSError):
-                self._control.send(said)
+                self._control.send(order)
 
     def _wake_warden(self) -> None:
         if self._warden is not None and not self._gone:

@@ -103,7 +103,7 @@ class Processes:
         self._forget()
         return [process for process in reversed(self._known.values()) if process.owner == asker]
 
-    async def tell(self, notify: Callable[[str], None]) -> None:
+    async def notify_subscribers(self, notify: Callable[[str], None]) -> None:
         """Notify subscribers of new output until cancelled."""
         while True:
             await self._growth.wait()
@@ -133,7 +133,7 @@ async def open_processes(config: Config, notify: Callable[[str], None]) -> Async
     """Open the table and the nursery of background commands. Leaving the context ends all of them concurrently."""
     async with trio.open_nursery() as nursery:
         processes = Processes(config, nursery)
-        nursery.start_soon(processes.tell, notify)
+        nursery.start_soon(processes.notify_subscribers, notify)
         try:
             yield processes
         finally:

@@ -48,9 +48,9 @@ _PAGE = 16 * 1024
 _LIST = 100
 """Entries in one list."""
 _MAX_WAIT_SECONDS = 30.0
-_LINE = 200
+_MAX_LINE_CHARS = 200
 """Characters of an output line that is reported as progress."""
-_THREADS = 4
+_MAX_THREADS = 4
 """Concurrent calls that access the file system."""
 
 _Argv = Annotated[list[str], Meta(min_length=1, description="Program and arguments; not a shell command line.")]
@@ -68,7 +68,7 @@ class Shell:
 
     config: Config
     _policy: CommandPolicy = field(init=False)
-    _threads: trio.CapacityLimiter = field(init=False, factory=lambda: trio.CapacityLimiter(_THREADS))
+    _threads: trio.CapacityLimiter = field(init=False, factory=lambda: trio.CapacityLimiter(_MAX_THREADS))
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "_policy", CommandPolicy(self.config))
@@ -206,6 +206,7 @@ class Shell:
         text=processes_text,
         title="List Processes",
         read_only=True,
+        examples=[{}],
         destructive=False,
         idempotent=True,
         open_world=False,
@@ -219,6 +220,7 @@ class Shell:
         text=allowed_text,
         title="List Allowed Commands",
         read_only=True,
+        examples=[{}],
         destructive=False,
         idempotent=True,
         open_world=False,
@@ -281,15 +283,15 @@ class Shell:
 
     async def _report(self, ctx: Context, process: Process) -> None:
         """Report the last line of output as progress at intervals, until cancelled."""
-        told = 0
+        reported = 0
         while True:
             await trio.sleep(self.config.progress_interval)
             written = process.stdout.total + process.stderr.total
-            if written > told:
-                told = written
+            if written > reported:
+                reported = written
                 # Some programs write only progress, to standard error.
                 tape = process.stderr if process.stderr.total and not process.stdout.total else process.stdout
-                await ctx.report_progress(written, None, tape.last_line(_LINE) or None)
+                await ctx.report_progress(written, None, tape.last_line(_MAX_LINE_CHARS) or None)
 
 
 def _processes(ctx: Context) -> Processes:

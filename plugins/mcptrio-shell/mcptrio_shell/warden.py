@@ -37,12 +37,12 @@ LENGTH = struct.Struct("!I")
 MAX_REQUEST_BYTES = 4 * 1024 * 1024
 """Maximum size of the order."""
 
-TICK = 0.2
+COUNT_INTERVAL = 0.2
 """Seconds between two counts of the command's processes."""
-SHARE = 50
+COUNT_PAUSE_FACTOR = 50
 """A count reads one file for each process of the machine. If that takes long, the next count follows after this many
 times as long."""
-FAST_TICK = 0.01
+KILL_INTERVAL = 0.01
 """Seconds between two rounds of SIGKILL."""
 KILL_TIMEOUT = 10.0
 """Seconds after the first SIGKILL until the warden gives up. Only processes that hang in the kernel take longer."""
@@ -57,13 +57,13 @@ class Warden:
         self._control = control
         self._spec = spec
         self._pid = 0
-        self._why = "exited"
+        self._end_reason = "exited"
         self._exited = False
         # Time of SIGKILL; None while nothing has to end.
         self._deadline: float | None = None
         # Processes that were still running when the command itself exited.
         self._stopped = 0
-        self._next_look = 0.0
+        self._next_count = 0.0
 
     def run(self) -> None:
         wake = self._listen_to_children()
@@ -76,15 +76,15 @@ class Warden:
             if self._exited and self._deadline is None:
                 self._stopped = sum(state != "Z" for _, state in _descendants(os.getpid()))
                 self._end(self._spec["grace"])
-            for descriptor, _ in poll.poll(1000 * (FAST_TICK if self._is_killing() else TICK)):
+            for descriptor, _ in poll.poll(1000 * (KILL_INTERVAL if self._is_killing() else COUNT_INTERVAL)):
                 if descriptor == wake:
-                    _empty(wake)
+                    _drain(wake)
                 else:
-                    self._obey(poll)
-            self._watch()
+                    self._handle_order(poll)
+            self._enforce_limits()
             if self._deadline is not None and time.monotonic() > self._deadline + KILL_TIMEOUT:
                 break
-        self._tell({"ended": self._why, "stopped": self._stopped})
+        self._report({"ended": self._end_reason, "stopped": self._stopped})
 
     def _listen_to_children(self) -> int:
         """Return a descriptor that becomes readable when a child exits."""
@@ -106,7 +106,7 @@ class Warden:
         own = os.getpid()
         prctl = _prctl()
         prctl(_SUBREAPER, 1)
-        most = self._spec["limits"]["processes"]
+        limit = self._spec["limits"]["processes"]
         others = len(_processes_of(os.getuid())) if os.getuid() else 0
         self._pid = os.fork()
         if self._pid == 0:
@@ -118,7 +118,7 @@ class Warden:
                 prctl(_DEATH_SIGNAL, signal.SIGKILL)
                 if os.getppid() != own:
                     os._exit(1)
-                self._become(prctl, others + most + 1)
+                self._execute(prctl, others + limit + 1)
             except (OSError, ValueError, KeyError) as error:
                 os.write(writing, LENGTH.pack(getattr(error, "errno", None) or errno.EINVAL))
             finally:
@@ -126,7 +126,7 @@ class Warden:
         os.close(writing)
         os.close(waiting)
         # Before the command may run: the server must know its process id even if the command kills its warden.
-        self._tell({"forked": self._pid})
+        self._report({"forked": self._pid})
         os.close(go)
         # The command then has the only other ends of its pipes, which therefore close when it ends.
         null = os.open(os.devnull, os.O_RDWR)
@@ -136,12 +136,12 @@ class Warden:
         os.close(reading)
         if failed:
             os.waitpid(self._pid, 0)
-            self._tell({"failed": LENGTH.unpack(failed)[0]})
+            self._report({"failed": LENGTH.unpack(failed)[0]})
             return False
-        self._tell({"started": True})
+        self._report({"started": True})
         return True
 
-    def _become(self, prctl: Any, processes: int) -> None:
+    def _execute(self, prctl: Any, processes: int) -> None:
         """Set the limits and execute the command. Runs between fork and exec; never returns."""
         spec = self._spec
         limits = spec["limits"]
@@ -180,17 +180,17 @@ class Warden:
             if pid == self._pid:
                 self._exited = True
                 seconds = used.ru_utime + used.ru_stime
-                self._tell({"exited": os.waitstatus_to_exitcode(status), "cpu_seconds": seconds})
+                self._report({"exited": os.waitstatus_to_exitcode(status), "cpu_seconds": seconds})
 
-    def _watch(self) -> None:
-        """Kill the processes if their time is over or there are too many."""
+    def _enforce_limits(self) -> None:
+        """Kill the processes if their time has passed or there are too many."""
         if self._is_killing():
             self._signal(signal.SIGKILL)
-        elif self._deadline is None and (began := time.monotonic()) >= self._next_look:
+        elif self._deadline is None and (began := time.monotonic()) >= self._next_count:
             count = len(_descendants(os.getpid()))
-            self._next_look = began + max(TICK, SHARE * (time.monotonic() - began))
+            self._next_count = began + max(COUNT_INTERVAL, COUNT_PAUSE_FACTOR * (time.monotonic() - began))
             if count > self._spec["limits"]["processes"]:
-                self._why = "processes"
+                self._end_reason = "processes"
                 self._deadline = began
                 self._signal(signal.SIGKILL)
 
@@ -229,19 +229,19 @@ class Warden:
             except OSError:
                 pass  # it has exited, or runs as another user, which the operator's rule made possible
 
-    def _obey(self, poll: select.poll) -> None:
+    def _handle_order(self, poll: select.poll) -> None:
         """Handle an order of the server: T ends the command, K kills it; a closed socket ends it too."""
         try:
-            said = self._control.recv(64)
+            order = self._control.recv(64)
         except OSError:
-            said = b""
-        if not said:
+            order = b""
+        if not order:
             poll.unregister(self._control)
-        if self._deadline is None or not said:
-            self._why = "asked" if said else "server"
-        self._end(0 if b"K" in said else self._spec["grace"])
+        if self._deadline is None or not order:
+            self._end_reason = "asked" if order else "server"
+        self._end(0 if b"K" in order else self._spec["grace"])
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _report(self, message: dict[str, Any]) -> None:
         try:
             self._control.sendall(json.dumps(message).encode() + b"\n")
         except OSError:
@@ -305,7 +305,7 @@ def _descendants(root: int) -> list[tuple[int, str]]:
 def _processes() -> list[tuple[int, int, str]]:
     """Return pid, parent and state of every process."""
     found = []
-    for name in _numbers():
+    for name in _pids():
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
                 # The program's name in parentheses may contain anything, including parentheses.
@@ -319,7 +319,7 @@ def _processes() -> list[tuple[int, int, str]]:
 def _processes_of(user: int) -> list[str]:
     """Return the threads of a user, which RLIMIT_NPROC counts."""
     found = []
-    for name in _numbers():
+    for name in _pids():
         try:
             if os.stat(f"/proc/{name}").st_uid == user:
                 found += os.listdir(f"/proc/{name}/task")
@@ -328,14 +328,14 @@ def _processes_of(user: int) -> list[str]:
     return found
 
 
-def _numbers() -> list[str]:
+def _pids() -> list[str]:
     try:
         return [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
         return []
 
 
-def _empty(descriptor: int) -> None:
+def _drain(descriptor: int) -> None:
     try:
         while os.read(descriptor, 4096):
             pass
@@ -343,16 +343,16 @@ def _empty(descriptor: int) -> None:
         pass
 
 
-def _receive(control: socket.socket) -> dict[str, Any]:
+def _receive_spec(control: socket.socket) -> dict[str, Any]:
     # The order: its length, then JSON.
-    (length,) = LENGTH.unpack(_exactly(control, LENGTH.size))
+    (length,) = LENGTH.unpack(_receive_exactly(control, LENGTH.size))
     if length > MAX_REQUEST_BYTES:
         raise SystemExit(2)
-    spec: dict[str, Any] = json.loads(_exactly(control, length))
+    spec: dict[str, Any] = json.loads(_receive_exactly(control, length))
     return spec
 
 
-def _exactly(control: socket.socket, count: int) -> bytes:
+def _receive_exactly(control: socket.socket, count: int) -> bytes:
     data = b""
     while len(data) < count:
         piece = control.recv(count - len(data))
@@ -369,7 +369,7 @@ def main() -> None:
     fcntl.fcntl(descriptor, fcntl.F_SETFD, flags | fcntl.FD_CLOEXEC)
     control = socket.socket(fileno=descriptor)
     control.setblocking(True)
-    spec = _receive(control)
+    spec = _receive_spec(control)
     # The command must not inherit a descriptor of the folder.
     os.set_inheritable(spec["cwd"], False)
     Warden(control, spec).run()

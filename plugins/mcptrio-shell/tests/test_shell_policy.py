@@ -116,7 +116,7 @@ def test_path_is_allowed_by_its_resolved_target(inside: Path, outside: Path) -> 
             decide(inside, rule, argv=["cat", path])
 
 
-def test_the_working_folder_is_resolved_before_it_is_allowed(inside: Path, outside: Path) -> None:
+def test_working_folder_is_resolved_before_it_is_allowed(inside: Path, outside: Path) -> None:
     (inside / "sub").mkdir()
     (inside / "link").symlink_to(outside)
     (inside / "home").symlink_to("sub")

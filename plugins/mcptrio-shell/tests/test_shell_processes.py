@@ -129,11 +129,11 @@ async def test_running_processes_per_caller_are_limited(inside: Path, connected:
                 clients[name] = await stack.enter_async_context(connect(ours))
             mine = await start(clients["ann"], "sleep 60")
             await start(clients["ann again"], "sleep 60")
-            said = await failure(clients["ann"], "start_process", argv=["sh", "-c", "exit"])
-            assert "at most 2 commands of yours" in said
+            message = await failure(clients["ann"], "start_process", argv=["sh", "-c", "exit"])
+            assert "at most 2 commands of yours" in message
             await start(clients["bob"], "sleep 60")
-            said = await failure(clients["cyd"], "start_process", argv=["sh", "-c", "exit"])
-            assert "at most 3 commands of all callers" in said
+            message = await failure(clients["cyd"], "start_process", argv=["sh", "-c", "exit"])
+            assert "at most 3 commands of all callers" in message
 
             listed = {name: (await call(client, "list_processes"))["items"] for name, client in clients.items()}
             assert {name: len(items) for name, items in listed.items()} == {

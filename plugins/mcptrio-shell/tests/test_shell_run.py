@@ -276,7 +276,7 @@ async def test_processor_time_and_memory_are_limited(connected: Connect, run: Ru
     assert grown["stdout"]["text"].strip() == "0"
 
 
-async def test_a_command_that_starts_too_many_processes_is_killed(connected: Connect, run: Run) -> None:
+async def test_command_that_starts_too_many_processes_is_killed(connected: Connect, run: Run) -> None:
     """A fork bomb of forty processes."""
     script = "i=0; while [ $i -lt 40 ]; do sleep 60 & i=$((i+1)); done; wait"
     async with connected(limits=Limits(processes=10)) as client:
@@ -337,7 +337,7 @@ async def test_commands_end_when_the_server_is_killed(inside: Path) -> None:
 async def test_command_that_stops_its_warden_is_ended(
     connected: Connect, run: Run, inside: Path, timed: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcptrio_shell.process.KILLED", 1.0)  # the second command runs until its timeout
+    monkeypatch.setattr("mcptrio_shell.process.KILL_TIMEOUT", 1.0)  # the second command runs until its timeout
     async with connected(grace=0.2, max_running=1) as client:
         # The other command stops it.
         for rest in ("kill -STOP $PPID; exec sleep 1000", "while :; do kill -STOP $PPID; done"):

@@ -15,7 +15,7 @@ from mcptrio import ResourceNotFound, ToolError, tool
 from mcptrio.types import BlobResourceContents, ReadResourceResult
 
 from .catalogue import Catalogue, Skill
-from .shelf import SkillIndex
+from .index import SkillIndex
 from .uris import MANIFEST
 
 __all__ = ["SkillReading"]
@@ -40,7 +40,7 @@ class SkillReading:
     _shelf: SkillIndex
     _read: Callable[[str], Awaitable[ReadResourceResult]]
 
-    @tool(title="List Skills", read_only=True, open_world=False)
+    @tool(title="List Skills", read_only=True, examples=[{}], open_world=False)
     async def list_skills(self, offset: Annotated[int, Meta(ge=0)] = 0) -> str:
         """List the skills (instructions for certain tasks) with their descriptions."""
         skills = [*(await self._shelf.refresh()).skills.values()]

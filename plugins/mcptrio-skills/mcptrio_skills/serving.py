@@ -34,12 +34,12 @@ from mcptrio.types import BlobResourceContents, ReadResourceResult, TextResource
 
 from .catalogue import Catalogue, File
 from .config import Config
+from .index import SkillIndex
 from .instructions import instructions_for
-from .looking import Look
 from .opening import read_all
 from .paging import decode_cursor, encode_cursor, text_param
 from .reading import SkillReading
-from .shelf import SkillIndex
+from .scan import FolderScan
 from .uris import TEMPLATE, uri_of
 
 __all__ = ["EXTENSION", "Skills"]
@@ -78,7 +78,7 @@ class Skills:
     @hookimpl
     def doctor(self) -> Sequence[str]:
         """Return the skills that are not served, with the reasons."""
-        return Look(self.config, Catalogue(), lambda: None).look().problems
+        return FolderScan(self.config, Catalogue(), lambda: None).run().problems
 
     @method("skills/list", capability=EXTENSION)
     async def list_skills(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -82,7 +82,7 @@ async def test_host_can_list_get_read_and_verify_a_skill(shelf: Path, revision: 
                 assert f"sha256:{hashlib.sha256(data).hexdigest()}" == row["digest"]
 
 
-async def test_the_extension_and_resources_are_advertised(shelf: Path) -> None:
+async def test_extension_and_resources_are_advertised(shelf: Path) -> None:
     async with connected(shelf) as client:
         assert client.capabilities.extensions == {EXTENSION: {"directoryRead": True}}
         assert client.capabilities.resources is not None
@@ -241,27 +241,27 @@ async def test_missing_folders_setting_is_logged(caplog: pytest.LogCaptureFixtur
 
 
 async def test_concurrent_requests_share_a_scan(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mcptrio_skills import shelf as module
+    from mcptrio_skills import index as module
 
-    looks: list[object] = []
+    scans: list[object] = []
 
     everybody_asks = threading.Event()
 
-    class Counted(module.Look):
-        def look(self) -> Any:
-            looks.append(self)
-            if len(looks) > 1:
+    class Counted(module.FolderScan):
+        def run(self) -> Any:
+            scans.append(self)
+            if len(scans) > 1:
                 everybody_asks.wait()
-            return super().look()
+            return super().run()
 
-    monkeypatch.setattr(module, "Look", Counted)
+    monkeypatch.setattr(module, "FolderScan", Counted)
     async with connected(shelf, watch_interval=0) as client, trio.open_nursery() as nursery:
         for _ in range(20):
             nursery.start_soon(uris, client)
         await trio.testing.wait_all_tasks_blocked()
         everybody_asks.set()
 
-    assert len(looks) <= 3  # one at the start, one that runs, one for the requests that arrived meanwhile
+    assert len(scans) <= 3  # one at the start, one that runs, one for the requests that arrived meanwhile
 
 
 async def test_table_of_the_configuration_file_is_read(shelf: Path) -> None:

@@ -24,7 +24,7 @@ from mcptrio import ToolError
 
 from .config import Config
 from .connections import open_database
-from .frames import LENGTH, CallDone, Failed, Message, Order, Ready, Stop, Undone, largest, packed, said_frame
+from .frames import LENGTH, CallDone, Failed, Message, Order, Ready, Stop, Undone, largest, message_frame, packed
 from .policy import SQLitePolicy
 from .watching import CallStopped, Watch
 
@@ -69,17 +69,17 @@ class _Child:
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_NOFILE, _FILES)
         _limit_memory(self._config.max_memory_bytes)
-        self._say(Ready())
+        self._send(Ready())
         while True:
             order, watch = self._orders.get()
             self._limit_for(order)
-            message = self._obey(order, watch)
-            self._say(message)
+            message = self._run_job(order, watch)
+            self._send(message)
             # After a MemoryError this process may not get its memory back; the server starts another one.
             if isinstance(message, Failed) and message.is_spent:
                 return
 
-    def _obey(self, order: Order, watch: Watch) -> Message:
+    def _run_job(self, order: Order, watch: Watch) -> Message:
         config = self._config
         policy = SQLitePolicy(order.job.access, config.deny)
         try:
@@ -101,8 +101,8 @@ class _Child:
             return Failed("the answer is far larger than max_result_bytes of the configuration; ask for less")
         return CallDone(answer)
 
-    def _say(self, message: Message) -> None:
-        data = memoryview(said_frame(message))
+    def _send(self, message: Message) -> None:
+        data = memoryview(message_frame(message))
         while data:
             data = data[os.write(self._answers, data) :]
 
@@ -112,7 +112,7 @@ class _Child:
         while True:
             order = _read(self._requests)
             if isinstance(order, Order):
-                watch = Watch(self._say)
+                watch = Watch(self._send)
                 current = order.number, watch
                 self._orders.put((order, watch))
             elif isinstance(order, Stop) and current is not None and current[0] == order.number:

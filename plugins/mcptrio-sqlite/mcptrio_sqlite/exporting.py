@@ -16,6 +16,7 @@ from mcptrio.schema import encode_value, schema_of
 from mcptrio.types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents
 
 from .csv_files import Exported
+from .examples import in_database
 from .jobs import ExportRows
 from .queries import Queries
 from .reading import NO_PARAMS, Cursor, DatabaseName, Limit, Params, Query
@@ -47,6 +48,7 @@ class Exporting:
     @tool(
         title="Export CSV",
         read_only=True,
+        examples=in_database(query="SELECT * FROM sqlite_master"),
         destructive=False,
         idempotent=True,
         open_world=False,

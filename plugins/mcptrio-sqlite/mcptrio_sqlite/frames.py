@@ -31,10 +31,10 @@ __all__ = [
     "Undone",
     "answer_of",
     "largest",
+    "message_frame",
     "message_of",
     "order_frame",
     "packed",
-    "said_frame",
 ]
 
 LENGTH: Final = struct.Struct("!I")
@@ -102,7 +102,7 @@ def order_frame(order: Config | Order | Stop) -> bytes:
     return LENGTH.pack(len(body)) + body
 
 
-def said_frame(message: Message) -> bytes:
+def message_frame(message: Message) -> bytes:
     """Encode a message to the server."""
     body = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(body)) + body

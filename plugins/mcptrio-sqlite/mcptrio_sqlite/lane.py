@@ -51,7 +51,7 @@ _STARTING: Final = 20.0
 _CHUNK: Final = 65536
 _LAST_WORDS: Final = 2.0
 """Seconds to find out why a child has ended."""
-_COMPLAINT: Final = 4000
+_MAX_ERROR_CHARS: Final = 4000
 """Characters of a child's last output that are kept."""
 
 # For python -c, with the folder of this package and sys.path as arguments. It bypasses the package's __init__, which
@@ -120,14 +120,14 @@ class Lane:
         try:
             with trio.fail_after(_STARTING):
                 await lane._send(order_frame(config))
-                lane._is_spent = not isinstance(await lane._hear(), Ready)
+                lane._is_spent = not isinstance(await lane._receive(), Ready)
         except trio.TooSlowError as error:
             raise ToolError(f"the process for queries did not start within {_STARTING:g} seconds") from error
         except ConnectionClosed as error:
-            said = "reason unknown"
+            reason = "reason unknown"
             with trio.move_on_after(_LAST_WORDS, shield=True):
-                said = await lane._last_words()
-            raise ToolError(f"the process for queries did not start: {said}") from error
+                reason = await lane._last_words()
+            raise ToolError(f"the process for queries did not start: {reason}") from error
         finally:
             if lane._is_spent:
                 with trio.move_on_after(_LAST_WORDS, shield=True):
@@ -152,7 +152,7 @@ class Lane:
         try:
             await self._send(order_frame(Order(number=self._number, database=database, job=job)))
             is_sent = True
-            self._heed(await self._hear_end(tally, None), job, tally)
+            self._handle_result(await self._receive_result(tally, None), job, tally)
         except trio.Cancelled:
             with trio.CancelScope(shield=True):
                 # A child that received half an order is not asked to stop but killed.
@@ -162,10 +162,10 @@ class Lane:
             raise
         except ConnectionClosed as error:
             tally.is_killed = True
-            said = "reason unknown"
+            reason = "reason unknown"
             with trio.move_on_after(_LAST_WORDS, shield=True):
-                said = await self._last_words()
-            raise ToolError(f"the process that ran this has ended: {said}") from error
+                reason = await self._last_words()
+            raise ToolError(f"the process that ran this has ended: {reason}") from error
 
     def close(self) -> None:
         """Close its standard input; the child then exits at once, even during a job."""
@@ -183,11 +183,11 @@ class Lane:
         with trio.move_on_after(REACTION) as scope:
             try:
                 await self._send(order_frame(Stop(number=self._number)))
-                self._heed(await self._hear_end(tally, scope), job, tally)
+                self._handle_result(await self._receive_result(tally, scope), job, tally)
             except (ConnectionClosed, ToolError):
                 pass  # the call was cancelled, so its failure does not matter
 
-    async def _hear_end(self, tally: Tally, scope: trio.CancelScope | None) -> Message:
+    async def _receive_result(self, tally: Tally, scope: trio.CancelScope | None) -> Message:
         """Receive progress reports and return the final message.
 
         Args:
@@ -196,7 +196,7 @@ class Lane:
         if scope is not None and tally.has_turned:
             scope.deadline = trio.current_time() + _CLOSING
         while True:
-            message = await self._hear()
+            message = await self._receive()
             if isinstance(message, CallProgress):
                 tally.steps, tally.rows = message.steps, message.rows
             elif isinstance(message, Turn):
@@ -206,7 +206,7 @@ class Lane:
             else:
                 return message
 
-    def _heed(self, message: Message, job: Job, tally: Tally) -> None:
+    def _handle_result(self, message: Message, job: Job, tally: Tally) -> None:
         if isinstance(message, CallDone):
             try:
                 tally.answer.append(answer_of(message, job.answer))
@@ -225,7 +225,7 @@ class Lane:
         except trio.BrokenResourceError as error:
             raise ConnectionClosed("the process has closed its input") from error
 
-    async def _hear(self) -> Message:
+    async def _receive(self) -> Message:
         """Return the next message. May be cancelled and called again.
 
         Raises:
@@ -252,13 +252,13 @@ class Lane:
 
     async def _last_words(self) -> str:
         """Return why the child has ended, as far as known."""
-        said = b""
+        output = b""
         with trio.move_on_after(REACTION):
-            said = await self._stderr.receive_some(_CHUNK)
+            output = await self._stderr.receive_some(_CHUNK)
         await self.end()
         code = self._process.returncode
         # The last line of a traceback is the exception.
-        text = said.decode(errors="replace").strip()[-_COMPLAINT:].rpartition("\n")[2]
+        text = output.decode(errors="replace").strip()[-_MAX_ERROR_CHARS:].rpartition("\n")[2]
         if code is not None and code < 0:
             return f"{signal.Signals(-code).name} {text}".rstrip()
         return text or f"exit code {code}"

@@ -37,15 +37,15 @@ class Queries:
     config: Config
     databases: Databases = field(init=False)
     lanes: LanePool = field(init=False)
-    # A separate limiter: long queries must not delay calls that only look for databases.
-    _looking: trio.CapacityLimiter = field(init=False)
+    # A separate limiter: long queries must not delay calls that only find databases.
+    _thread_limiter: trio.CapacityLimiter = field(init=False)
     # One writer per database at a time. SQLite enforces that too, but its queue is not fair.
     _writing: WeakValueDictionary[str, trio.Lock] = field(init=False, factory=WeakValueDictionary)
 
     def __attrs_post_init__(self) -> None:
         self.databases = Databases(self.config)
         self.lanes = LanePool(self.config)
-        self._looking = trio.CapacityLimiter(self.config.max_threads)
+        self._thread_limiter = trio.CapacityLimiter(self.config.max_threads)
 
     async def find(self, name: str = "") -> DatabaseFile:
         """Return the database with this name; without a name, the only one.
@@ -55,9 +55,9 @@ class Queries:
         """
         if self.config.folder is None or name in self.config.databases:
             return self.databases.find(name or None)  # does not access files in this case
-        return await self.look(lambda: self.databases.find(name or None))
+        return await self.run_in_thread(lambda: self.databases.find(name or None))
 
-    async def look(self, work: Callable[[], _T]) -> _T:
+    async def run_in_thread(self, work: Callable[[], _T]) -> _T:
         """Run a function that accesses the file system, but no database, in a thread.
 
         Raises:
@@ -65,7 +65,7 @@ class Queries:
         """
         with trio.move_on_after(self.config.query_timeout):
             # abandon_on_cancel: a hanging mount must not delay the timeout.
-            return await trio.to_thread.run_sync(work, limiter=self._looking, abandon_on_cancel=True)
+            return await trio.to_thread.run_sync(work, limiter=self._thread_limiter, abandon_on_cancel=True)
         raise ToolError(f"the file system did not respond within {self.config.query_timeout:g} seconds")
 
     async def run(self, ctx: Context, database: DatabaseFile, job: Job) -> Any:

@@ -17,6 +17,7 @@ from msgspec import Meta
 from mcptrio import Context, tool
 
 from .databases import DatabaseFile
+from .examples import in_database
 from .jobs import DescribeTable, ExplainQuery, ListTables, ReadRows
 from .plans import Plan
 from .queries import Queries
@@ -86,6 +87,7 @@ class SQLiteReading:
     @tool(
         title="Read Query",
         read_only=True,
+        examples=in_database(query="SELECT * FROM sqlite_master"),
         destructive=False,
         idempotent=True,
         open_world=False,
@@ -120,6 +122,7 @@ class SQLiteReading:
     @tool(
         title="List Databases",
         read_only=True,
+        examples=[{}],
         destructive=False,
         idempotent=True,
         open_world=False,
@@ -134,14 +137,22 @@ class SQLiteReading:
             # One more than requested shows whether there are more.
             return [_entry(each) for each in after[: most + 1]]
 
-        entries = await self.queries.look(work)
+        entries = await self.queries.run_in_thread(work)
         return DatabaseList(
             items=tuple(entries[:most]),
             truncated=len(entries) > most,
             next_cursor=entries[most - 1].name if len(entries) > most else None,
         )
 
-    @tool(title="List Tables", read_only=True, destructive=False, idempotent=True, open_world=False, text=tables_text)
+    @tool(
+        title="List Tables",
+        read_only=True,
+        examples=in_database(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=tables_text,
+    )
     async def list_tables(
         self, ctx: Context, database: DatabaseName = "", limit: Limit = 500, cursor: Cursor = ""
     ) -> TableList:
@@ -170,7 +181,15 @@ class SQLiteReading:
         described: Table = await self.queries.run(ctx, found, job)
         return described
 
-    @tool(title="Explain Query", read_only=True, destructive=False, idempotent=True, open_world=False, text=plan_text)
+    @tool(
+        title="Explain Query",
+        read_only=True,
+        examples=in_database(query="SELECT * FROM sqlite_master"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        text=plan_text,
+    )
     async def explain_query(
         self, ctx: Context, query: Query, params: Params = NO_PARAMS, database: DatabaseName = ""
     ) -> Plan:

@@ -50,7 +50,7 @@ class SchemaResources:
         try:
             described: Table = await self.queries.run(ctx, found, DescribeTable(table=table))
         except ToolError as error:
-            # The error comes from a child as text, without a class of its own.
+            # The error comes from a child as text, without its own class.
             if str(error).startswith("no such table"):
                 raise ResourceNotFound(uri) from error
             raise
@@ -74,7 +74,7 @@ class SchemaResources:
     @completion("prompt", "analyse_table", "database")
     async def complete_database(self) -> list[str]:
         """Return names of databases."""
-        names = await self.queries.look(lambda: [database.name for database in self.queries.databases.all()])
+        names = await self.queries.run_in_thread(lambda: [database.name for database in self.queries.databases.all()])
         return names[:_CANDIDATES]
 
     @completion("resource", TABLE, "table")

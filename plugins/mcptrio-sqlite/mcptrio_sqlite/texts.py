@@ -44,8 +44,8 @@ def written_text(written: Written) -> str:
 
 def created_text(created: CreatedTable) -> str:
     """Whether the table was created, and its SQL."""
-    said = "created" if created.created else "valid, rolled back" if created.dry_run else "exists already"
-    return f"{said}: {created.sql or created.table}"
+    outcome = "created" if created.created else "valid, rolled back" if created.dry_run else "exists already"
+    return f"{outcome}: {created.sql or created.table}"
 
 
 def databases_text(databases: DatabaseList) -> str:

@@ -35,7 +35,7 @@ class CallStopped(BaseException):
 class Watch:
     """The state of one call. Another thread may call :meth:`stop` only."""
 
-    tell: Callable[[Message], None]
+    send: Callable[[Message], None]
     connection: sqlite3.Connection | None = None
     _is_stopped: bool = field(init=False, default=False)
     _steps: int = field(init=False, default=0)
@@ -59,7 +59,7 @@ class Watch:
     def step(self) -> int:
         """SQLite's progress handler; a nonzero result interrupts SQLite."""
         self._steps += STEPS
-        self._tell_progress()
+        self._report_progress()
         return int(self._is_stopped)
 
     def row(self) -> None:
@@ -71,15 +71,15 @@ class Watch:
         self._rows += 1
         # A row may take fewer steps than the progress handler's interval.
         if self._rows % _ROWS == 0:
-            self._tell_progress()
+            self._report_progress()
             self.check()
 
     def turn(self) -> None:
         """Report that the statement has ended. COMMIT, ROLLBACK and closing may take longer and are not stopped."""
-        self.tell(Turn())
+        self.send(Turn())
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         now = time.monotonic()
         if now - self._reported_at > _PROGRESS_INTERVAL:
             self._reported_at = now
-            self.tell(CallProgress(steps=self._steps, rows=self._rows))
+            self.send(CallProgress(steps=self._steps, rows=self._rows))

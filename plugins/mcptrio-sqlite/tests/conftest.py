@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import trio
 from mcptrio_sqlite import Config, objects
 
 from mcptrio import Client, Server, connect
-from mcptrio.types import CallToolResult, TextContent
 
 SHOP = """
 CREATE TABLE customers(id INTEGER PRIMARY KEY, name TEXT NOT NULL, password TEXT DEFAULT 'x', UNIQUE(name));
@@ -33,7 +32,6 @@ INSERT INTO texts VALUES ('hello world');
 """
 
 Connect = Callable[..., AbstractAsyncContextManager[Client]]
-Call = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture(scope="session")
@@ -74,43 +72,3 @@ def rows_in(shop: Path) -> Callable[[str], list[Any]]:
             return connection.execute(sql).fetchall()
 
     return ask
-
-
-@pytest.fixture
-def call() -> Call:
-    """Call a tool, and return its structured result."""
-
-    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> Any:
-        result = await client.call_tool(tool, arguments)
-        assert not result.is_error, result.content
-        return result.structured_content
-
-    return call_tool
-
-
-@pytest.fixture
-def text() -> Call:
-    """Call a tool, and return the text that a model reads."""
-
-    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> str:
-        result: CallToolResult = await client.call_tool(tool, arguments)
-        [block] = result.content
-        assert isinstance(block, TextContent)
-        assert not result.is_error, block.text
-        return block.text
-
-    return call_tool
-
-
-@pytest.fixture
-def refusal() -> Call:
-    """Call a tool that fails, and return its error for the model."""
-
-    async def call_tool(client: Client, tool: str, /, **arguments: Any) -> str:
-        result: CallToolResult = await client.call_tool(tool, arguments)
-        assert result.is_error, result.content
-        [block] = result.content
-        assert isinstance(block, TextContent)
-        return block.text
-
-    return call_tool

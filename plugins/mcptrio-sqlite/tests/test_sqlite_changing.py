@@ -57,12 +57,12 @@ def test_statement_interrupted_in_its_last_step_changes_nothing(shop: Path, rows
     assert rows_in("SELECT count(*) FROM texts") == [(1,)]
 
 
-async def test_a_dry_run_changes_nothing(sqlite_client: Any, call: Any, rows_in: Any) -> None:
+async def test_dry_run_changes_nothing(sqlite_client: Any, call: Any, rows_in: Any) -> None:
     async with sqlite_client(writable=("shop",)) as client:
-        told = await call(client, "write_query", query="DELETE FROM orders", dry_run=True)
+        result = await call(client, "write_query", query="DELETE FROM orders", dry_run=True)
         made = await call(client, "create_table", query="CREATE TABLE t(a)", dry_run=True)
 
-    assert (told["affected_rows"], told["dry_run"]) == (3, True)
+    assert (result["affected_rows"], result["dry_run"]) == (3, True)
     assert (made["created"], made["dry_run"]) == (False, True)
     assert rows_in("SELECT count(*) FROM orders") == [(3,)]
     assert rows_in("SELECT * FROM sqlite_master WHERE name = 't'") == []
@@ -82,9 +82,9 @@ async def test_returned_rows_are_limited_and_all_rows_changed(sqlite_client: Any
     query = """INSERT INTO customers(name) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50)
         SELECT 'n' || i FROM n RETURNING name"""
     async with sqlite_client(writable=("shop",)) as client:
-        told = await call(client, "write_query", query=query, limit=5)
+        result = await call(client, "write_query", query=query, limit=5)
 
-    assert (len(told["items"]), told["truncated"], told["affected_rows"]) == (5, True, 50)
+    assert (len(result["items"]), result["truncated"], result["affected_rows"]) == (5, True, 50)
     assert rows_in("SELECT count(*) FROM customers") == [(53,)]
 
 
@@ -144,16 +144,16 @@ async def test_write_waits_for_the_lock_of_another_program(
                 assert "stopped after 0.3 seconds" in await refusal(client, tool, query=query)
         async with sqlite_client(writable=("shop",)) as client:
             async with trio.open_nursery() as nursery:
-                told: list[Any] = []
+                messages: list[Any] = []
 
                 async def change() -> None:
-                    told.append(await call(client, "write_query", query="DELETE FROM orders"))
+                    messages.append(await call(client, "write_query", query="DELETE FROM orders"))
 
                 nursery.start_soon(change)
                 await trio.sleep(0.2)  # the change cannot complete before the other program releases the lock
-                assert told == []
+                assert messages == []
                 other.execute("COMMIT")
-        assert told[0]["affected_rows"] == 3
+        assert messages[0]["affected_rows"] == 3
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -175,7 +175,7 @@ async def test_subscribers_are_notified_of_an_altered_table(sqlite_client: Any, 
             assert (await anext(changes)).uri == "sqlite://shop/orders"
 
 
-async def test_a_database_in_wal_mode_is_read_and_written(
+async def test_database_in_wal_mode_is_read_and_written(
     sqlite_client: Any, call: Any, shop: Path, rows_in: Any
 ) -> None:
     with closing(sqlite3.connect(shop)) as connection:

@@ -29,7 +29,7 @@ async def test_definitions_take_few_tokens(sqlite_client: Any, check_tokens: Any
         await check_tokens(client, 1232)
 
 
-async def test_an_invalid_setting_is_reported() -> None:
+async def test_invalid_setting_is_reported() -> None:
     parts = ServerSpec(plugins=["sqlite"], config={"sqlite": {"writable": ["none"]}})
     with pytest.raises(PluginError, match=r"plugins\.sqlite\.writable: expected the name of a database"):
         async with open_served(parts):

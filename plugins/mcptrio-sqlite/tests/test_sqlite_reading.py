@@ -362,7 +362,7 @@ async def test_databases_of_the_configured_folder_are_listed(
         assert "one of a.db, b.sqlite" in await refusal(client, "list_tables")
 
 
-async def test_a_file_that_is_not_a_database_is_reported(sqlite_client: Any, refusal: Any, tmp_path: Path) -> None:
+async def test_file_that_is_not_a_database_is_reported(sqlite_client: Any, refusal: Any, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database " * 1000)
     async with sqlite_client(databases={"text": tmp_path / "text", "none": tmp_path / "none.db"}) as client:
         assert "not an SQLite database" in await refusal(client, "list_tables", database="text")
@@ -373,7 +373,7 @@ async def test_a_file_that_is_not_a_database_is_reported(sqlite_client: Any, ref
         assert "mcptrio.toml" in await refusal(client, "list_tables")
 
 
-async def test_a_schema_that_is_not_utf_8_is_shown_with_escapes(sqlite_client: Any, call: Any, shop: Path) -> None:
+async def test_schema_that_is_not_utf_8_is_shown_with_escapes(sqlite_client: Any, call: Any, shop: Path) -> None:
     with closing(sqlite3.connect(shop, isolation_level=None)) as connection:
         connection.execute("CREATE TABLE odd(x DEFAULT 'replaced')")
         connection.execute("PRAGMA writable_schema=ON")

@@ -71,7 +71,7 @@ async def until(condition: Any) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize(("tool", "query"), [("read_query", ENDLESS), ("write_query", ENDLESS_WRITE)])
-async def test_a_cancelled_query_stops(
+async def test_cancelled_query_stops(
     sqlite_client: Any, rows_in: Any, monkeypatch: pytest.MonkeyPatch, revision: str, tool: str, query: str
 ) -> None:
     monkeypatch.setattr("mcptrio_sqlite.lane.REACTION", 30.0)  # on a busy machine it may wait for a processor
@@ -118,7 +118,7 @@ async def test_skipping_rows_is_interrupted(sqlite_client: Any, call: Any, refus
         assert "stopped" in await refusal(client, "read_query", query=ENDLESS_ROWS, cursor=far)
 
 
-async def test_a_long_query_reports_progress(sqlite_client: Any) -> None:
+async def test_long_query_reports_progress(sqlite_client: Any) -> None:
     heard: list[str] = []
     counted = trio.Event()
 
@@ -172,7 +172,7 @@ async def test_process_is_killed_in_a_function_that_cannot_be_interrupted(
             assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
 
 
-async def test_a_killed_writer_changes_nothing_and_readers_continue(
+async def test_killed_writer_changes_nothing_and_readers_continue(
     sqlite_client: Any, refusal: Any, call: Any, rows_in: Any, shop: Path, timed: trio.testing.MockClock
 ) -> None:
     """The earlier rows have overflown the cache, so the file contains half of them and a hot journal."""
@@ -180,10 +180,10 @@ async def test_a_killed_writer_changes_nothing_and_readers_continue(
     query = f"INSERT INTO customers(name) {rows} SELECT iif(i < 8000, hex(zeroblob(500)) || i, {ONE_STEP}) FROM n"
     settings = {"writable": ("shop",), "query_timeout": 30, "max_value_bytes": ROOM}
     async with sqlite_client(**settings) as client, trio.open_nursery() as nursery:
-        said: list[str] = []
+        messages: list[str] = []
 
         async def change() -> None:
-            said.append(await refusal(client, "write_query", query=query))
+            messages.append(await refusal(client, "write_query", query=query))
             done.set()
 
         done = trio.Event()
@@ -192,7 +192,7 @@ async def test_a_killed_writer_changes_nothing_and_readers_continue(
         await trio.sleep(0.5)  # for the rows that are left
         timed.jump(30)
         await done.wait()
-        assert "nothing was changed" in said[0]
+        assert "nothing was changed" in messages[0]
         assert (await call(client, "read_query", query="SELECT count(*) FROM customers"))["items"] == [[3]]
         await call(client, "write_query", query="INSERT INTO customers(name) VALUES ('after')")
     assert rows_in("SELECT count(*) FROM customers") == [(4,)]
@@ -224,17 +224,17 @@ async def test_killed_query_process_fails_one_call_only(sqlite_client: Any, refu
         await call(client, "read_query", query="SELECT 1")
         [child] = children()
         async with trio.open_nursery() as nursery:
-            said: list[str] = []
+            messages: list[str] = []
 
             async def ask() -> None:
-                said.append(await refusal(client, "read_query", query=ENDLESS))
+                messages.append(await refusal(client, "read_query", query=ENDLESS))
 
             # It may still end the previous query; once it has slept, it runs ours.
             await until(lambda: children()[child] == "S")
             nursery.start_soon(ask)
             await until(is_at_work)
             os.kill(child, signal.SIGKILL)
-        assert "SIGKILL" in said[0]
+        assert "SIGKILL" in messages[0]
         assert (await call(client, "read_query", query="SELECT 1"))["items"] == [[1]]
         [another] = children()
         os.kill(another, signal.SIGKILL)  # while it is idle

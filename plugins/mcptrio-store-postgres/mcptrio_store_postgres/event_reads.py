@@ -7,15 +7,13 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from mcptrio.stores import MAX_EVENT_PAGE, MAX_EVENT_PAGE_BYTES
 from mcptrio_store_postgres.works import Results, WorkBatch
 
 __all__ = ["READ_SECONDS", "Page", "completed_after", "page"]
 
 READ_SECONDS: Final = 60.0
 """Seconds for which a complete stream is kept after it was read to the end."""
-# Events that one read returns, and their bytes, but always at least one event.
-_PAGE_EVENTS: Final = 256
-_PAGE_BYTES: Final = 4 * 1024 * 1024
 
 _PAGE: Final = """
 SELECT s.number, s.first, s.next, s.is_complete, s.ends > now() + %(read)s * interval '1 s' AS is_unread,
@@ -81,8 +79,8 @@ def page(batch: WorkBatch, items: Sequence[tuple[str, str, int, int, float]]) ->
                 "most": most,
                 "age": age,
                 "read": READ_SECONDS,
-                "events": _PAGE_EVENTS,
-                "bytes": _PAGE_BYTES,
+                "events": MAX_EVENT_PAGE,
+                "bytes": MAX_EVENT_PAGE_BYTES,
             },
             binary=True,
         )

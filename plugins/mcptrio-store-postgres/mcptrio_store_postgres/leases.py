@@ -104,7 +104,7 @@ class Leases:
         while True:
             await trio.sleep(self._seconds / _RENEWALS)
             try:
-                ended = self._look(await self._database.write(DatabaseWork(self._renew, None)))
+                ended = self._ended(await self._database.write(DatabaseWork(self._renew, None)))
                 await self._repair()
                 for replica in ended:
                     await self.settle(replica)
@@ -133,7 +133,7 @@ class Leases:
             # It may have acknowledged a change whose message it had not published yet.
             self._on_ended()
 
-    def _look(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    def _ended(self, rows: Sequence[tuple[Any, ...]]) -> list[str]:
         """Return the replicas that have ended."""
         now = time.monotonic()
         if now - self._ticked > self._seconds * 2 / _RENEWALS:

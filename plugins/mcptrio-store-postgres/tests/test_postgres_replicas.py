@@ -89,7 +89,7 @@ async def test_streams_and_effects_of_a_killed_replica_are_completed(postgres: P
             assert stores.status().replicas == 1
 
 
-async def test_a_replica_that_stops_for_longer_than_its_lease_finds_its_streams_closed(
+async def test_replica_that_stops_for_longer_than_its_lease_finds_its_streams_closed(
     postgres: PostgresServer, prefix: str
 ) -> None:
     async with opened(postgres, prefix, lease=LEASE) as stores:
@@ -113,7 +113,7 @@ async def test_a_replica_that_stops_for_longer_than_its_lease_finds_its_streams_
             await eventually(lambda: stores.status().replicas == 2, "it is back")
 
 
-async def test_a_replica_that_pauses_for_less_than_its_lease_keeps_its_streams(
+async def test_replica_that_pauses_for_less_than_its_lease_keeps_its_streams(
     postgres: PostgresServer, prefix: str
 ) -> None:
     async with opened(postgres, prefix, lease=LEASE) as stores:
@@ -170,9 +170,7 @@ async def test_many_replicas_change_the_same_sessions(postgres: PostgresServer, 
 
 
 @pytest.mark.parametrize("size", [6000, 100_000])
-async def test_a_large_message_becomes_a_loss_on_other_replicas(
-    postgres: PostgresServer, prefix: str, size: int
-) -> None:
+async def test_large_message_becomes_a_loss_on_other_replicas(postgres: PostgresServer, prefix: str, size: int) -> None:
     async with opened(postgres, prefix) as one, opened(postgres, prefix) as two:
         assert one.bus is not None
         here, there = Heard(one, "topic"), Heard(two, "topic")

@@ -87,7 +87,7 @@ async def migrated(secured: Secured) -> None:
         secured.server.run(statement)
 
 
-async def test_the_documented_setup_passes_the_check_and_serves(secured: Secured) -> None:
+async def test_documented_setup_passes_the_check_and_serves(secured: Secured) -> None:
     await migrated(secured)
 
     found = await tools.check(secured.url(), secured.settings())
@@ -111,7 +111,7 @@ async def test_the_documented_setup_passes_the_check_and_serves(secured: Secured
         assert [event.data for event in (await two.events.read("s", "x", 0))[0]] == [b"1"]
 
 
-async def test_a_changed_password_is_read_again_for_new_connections(secured: Secured) -> None:
+async def test_changed_password_is_read_again_for_new_connections(secured: Secured) -> None:
     await migrated(secured)
     async with open_stores(secured.url(), secured.settings()) as stores:
         heard = Heard(stores, "topic")
@@ -143,7 +143,7 @@ async def test_a_changed_password_is_read_again_for_new_connections(secured: Sec
         ("no TLS", 'no pg_hba.conf entry for host .*user "app".* no encryption'),
     ],
 )
-async def test_a_wrong_setup_is_explained_without_a_password(
+async def test_wrong_setup_is_explained_without_a_password(
     change: str, error: str, secured: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
     await migrated(secured)
@@ -172,7 +172,7 @@ async def test_a_wrong_setup_is_explained_without_a_password(
         assert WRONG not in text
 
 
-async def test_a_server_without_tls_is_refused(postgres: PostgresServer, secured: Secured) -> None:
+async def test_server_without_tls_is_refused(postgres: PostgresServer, secured: Secured) -> None:
     url = f"postgresql://mcptrio@localhost:{postgres.port}/postgres?sslmode=verify-full"
     with pytest.raises(StoreFailed, match="server does not support SSL, but SSL was required"):
         async with open_stores(url, secured.settings()):
@@ -189,7 +189,7 @@ async def test_unreadable_files_are_named(secured: Secured) -> None:
             raise AssertionError("there is no file")
 
 
-async def test_a_url_with_a_password_works_and_is_not_shown(secured: Secured) -> None:
+async def test_url_with_a_password_works_and_is_not_shown(secured: Secured) -> None:
     await migrated(secured)
     url = secured.url(f"app:{PASSWORD}")
     async with open_stores(url, secured.settings(password_file=None)) as stores:

@@ -38,7 +38,7 @@ def test_other_machines_are_reached_with_tls(url: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["disable", "allow", "prefer"])
-def test_a_connection_without_tls_to_another_machine_is_refused(mode: str) -> None:
+def test_connection_without_tls_to_another_machine_is_refused(mode: str) -> None:
     url = f"postgresql://u@db.example/d?sslmode={mode}"
     with pytest.raises(ConfigError, match=f"expected sslmode require.*got sslmode {mode}"):
         read_address(url, StoreSettings())
@@ -52,12 +52,12 @@ def test_connections_begin_without_options_which_pgbouncer_refuses() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "A", "1a", "a-b", 'a"b', "a" * 41, "ä"])
-def test_a_prefix_that_is_no_plain_identifier_is_refused(prefix: str) -> None:
+def test_prefix_that_is_no_plain_identifier_is_refused(prefix: str) -> None:
     with pytest.raises(ConfigError, match="prefix: expected a lower-case letter"):
         read_address("postgresql:///d", StoreSettings(prefix=prefix))
 
 
-async def test_the_engine_compiles_no_statement(postgres: PostgresServer, prefix: str) -> None:
+async def test_engine_compiles_no_statement(postgres: PostgresServer, prefix: str) -> None:
     """Compiling takes much longer than any of them. The planner takes the scan of a table for expensive."""
     async with opened(postgres, prefix):
         pass
@@ -90,7 +90,7 @@ async def test_passwords_are_in_no_error(postgres: PostgresServer) -> None:
     assert secret not in str(failed.value)
 
 
-async def test_a_server_never_makes_tables(postgres: PostgresServer, prefix: str) -> None:
+async def test_server_never_makes_tables(postgres: PostgresServer, prefix: str) -> None:
     settings = StoreSettings(prefix=prefix)
     with pytest.raises(StoreFailed, match=f"run mcptrio store migrate postgresql://mcptrio@127.0.0.1:{postgres.port}"):
         async with open_stores(postgres.url, settings):
@@ -127,7 +127,7 @@ async def test_tables_of_the_next_version_are_used_if_they_are_compatible(
             raise AssertionError("the tables are too new")
 
 
-async def test_the_version_before_works_with_the_tables_of_this_one(
+async def test_version_before_works_with_the_tables_of_this_one(
     postgres: PostgresServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(postgres, prefix) as new:
@@ -181,7 +181,7 @@ async def test_check_reports_missing_schema_with_advice(postgres: PostgresServer
     assert [(check.name, check.is_ok) for check in unreachable] == [("reachable", False)]
 
 
-async def test_a_dump_has_no_session_id(postgres: PostgresServer, prefix: str) -> None:
+async def test_dump_has_no_session_id(postgres: PostgresServer, prefix: str) -> None:
     id = "credential-like-id"
     async with opened(postgres, prefix) as stores:
         await stores.sessions.save(SessionRecord(id=id, revision="a revision"))

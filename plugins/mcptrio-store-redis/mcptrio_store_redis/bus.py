@@ -43,7 +43,7 @@ class RedisBus:
 
     def publish(self, topic: str, message: bytes) -> None:
         self._followers.deliver(topic, message)
-        self.tell_lost()
+        self.publish_lost()
         channel = self._engine.keys.channel(topic)
         self._engine.post(command(channel, "PUBLISH", channel, self._sender + message), is_message=True)
 
@@ -66,9 +66,9 @@ class RedisBus:
         """Make all replicas look for themselves."""
         self._followers.lost()
         self._engine.has_lost_messages = True
-        self.tell_lost()
+        self.publish_lost()
 
-    def tell_lost(self) -> None:
+    def publish_lost(self) -> None:
         """Make all replicas look for themselves if messages of this one were not published."""
         if not self._engine.has_lost_messages:
             return

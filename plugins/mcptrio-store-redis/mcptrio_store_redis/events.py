@@ -15,7 +15,7 @@ from attrs import define, field
 
 from mcptrio.abc import INBOX_MESSAGE, StoredEvent, session_topic, wake_message
 from mcptrio.errors import ConnectionClosed, StoreFailed
-from mcptrio.stores import INBOX, event_id, read_event_id
+from mcptrio.stores import INBOX, MAX_EVENT_PAGE, MAX_EVENT_PAGE_BYTES, event_id, read_event_id
 from mcptrio_store_redis.commands import Argument, OpenStream, RedisCommand, RedisRefused, command, run
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.keys import tag_of
@@ -23,9 +23,6 @@ from mcptrio_store_redis.scripts import APPEND, COMPLETED, DROP, KEEP, READ, SET
 
 __all__ = ["RedisEventStore", "settle_command"]
 
-# Events and bytes that one read returns, but always at least one event.
-_PAGE_EVENTS: Final = 256
-_PAGE_BYTES: Final = 4 * 1024 * 1024
 # Seconds that a complete stream is kept after it was read to its end.
 _LINGER: Final = 60.0
 # Seconds of failure after which an append is given up, and seconds between two attempts.
@@ -296,7 +293,7 @@ class RedisEventStore:
         # An inbox has no writer that keeps its position, and its reader would miss messages at reused positions.
         keep = round(self._age * 1000) if stream == INBOX else 0
         found: list[Any] | None = await self._engine.ask(
-            run(READ, base, stream, position, int(known), _PAGE_EVENTS, _PAGE_BYTES, linger, keep)
+            run(READ, base, stream, position, int(known), MAX_EVENT_PAGE, MAX_EVENT_PAGE_BYTES, linger, keep)
         )
         return found
 

@@ -93,7 +93,7 @@ class RedisLeases:
             except StoreFailed as error:
                 return failed or error
         if self._bus is not None:
-            self._bus.tell_lost()
+            self._bus.publish_lost()
         return failed
 
     def renewals(self) -> Sequence[RedisCommand]:

@@ -1,7 +1,7 @@
 """The thread that receives messages from the engine's channels.
 
 The thread owns its connection and does all that is done with it. Tasks change the wanted channels under a lock, and
-wake the thread through a channel of its own, because it waits for its socket.
+wake the thread through its own channel, because it waits for its socket.
 """
 
 from __future__ import annotations
@@ -122,13 +122,13 @@ class ChannelListener:
                 wanted = list(self._wanted)
             _subscribe(pubsub, [*wanted, *self._own])
             expected = len(set(wanted)) + len(self._own)
-            heard, asked = time.monotonic(), 0.0
+            answered_at, pinged_at = time.monotonic(), 0.0
             while not self._stop.is_set():
                 self._apply_changes(pubsub)
                 message = pubsub.get_message(timeout=_POLL)
                 now = time.monotonic()
                 if message is not None:
-                    heard = now
+                    answered_at = now
                     if expected and message["type"] == "subscribe":
                         expected -= 1
                         if not expected:
@@ -136,10 +136,10 @@ class ChannelListener:
                             self._lose()
                     else:
                         self._receive(message)
-                elif now - heard > 2 * _SILENCE:
-                    raise _Silent(f"no answer to a ping for {now - heard:.0f} s")
-                elif now - heard > _SILENCE and now - asked > _SILENCE:
-                    asked = now
+                elif now - answered_at > 2 * _SILENCE:
+                    raise _Silent(f"no answer to a ping for {now - answered_at:.0f} s")
+                elif now - answered_at > _SILENCE and now - pinged_at > _SILENCE:
+                    pinged_at = now
                     pubsub.ping()
         finally:
             pubsub.close()

@@ -54,7 +54,7 @@ OPEN = StoreSettings(insecure=True)
         ),
     ],
 )  # fmt: skip
-def test_a_url_says_where_the_engine_is(url: str, expected: RedisAddress) -> None:
+def test_url_says_where_the_engine_is(url: str, expected: RedisAddress) -> None:
     found = read_address(url, PLAIN)
     assert found == expected
     assert "a@b" not in repr(found)
@@ -77,7 +77,7 @@ def test_a_url_says_where_the_engine_is(url: str, expected: RedisAddress) -> Non
         ("redis+cluster://127.0.0.1/1", "expected database 0 of a cluster, got 1"),
     ],
 )
-def test_an_invalid_url_is_refused(url: str, error: str) -> None:
+def test_invalid_url_is_refused(url: str, error: str) -> None:
     with pytest.raises(ConfigError, match=error):
         read_address(url, PLAIN)
 
@@ -90,7 +90,7 @@ def test_another_machine_needs_tls_unless_the_operator_allows_it() -> None:
     ]
 
 
-def test_a_prefix_is_checked_and_a_password_may_be_in_a_file(tmp_path: Path) -> None:
+def test_prefix_is_checked_and_a_password_may_be_in_a_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"stores\.prefix: expected 1 to 64 letters"):
         read_address("redis://localhost", StoreSettings(prefix="a{b}"))
     file = tmp_path / "password"
@@ -123,7 +123,7 @@ def guarded(tmp_path: Path, prefix: str) -> Iterator[RedisServer]:
         yield server
 
 
-async def test_the_documented_rights_are_enough(guarded: RedisServer, prefix: str) -> None:
+async def test_documented_rights_are_enough(guarded: RedisServer, prefix: str) -> None:
     url = f"redis://mcptrio:s3cret@127.0.0.1:{guarded.port}"
     settings = StoreSettings(prefix=prefix, lease=2)
     found = await check(url, settings)
@@ -209,6 +209,6 @@ async def test_no_key_shows_an_id_of_a_session(redis: RedisServer, prefix: str) 
             assert b"very-secret" not in value
 
 
-def test_the_readme_has_the_line_of_rights() -> None:
+def test_readme_has_the_line_of_rights() -> None:
     readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
     assert acl_line("mcptrio") in readme

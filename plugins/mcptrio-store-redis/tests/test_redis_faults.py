@@ -184,7 +184,7 @@ async def a_full_engine_refuses_new_sessions_and_still_answers_readers(own_redis
                 await trio.sleep(0.05)
 
 
-async def test_an_engine_that_is_loading_is_waited_for(own_redis: RedisServer, prefix: str, tmp_path: Path) -> None:
+async def test_engine_that_is_loading_is_waited_for(own_redis: RedisServer, prefix: str, tmp_path: Path) -> None:
     own_redis.kill()
     slow = RedisServer(tmp_path / "slow", "--enable-debug-command", "yes", port=own_redis.port)
     with slow:
@@ -201,7 +201,7 @@ async def test_an_engine_that_is_loading_is_waited_for(own_redis: RedisServer, p
             delayed.kill()
 
 
-async def test_a_start_waits_for_the_engine_and_then_says_why_it_failed(tmp_path: Path, prefix: str) -> None:
+async def test_start_waits_for_the_engine_and_then_says_why_it_failed(tmp_path: Path, prefix: str) -> None:
     server = RedisServer(tmp_path / "redis")
     with pytest.raises(StoreFailed, match=f"redis 127.0.0.1:{server.port}: not reachable: .*refused"):
         async with opened(server, prefix, start_timeout=0.3):
@@ -317,7 +317,7 @@ async def test_closing_is_bounded_when_the_engine_is_away(own_redis: RedisServer
     await eventually(lambda: threading.active_count() <= threads + 2, "threads end")
 
 
-async def test_an_exception_of_the_body_is_raised_as_it_is(redis: RedisServer, prefix: str) -> None:
+async def test_exception_of_the_body_is_raised_as_it_is(redis: RedisServer, prefix: str) -> None:
     with pytest.raises(KeyError, match="mine"):
         async with opened(redis, prefix):
             raise KeyError("mine")
@@ -359,7 +359,7 @@ async def messages_that_could_not_be_published_make_all_replicas_look(own_redis:
         assert b"1" not in there.messages
 
 
-async def test_the_start_survives_an_engine_that_goes_again(redis: RedisServer, prefix: str) -> None:
+async def test_start_survives_an_engine_that_goes_again(redis: RedisServer, prefix: str) -> None:
     """The lease is the first thing that a script writes."""
     async with fault_proxy(redis.port) as proxy:
         proxy.breaks_on = b"EVALSHA"

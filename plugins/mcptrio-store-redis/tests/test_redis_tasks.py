@@ -50,7 +50,7 @@ def shared_at(url: str) -> SharedTasks:
     return SharedTasks(url, own, takeover=LEASE * 8 / 3 + 1)
 
 
-async def test_a_full_engine_refuses_tasks_and_loses_none(own_redis: RedisServer, prefix: str) -> None:
+async def test_full_engine_refuses_tasks_and_loses_none(own_redis: RedisServer, prefix: str) -> None:
     async with opened(own_redis, prefix) as stores:
         tasks = task_store(stores)
         await tasks.create(new_task("a"))

@@ -74,7 +74,7 @@ def secured(tmp_path: Path, prefix: str) -> Iterator[Secured]:
         yield Secured(server, port, authority.path, other.path, *files)
 
 
-async def test_the_documented_setup_passes_the_check_and_serves(secured: Secured, prefix: str) -> None:
+async def test_documented_setup_passes_the_check_and_serves(secured: Secured, prefix: str) -> None:
     settings = secured.settings(prefix)
 
     found = await check(secured.url(), settings)
@@ -95,7 +95,7 @@ async def test_the_documented_setup_passes_the_check_and_serves(secured: Secured
         assert [event.data for event in (await two.events.read("s", "x", 0))[0]] == [b"1"]
 
 
-async def test_a_changed_password_is_read_again_for_new_connections(secured: Secured, prefix: str) -> None:
+async def test_changed_password_is_read_again_for_new_connections(secured: Secured, prefix: str) -> None:
     async with open_stores(secured.url(), secured.settings(prefix)) as stores:
         heard = Heard(stores, "topic")
         await heard.begin()
@@ -109,9 +109,7 @@ async def test_a_changed_password_is_read_again_for_new_connections(secured: Sec
         assert stores.status().is_reachable
 
 
-async def test_a_password_that_the_engine_no_longer_accepts_is_named_while_serving(
-    secured: Secured, prefix: str
-) -> None:
+async def test_password_that_the_engine_no_longer_accepts_is_named_while_serving(secured: Secured, prefix: str) -> None:
     async with open_stores(secured.url(), secured.settings(prefix)) as stores:
         secured.server.command("ACL", "SETUSER", "mcptrio", "resetpass", ">n3w-w0rd")
         secured.server.command("CLIENT", "KILL", "USER", "mcptrio")
@@ -141,7 +139,7 @@ async def test_a_password_that_the_engine_no_longer_accepts_is_named_while_servi
         ("port without TLS", "expected an answer within 1 s, got none"),
     ],
 )
-async def test_a_wrong_setup_is_explained_without_a_password(
+async def test_wrong_setup_is_explained_without_a_password(
     change: str, error: str, secured: Secured, prefix: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = secured.url(
@@ -171,7 +169,7 @@ async def test_a_wrong_setup_is_explained_without_a_password(
         assert WRONG not in text
 
 
-async def test_a_cluster_with_tls_needs_the_documented_rights_only(tmp_path: Path, prefix: str) -> None:
+async def test_cluster_with_tls_needs_the_documented_rights_only(tmp_path: Path, prefix: str) -> None:
     authority = Authority(tmp_path, "authority")
     certificate, key = authority.issue("redis")
     (tmp_path / "password").write_text(PASSWORD)

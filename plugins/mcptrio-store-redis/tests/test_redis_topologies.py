@@ -135,13 +135,13 @@ class TestCluster:
         wanted = (
             tasks.test_any_process_answers_and_only_the_holder_works,
             tasks.test_claims_of_two_processes_at_once_get_each_task_once,
-            tasks.test_a_process_that_closes_gives_its_tasks_back,
+            tasks.test_process_that_closes_gives_its_tasks_back,
             tasks.test_tasks_of_a_killed_process_are_claimed_again,
             tasks.test_tasks_of_a_process_that_is_suspended_are_claimed_again,
         )
         await hold_at_once({each.__name__: partial(each, shared_at(redis_cluster[1].url)) for each in wanted}, subtests)
 
-    async def test_a_slot_that_moves_takes_its_sessions_along(
+    async def test_slot_that_moves_takes_its_sessions_along(
         self, opener: Opener, redis_cluster: tuple[list[RedisServer], Place]
     ) -> None:
         nodes, _ = redis_cluster

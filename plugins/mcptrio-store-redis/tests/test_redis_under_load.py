@@ -124,7 +124,7 @@ async def slots_that_move_lose_no_acknowledged_event(
                 await trio.to_thread.run_sync(move_slot, nodes, RedisKeys(prefix).record(session))
 
 
-async def test_an_engine_that_is_killed_loses_no_acknowledged_event(own_redis: RedisServer, prefix: str) -> None:
+async def test_engine_that_is_killed_loses_no_acknowledged_event(own_redis: RedisServer, prefix: str) -> None:
     """With an append-only file that is flushed before each answer."""
     async with opened(own_redis, prefix) as stores, writing(stores) as writers:
         for _ in range(3):
@@ -133,7 +133,7 @@ async def test_an_engine_that_is_killed_loses_no_acknowledged_event(own_redis: R
             await writers.until_more(SESSIONS)
 
 
-async def test_an_engine_that_forgets_its_scripts_disturbs_no_append(redis: RedisServer, prefix: str) -> None:
+async def test_engine_that_forgets_its_scripts_disturbs_no_append(redis: RedisServer, prefix: str) -> None:
     async with opened(redis, prefix) as stores, writing(stores) as writers:
         for _ in range(20):
             redis.command("SCRIPT", "FLUSH")
@@ -177,7 +177,7 @@ async def test_topologies(
     await hold_at_once(checks, subtests)
 
 
-async def test_an_engine_without_a_file_loses_sessions_and_streams_and_serves_new_ones(
+async def test_engine_without_a_file_loses_sessions_and_streams_and_serves_new_ones(
     tmp_path: Path, prefix: str
 ) -> None:
     with RedisServer(tmp_path / "redis") as server:
@@ -197,7 +197,7 @@ async def test_an_engine_without_a_file_loses_sessions_and_streams_and_serves_ne
                 pass
 
 
-async def test_a_full_engine_refuses_and_loses_no_acknowledged_event(own_redis: RedisServer, prefix: str) -> None:
+async def test_full_engine_refuses_and_loses_no_acknowledged_event(own_redis: RedisServer, prefix: str) -> None:
     own_redis.command("CONFIG", "SET", "maxmemory", "4mb", "maxmemory-policy", "noeviction")
     async with opened(own_redis, prefix) as stores:
         writers = Writers(stores, size=4000)

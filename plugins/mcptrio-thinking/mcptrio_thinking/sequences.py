@@ -26,7 +26,7 @@ _CONVERSATIONS = 100
 
 
 @define
-class _Shelf:
+class _CallerSequences:
     """The sequences of one caller."""
 
     sequences: OrderedDict[str, Sequence] = field(factory=OrderedDict)
@@ -45,7 +45,7 @@ class Sequences:
 
     config: Config
     clock: Callable[[], float] = trio.current_time
-    _shelves: OrderedDict[str, _Shelf] = field(init=False, factory=OrderedDict)
+    _shelves: OrderedDict[str, _CallerSequences] = field(init=False, factory=OrderedDict)
 
     def begin(self) -> str:
         """Return a new, unguessable id."""
@@ -53,7 +53,7 @@ class Sequences:
 
     def latest(self, caller: SequenceOwner) -> str | None:
         """The sequence that this conversation was at last, if it is still there."""
-        shelf = self._shelf(caller)
+        shelf = self._sequences_of(caller)
         if shelf is None or caller.conversation is None:
             return None
         id = shelf.latest.get(caller.conversation)
@@ -61,7 +61,7 @@ class Sequences:
 
     def find(self, caller: SequenceOwner, id: str) -> Sequence | None:
         """A sequence of this caller; this is a use of it."""
-        shelf = self._shelf(caller)
+        shelf = self._sequences_of(caller)
         sequence = shelf.sequences.get(id) if shelf is not None else None
         if shelf is not None and sequence is not None:
             self._use(shelf, sequence, caller)
@@ -77,7 +77,7 @@ class Sequences:
         length = len(thought.thought.encode("utf-8", "surrogatepass"))
         if length > config.max_thought_bytes:
             raise ToolError(f"expected a thought of at most {config.max_thought_bytes} bytes, got {length}; split it")
-        shelf = self._shelf(caller) or _Shelf()
+        shelf = self._sequences_of(caller) or _CallerSequences()
         sequence = shelf.sequences.get(id) or Sequence(id)
         if thought.begins_branch(sequence) and len(sequence.branches) >= config.max_branches:
             raise ToolError(
@@ -108,13 +108,13 @@ class Sequences:
 
     def clear(self, caller: SequenceOwner, id: str) -> int:
         """Forget a sequence. Returns how many thoughts it had."""
-        shelf = self._shelf(caller)
+        shelf = self._sequences_of(caller)
         sequence = shelf.sequences.pop(id, None) if shelf is not None else None
         return len(sequence.thoughts) if sequence is not None else 0
 
     def ids(self, caller: SequenceOwner) -> list[str]:
         """The caller's sequences, the last used first."""
-        shelf = self._shelf(caller)
+        shelf = self._sequences_of(caller)
         return list(reversed(shelf.sequences)) if shelf is not None else []
 
     def expire(self) -> None:
@@ -126,7 +126,7 @@ class Sequences:
         """How many sequences there are, of all callers."""
         return sum(len(shelf.sequences) for shelf in self._shelves.values())
 
-    def _shelf(self, caller: SequenceOwner) -> _Shelf | None:
+    def _sequences_of(self, caller: SequenceOwner) -> _CallerSequences | None:
         self._expire(caller.owner)
         return self._shelves.get(caller.owner)
 
@@ -140,7 +140,7 @@ class Sequences:
         if not shelf.sequences:
             del self._shelves[owner]
 
-    def _use(self, shelf: _Shelf, sequence: Sequence, caller: SequenceOwner) -> None:
+    def _use(self, shelf: _CallerSequences, sequence: Sequence, caller: SequenceOwner) -> None:
         sequence.used = self.clock()
         shelf.sequences.move_to_end(sequence.id)
         if caller.conversation is not None:

@@ -23,7 +23,7 @@ async def test_plugin_is_found_and_configured(transport: str) -> None:
     assert second.is_error
 
 
-async def test_an_invalid_setting_is_reported() -> None:
+async def test_invalid_setting_is_reported() -> None:
     with pytest.raises(PluginError, match="max_thoughts"):
         async with open_served(ServerSpec(plugins=["thinking"], config={"thinking": {"max_thoughts": 0}})):
             pass

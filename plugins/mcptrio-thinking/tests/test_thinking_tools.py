@@ -107,7 +107,7 @@ async def test_sequence_continues_with_its_id(revision: str) -> None:
 
 async def test_strings_are_accepted_for_numbers_and_booleans() -> None:
     async with connected() as client:
-        told = await think(
+        result = await think(
             client,
             FIRST,
             thoughtNumber="2",
@@ -123,7 +123,7 @@ async def test_strings_are_accepted_for_numbers_and_booleans() -> None:
         for wrong in ({"thoughtNumber": "two"}, {"thoughtNumber": 0}, {"totalThoughts": "0"}, {"isRevision": "maybe"}):
             assert "invalid arguments" in await refusal(client, "sequentialthinking", **{**FIRST, **wrong})
 
-    assert (told["thoughtNumber"], told["totalThoughts"], told["nextThoughtNeeded"]) == (2, 5, False)
+    assert (result["thoughtNumber"], result["totalThoughts"], result["nextThoughtNeeded"]) == (2, 5, False)
     assert kept == {
         "thought": "Look.",
         "thoughtNumber": 2,
@@ -193,8 +193,8 @@ async def test_number_of_branches_is_limited() -> None:
             await think(client, SECOND, sequence_id="s", branchFromThought=1, branchId=name)
         more = {**SECOND, "branchFromThought": 1, "branchId": "c"}
         assert "has 2 branches already" in await refusal(client, "sequentialthinking", **more, sequence_id="s")
-        told = await think(client, SECOND, sequence_id="s")
-        assert (told["branches"], told["thoughtHistoryLength"]) == (["a", "b"], 5)
+        result = await think(client, SECOND, sequence_id="s")
+        assert (result["branches"], result["thoughtHistoryLength"]) == (["a", "b"], 5)
         await think(client, more, sequence_id="t")
 
 
@@ -210,8 +210,8 @@ async def test_sessions_do_not_share_a_history(revision: str) -> None:
     async with open_served(parts, Case(revision=revision)) as served:
         async with served.connect() as one, served.connect() as other:
             await think(one, FIRST, sequence_id="same")
-            told = await think(other, SECOND, sequence_id="same")
-            assert told["thoughtHistoryLength"] == 1
+            result = await think(other, SECOND, sequence_id="same")
+            assert result["thoughtHistoryLength"] == 1
             assert (await call(other, "clear_sequence", sequence_id="same"))["thoughts"] == 1
             assert (await call(one, "get_sequence", sequence_id="same"))["total"] == 1
             await think(one, FIRST, sequence_id="only-one")
@@ -227,8 +227,8 @@ async def test_branches_and_revisions_are_kept() -> None:
         await think(client, FIRST, sequence_id="s")
         await think(client, SECOND, sequence_id="s", branchFromThought=1, branchId="a")
         await think(client, SECOND, sequence_id="s", branchFromThought="1", branchId="b")
-        told = await think(client, SECOND, sequence_id="s", thoughtNumber=3, branchFromThought=1, branchId="a")
-        assert (told["branches"], told["notes"]) == (["a", "b"], [])
+        result = await think(client, SECOND, sequence_id="s", thoughtNumber=3, branchFromThought=1, branchId="a")
+        assert (result["branches"], result["notes"]) == (["a", "b"], [])
         branch = await call(client, "get_sequence", sequence_id="s", branchId="a")
         assert [each["thoughtNumber"] for each in branch["items"]] == [2, 3]
         odd = await think(client, SECOND, sequence_id="s", isRevision=True, branchFromThought=9, branchId="")
@@ -317,7 +317,7 @@ async def test_unused_sequence_expires(autojump_clock: trio.testing.MockClock) -
         assert "no such sequence" in await refusal(client, "get_sequence", sequence_id="s")
 
 
-async def test_a_number_of_very_many_digits_is_refused_as_such() -> None:
+async def test_number_of_very_many_digits_is_refused_as_such() -> None:
     async with connected() as client:
         for number in ("0" * 5000 + "1", "0"):
             message = await refusal(client, "sequentialthinking", **{**FIRST, "totalThoughts": number})

@@ -19,7 +19,7 @@ class Config:
     local_timezone: str | None = None
     """The zone of the people who ask: an IANA name such as Europe/Berlin, or one of Windows. Unset: the machine's."""
 
-    max_limit: int = field(default=600, validator=[ge(1), le(1000)])
+    max_limit: int = field(default=250, validator=[ge(1), le(1000)])
     """The most zones that a call may ask for, 1 to 1000."""
 
     def __attrs_post_init__(self) -> None:

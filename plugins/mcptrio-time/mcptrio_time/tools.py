@@ -52,23 +52,26 @@ class TimeTools:
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
         """Offer the tools; all of them read only."""
-        local = f"The local time zone is {self.clock.local.name}."
-        functions: tuple[tuple[Callable[..., Any], str, str, Callable[[Any], str]], ...] = (
-            (self.get_current_time, "Current Time", f" {local}", time_text),
-            (self.convert_time, "Convert Time", "", conversion_text),
-            (self.list_timezones, "List Time Zones", "", zones_text),
-            (self.parse_date, "Parse Time", "", parsed_text),
-            (self.time_difference, "Time Difference", "", difference_text),
-            (self.add_duration, "Add Duration", "", added_text),
+        conversion = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+        functions: tuple[tuple[Callable[..., Any], str, dict[str, Any], Callable[[Any], str]], ...] = (
+            (self.get_current_time, "Current Time", {}, time_text),
+            (self.convert_time, "Convert Time", conversion, conversion_text),
+            (self.list_timezones, "List Time Zones", {"limit": 250}, zones_text),
+            (self.parse_date, "Parse Time", {"text": "now"}, parsed_text),
+            (self.time_difference, "Time Difference", {"start": "2026-03-29"}, difference_text),
+            (self.add_duration, "Add Duration", {"duration": "P1M"}, added_text),
         )
-        for function, title, more, text in functions:
+        for function, title, example, text in functions:
             description = " ".join((function.__doc__ or "").split())
+            if function == self.get_current_time:
+                description += f" The local time zone is {self.clock.local.name}."
             server.add_tool(
                 function,
                 text=text,
                 title=title,
-                description=description + more,
+                description=description,
                 read_only=True,
+                examples=[example],
                 destructive=False,
                 # Nothing is changed; that the time has gone on meanwhile is not the call's doing.
                 idempotent=True,

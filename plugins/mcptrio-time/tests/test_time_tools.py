@@ -55,7 +55,7 @@ async def test_current_time_is_returned_for_a_zone(call, timezone: str | None, e
 
 
 @pytest.mark.parametrize(
-    ("timezone", "told"),
+    ("timezone", "expected"),
     [
         ("IST", "used in Asia/Kolkata, Asia/Jerusalem, Europe/Dublin and maybe elsewhere"),
         ("EDT", "used in America/New_York"),
@@ -72,9 +72,9 @@ async def test_current_time_is_returned_for_a_zone(call, timezone: str | None, e
         (" ", "got nothing"),
     ],
 )
-async def test_unknown_timezone_error_suggests_alternatives(refusal, timezone: str, told: str) -> None:
+async def test_unknown_timezone_error_suggests_alternatives(refusal, timezone: str, expected: str) -> None:
     message = await refusal("get_current_time", timezone=timezone)
-    assert told in message
+    assert expected in message
     assert "at `timezone`" in message
 
 
@@ -148,7 +148,7 @@ async def test_skipped_local_time_is_refused(refusal, zone: str, date: str, time
     )
 
 
-async def test_a_repeated_time_is_reported_and_selectable(call) -> None:
+async def test_repeated_time_is_reported_and_selectable(call) -> None:
     arguments = {"source_timezone": "Europe/Berlin", "target_timezone": "UTC", "time": "02:30", "date": "2026-10-25"}
     first = await call("convert_time", **arguments)
     second = await call("convert_time", **arguments, occurrence="second")
@@ -160,7 +160,7 @@ async def test_a_repeated_time_is_reported_and_selectable(call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"time": "25:00"}, "Invalid time format. Expected HH:MM [24-hour format] at `time`, got '25:00'"),
         ({"time": "noon"}, "Invalid time format"),
@@ -171,9 +171,9 @@ async def test_a_repeated_time_is_reported_and_selectable(call) -> None:
         ({"date": "0001-01-01", "source_timezone": "Asia/Tokyo"}, "in the years 1 to 9999 at `time`"),
     ],
 )
-async def test_convert_time_error_names_the_invalid_argument(refusal, arguments: dict[str, str], told: str) -> None:
+async def test_convert_time_error_names_the_invalid_argument(refusal, arguments: dict[str, str], message: str) -> None:
     given = {"source_timezone": "Europe/Berlin", "time": "00:00", "target_timezone": "UTC", **arguments}
-    assert told in await refusal("convert_time", **given)
+    assert message in await refusal("convert_time", **given)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ async def test_relative_date_is_parsed_with_another_clock(call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("next tuesday", "expected a time such as"),
         ("", "expected a time such as"),
@@ -276,8 +276,8 @@ async def test_relative_date_is_parsed_with_another_clock(call) -> None:
         ("2026-03-29 02:30", "does not exist in Europe/Berlin"),
     ],
 )
-async def test_parse_date_error_names_the_problem(refusal, text: str, told: str) -> None:
-    assert told in await refusal("parse_date", text=text)
+async def test_parse_date_error_names_the_problem(refusal, text: str, message: str) -> None:
+    assert message in await refusal("parse_date", text=text)
 
 
 async def test_time_difference_accounts_for_clock_changes(call) -> None:
@@ -317,7 +317,7 @@ async def test_duration_is_added(call, duration: str, start: str, result: str, n
 
 
 @pytest.mark.parametrize(
-    ("duration", "told"),
+    ("duration", "message"),
     [
         ("soon", "expected a duration such as P1DT2H30M"),
         ("", "expected a duration"),
@@ -331,8 +331,8 @@ async def test_duration_is_added(call, duration: str, start: str, result: str, n
         ("999999999999 hours", "at `duration`"),
     ],
 )
-async def test_add_duration_error_names_the_problem(refusal, duration: str, told: str) -> None:
-    assert told in await refusal("add_duration", duration=duration)
+async def test_add_duration_error_names_the_problem(refusal, duration: str, message: str) -> None:
+    assert message in await refusal("add_duration", duration=duration)
 
 
 async def test_clock_is_read_at_each_call(call, installed) -> None:

@@ -23,9 +23,9 @@ async def test_repeated_application_errors_are_logged_only_a_few_times(caplog: p
             async with connected(port) as client:
                 assert (await client.ask())[0] == 500
 
-    said = [record.getMessage() for record in caplog.records if record.name == "mcptrio.http.server"]
-    assert said.count("the application has ended without completing its response") == 10
-    assert said[-1] == "20 more lines like these were not logged"
+    messages = [record.getMessage() for record in caplog.records if record.name == "mcptrio.http.server"]
+    assert messages.count("the application has ended without completing its response") == 10
+    assert messages[-1] == "20 more lines like these were not logged"
 
 
 async def test_access_log_has_a_line_for_each_request(caplog: pytest.LogCaptureFixture) -> None:

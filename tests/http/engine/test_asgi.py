@@ -68,9 +68,9 @@ async def test_streamed_response_to_http10_ends_with_the_connection() -> None:
     async with serving(app) as port:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             await stream.send_all(b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
-            said = b"".join([chunk async for chunk in stream])
+            received = b"".join([chunk async for chunk in stream])
 
-    head, _, body = said.partition(b"\r\n\r\n")
+    head, _, body = received.partition(b"\r\n\r\n")
     assert b"connection: close" in head
     assert body == b"ab"
 
@@ -82,10 +82,10 @@ async def test_http10_connection_stays_open_only_with_keep_alive() -> None:
                 await stream.send_all(b"GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n")
                 assert b"connection: keep-alive" in await stream.receive_some()
             await stream.send_all(b"GET / HTTP/1.0\r\n\r\n")
-            said = b"".join([chunk async for chunk in stream])
+            received = b"".join([chunk async for chunk in stream])
 
-    assert b"connection: close" in said
-    assert said.endswith(b"ok")
+    assert b"connection: close" in received
+    assert received.endswith(b"ok")
 
 
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
@@ -101,10 +101,10 @@ async def test_body_of_a_bodiless_response_is_not_sent(method: str, status: int)
 
 async def test_asgi_body_arrives_in_parts_before_the_disconnect() -> None:
     events: list[Any] = []
-    first, second, told = trio.Event(), trio.Event(), trio.Event()
+    first, second, notified = trio.Event(), trio.Event(), trio.Event()
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        for heard in (first, second, told):
+        for heard in (first, second, notified):
             events.append(await receive())
             heard.set()
 
@@ -114,7 +114,7 @@ async def test_asgi_body_arrives_in_parts_before_the_disconnect() -> None:
             await first.wait()
             await stream.send_all(b"def")
             await second.wait()
-        await told.wait()
+        await notified.wait()
 
     assert [each["type"] for each in events] == ["http.request", "http.request", "http.disconnect"]
     assert [each.get("body") for each in events] == [b"abc", b"def", None]
@@ -169,9 +169,9 @@ async def test_100_continue_is_sent_when_the_body_is_read() -> None:
             assert (await stream.receive_some()).endswith(b"ok")
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             await stream.send_all(head % b"/leave")
-            said = b"".join([chunk async for chunk in stream])
-    assert said.startswith(b"HTTP/1.1 200 ")
-    assert b"connection: close" in said, "the client may send the body or not: nobody could tell what follows"
+            received = b"".join([chunk async for chunk in stream])
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close" in received, "the client may send the body or not: nobody could tell what follows"
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:
@@ -184,9 +184,9 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
             requests = [b"GET /%d HTTP/1.1\r\nhost: a\r\n\r\n" % number for number in range(100)]
             requests[-1] = requests[-1].replace(b"host", b"connection: close\r\nhost")
             await stream.send_all(b"".join(requests))
-            said = b"".join([chunk async for chunk in stream])
+            received = b"".join([chunk async for chunk in stream])
 
-    assert [int(part.split(b"HTTP", 1)[0]) for part in said.split(b"\r\n\r\n/")[1:]] == list(range(100))
+    assert [int(part.split(b"HTTP", 1)[0]) for part in received.split(b"\r\n\r\n/")[1:]] == list(range(100))
 
 
 async def test_pipelined_requests_let_other_tasks_run_between_them() -> None:
@@ -215,13 +215,13 @@ async def test_half_closed_client_still_receives_its_response() -> None:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 3)
             await stream.send_eof()
-            said = b"".join([chunk async for chunk in stream])
+            received = b"".join([chunk async for chunk in stream])
 
-    assert said.count(b"HTTP/1.1 200 OK") == 3
+    assert received.count(b"HTTP/1.1 200 OK") == 3
 
 
 @pytest.mark.parametrize(
-    ("events", "said"),
+    ("events", "expected"),
     [
         ([], 500),
         ([{"status": 200}], 500),
@@ -233,12 +233,12 @@ async def test_half_closed_client_still_receives_its_response() -> None:
     ],
 )
 async def test_asgi_violation_of_an_application_is_answered_with_500(
-    events: list[dict[str, Any]], said: int, caplog: pytest.LogCaptureFixture
+    events: list[dict[str, Any]], expected: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(answering(*events)) as port, connected(port) as client:
         status, headers, _ = await client.ask()
 
-    assert status == said
+    assert status == expected
     assert b"set-cookie" not in headers
     assert caplog.records[-1].name == "mcptrio.http.server"
 
@@ -250,12 +250,12 @@ async def test_response_that_contradicts_its_content_length_closes_the_connectio
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n" * 2)
             try:
-                said = b"".join([chunk async for chunk in stream])
+                received = b"".join([chunk async for chunk in stream])
             except trio.BrokenResourceError:
-                said = b""
+                received = b""
 
-    assert said.count(b"HTTP/1.1 200") <= 1
-    assert b"abcd" not in said
+    assert received.count(b"HTTP/1.1 200") <= 1
+    assert b"abcd" not in received
 
 
 async def test_application_error_within_a_response_ends_that_response_only(
@@ -269,9 +269,9 @@ async def test_application_error_within_a_response_ends_that_response_only(
         for _ in range(2):
             async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
                 await stream.send_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
-                said = b"".join([chunk async for chunk in stream])
-            assert said.endswith(b"1\r\na\r\n")
-            assert b"secret" not in said
+                received = b"".join([chunk async for chunk in stream])
+            assert received.endswith(b"1\r\na\r\n")
+            assert b"secret" not in received
     assert "the application failed" in caplog.text
 
 
@@ -351,29 +351,29 @@ async def test_100_continue_is_not_sent_within_a_response() -> None:
             async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
                 head = b"POST %b HTTP/1.1\r\nhost: a\r\nconnection: close\r\nexpect: 100-continue\r\n" % path
                 await stream.send_all(head + b"content-length: 3\r\n\r\nabc")
-                said = b"".join([chunk async for chunk in stream])
-            assert said.partition(b"\r\n\r\n")[2] == b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
-            assert b" 100 " not in said
+                received = b"".join([chunk async for chunk in stream])
+            assert received.partition(b"\r\n\r\n")[2] == b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
+            assert b" 100 " not in received
 
 
 @pytest.mark.parametrize("answers", [False, True], ids=["silent", "answering"])
 async def test_stalled_request_body_times_out(answers: bool) -> None:
-    told = trio.Event()
+    notified = trio.Event()
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        told.set()
+        notified.set()
         if answers:
             await answering({"status": 418}, {"body": b"late"})(scope, receive, send)
 
     async with serving(app, limits=ConnectionLimits(body_timeout=0.2)) as port:
         async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
             await stream.send_all(POST % (10, b"ab"))
-            said = b"".join([chunk async for chunk in stream])
+            received = b"".join([chunk async for chunk in stream])
 
-    assert told.is_set()
-    assert said.startswith(b"HTTP/1.1 418 " if answers else b"HTTP/1.1 408 ")
+    assert notified.is_set()
+    assert received.startswith(b"HTTP/1.1 418 " if answers else b"HTTP/1.1 408 ")
 
 
 async def test_body_that_is_not_requested_does_not_time_out() -> None:
@@ -485,13 +485,13 @@ async def test_unread_stream_does_not_delay_others(caplog: pytest.LogCaptureFixt
 
 
 async def test_lifespan_starts_and_stops_and_its_state_is_in_each_scope() -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             for _ in range(2):
                 event = await receive()
-                said.append(event["type"])
+                messages.append(event["type"])
                 scope["state"]["pool"] = "open"
                 await send({"type": event["type"] + ".complete"})
         else:
@@ -504,7 +504,7 @@ async def test_lifespan_starts_and_stops_and_its_state_is_in_each_scope() -> Non
             assert (await client.ask())[2] == b"open"
         shutdown.set()
 
-    assert said == ["lifespan.startup", "lifespan.shutdown"]
+    assert messages == ["lifespan.startup", "lifespan.shutdown"]
 
 
 async def test_application_that_cannot_start_is_not_served() -> None:
@@ -518,7 +518,7 @@ async def test_application_that_cannot_start_is_not_served() -> None:
         await serve(app, bind="127.0.0.1:0")
 
 
-async def test_a_response_continues_without_its_application_and_the_next_follows() -> None:
+async def test_response_continues_without_its_application_and_the_next_follows() -> None:
     parted: list[Any] = []
 
     async def app(scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:

@@ -58,11 +58,11 @@ class App:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             return
-        tells, told = trio.open_memory_channel[str](1000)
+        tells, notified = trio.open_memory_channel[str](1000)
         call = Call(tells)
         self.calls.append(call)
         try:
-            async for act in told:
+            async for act in notified:
                 if act == "return":
                     return
                 await self._act(act, call, receive, send)

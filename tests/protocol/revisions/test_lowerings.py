@@ -59,7 +59,7 @@ def test_audio_becomes_a_text_that_names_it() -> None:
 
 
 @pytest.mark.parametrize("revision", [V1, V2], ids=str)
-def test_a_resource_link_becomes_a_text_with_its_uri(revision: Any) -> None:
+def test_resource_link_becomes_a_text_with_its_uri(revision: Any) -> None:
     wire = revision.unstructure(PromptMessage(role="user", content=LINK))
 
     assert wire["content"] == {"type": "text", "text": "The A: file:///a", "annotations": {"priority": 0.5}}
@@ -107,9 +107,9 @@ def test_title_in_the_annotations_takes_precedence() -> None:
 
 
 def test_execution_is_sent_in_one_revision_only() -> None:
-    said = [r.version for r in REVISIONS.values() if "execution" in r.unstructure(tool(execution=ToolExecution()))]
+    messages = [r.version for r in REVISIONS.values() if "execution" in r.unstructure(tool(execution=ToolExecution()))]
 
-    assert said == [V4.version]
+    assert messages == [V4.version]
 
 
 @pytest.mark.parametrize("revision", [V3, V4], ids=str)
@@ -213,7 +213,7 @@ def test_tools_in_sampling_need_2025_11_25() -> None:
         V3.unstructure(params)
 
 
-def test_a_tool_use_needs_2025_11_25() -> None:
+def test_tool_use_needs_2025_11_25() -> None:
     message = SamplingMessage(role="assistant", content=(ToolUseContent(id="1", name="t", input={}),))
 
     with pytest.raises(LocalProtocolError, match="revision 2025-06-18 has no ToolUseContent"):
@@ -284,9 +284,9 @@ def test_error_of_a_tool_is_a_failed_task_before_the_extension() -> None:
 def test_extension_of_tasks_is_declared_in_its_revision_only(cls: Any) -> None:
     capabilities = cls(extensions={TASKS_EXTENSION: {}, "com.example/a": {}})
 
-    said = [list(revision.unstructure(capabilities)["extensions"]) for revision in REVISIONS.values()]
+    messages = [list(revision.unstructure(capabilities)["extensions"]) for revision in REVISIONS.values()]
 
-    assert said == [["com.example/a"]] * 4 + [[TASKS_EXTENSION, "com.example/a"]]
+    assert messages == [["com.example/a"]] * 4 + [[TASKS_EXTENSION, "com.example/a"]]
     assert "extensions" not in V4.unstructure(cls(extensions={TASKS_EXTENSION: {}}))
 
 

@@ -64,7 +64,7 @@ def test_wrapped_output_schema_still_refuses_invalid_values(value: Any) -> None:
         assert not jsonschema_rs.is_valid(lowered, lower_structured_content(value))
 
 
-def test_an_object_schema_is_unchanged() -> None:
+def test_object_schema_is_unchanged() -> None:
     assert lower_output_schema(SCHEMAS[0]) is SCHEMAS[0]
 
 

@@ -112,7 +112,7 @@ def test_error_message_names_problem_and_path(cls: Any, value: Any, message: str
     assert caught.value.message == message
 
 
-def test_a_huge_value_is_not_repeated() -> None:
+def test_huge_value_is_not_repeated() -> None:
     with pytest.raises(InvalidParams) as caught:
         LATEST.structure({"level": 'x"\n' * 10_000}, SetLevelParams)
 
@@ -120,14 +120,14 @@ def test_a_huge_value_is_not_repeated() -> None:
     assert "\n" not in caught.value.message
 
 
-def test_a_huge_name_is_not_repeated() -> None:
+def test_huge_name_is_not_repeated() -> None:
     with pytest.raises(InvalidParams) as caught:
         LATEST.structure({"name": "x", "arguments": {"a" * 10_000: 1}}, GetPromptParams)
 
     assert len(caught.value.message) < 250
 
 
-def test_a_huge_number_is_not_repeated() -> None:
+def test_huge_number_is_not_repeated() -> None:
     with pytest.raises(InvalidParams, match="got a very large integer"):
         LATEST.structure({"name": 10**400}, CallToolParams)
 
@@ -155,7 +155,7 @@ def test_elicitation_mode_is_ignored_before_url_elicitation() -> None:
     assert params == ElicitFormParams(message="m", requested_schema={"type": "object"})
 
 
-def test_an_optional_null_reads_as_absent() -> None:
+def test_optional_null_reads_as_absent() -> None:
     assert LATEST.structure({"cursor": None}, ListToolsParams) == ListToolsParams()
 
 

@@ -87,7 +87,7 @@ def test_error_code_of_a_missing_resource_depends_on_the_revision() -> None:
     assert LATEST.codes[Code.RESOURCE_NOT_FOUND] == -32602
 
 
-def test_a_method_is_found_by_name_and_receiver() -> None:
+def test_method_is_found_by_name_and_receiver() -> None:
     assert LATEST.server_methods.get("tools/call") is not None
     assert LATEST.client_methods.get("tools/call") is None
     assert LATEST.server_methods.get("initialize") is None

@@ -29,8 +29,8 @@ async def sample(request: CreateMessageParams) -> str:
 
 async def order(ctx: Context) -> str:
     wanted = await ctx.ask("Which bread?", Order)
-    said = await ctx.sample("Thank the baker")
-    return f"{wanted.loaves} of {wanted.flour}: {said.text}"
+    sampled = await ctx.sample("Thank the baker")
+    return f"{wanted.loaves} of {wanted.flour}: {sampled.text}"
 
 
 async def main() -> None:

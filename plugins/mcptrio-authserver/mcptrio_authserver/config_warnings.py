@@ -11,10 +11,10 @@ from mcptrio.errors import ConfigError
 
 from .config import Config
 
-__all__ = ["find_oversights"]
+__all__ = ["config_warnings"]
 
 
-def find_oversights(config: Config) -> Sequence[str]:
+def config_warnings(config: Config) -> Sequence[str]:
     """Return a sentence for each problem that keeps users from getting tokens."""
     from .users import read_users
 

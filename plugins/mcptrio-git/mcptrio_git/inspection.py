@@ -20,6 +20,7 @@ from mcptrio import Context, ToolError, tool
 from .access import GitAccess, reason_of
 from .arguments import Limit, Paths, RepoPath, check_paths, offset_of
 from .blaming import Blame, Hunk, parse_blame
+from .examples import in_repository
 from .listings import (
     Matches,
     Remotes,
@@ -55,7 +56,7 @@ from .rendering import (
     worktrees_text,
 )
 
-__all__ = ["Ancestry", "Looking"]
+__all__ = ["Ancestry", "GitInspection"]
 
 _SPACES = {"local": ("refs/heads",), "remote": ("refs/remotes",), "all": ("refs/heads", "refs/remotes")}
 _T = TypeVar("_T")
@@ -89,7 +90,7 @@ def _ancestry_text(found: Ancestry) -> str:
 
 
 @frozen(eq=False, repr=False)
-class Looking:
+class GitInspection:
     """The tools that look around."""
 
     access: GitAccess
@@ -98,12 +99,13 @@ class Looking:
         text=repositories_text,
         title="Git Repositories",
         read_only=True,
+        examples=[{}],
         destructive=False,
         idempotent=True,
         open_world=False,
     )
     async def git_list_repositories(self, ctx: Context, limit: Limit = 100, cursor: str = "") -> RepositoryList:
-        """List the repositories by name and path, for repo_path, which is optional if there is only one."""
+        """List the repositories for repo_path, which is optional if there is only one."""
         names = await trio.to_thread.run_sync(self.access.repositories.names, limiter=ctx.server.threads)
         found = [RepositoryEntry(name=name, path=path) for name, path in names.items()]
         items, truncated, following = self._page(found, limit, cursor, repository_line)
@@ -111,7 +113,15 @@ class Looking:
             items=items, writable=self.access.config.allow_write, truncated=truncated, next_cursor=following
         )
 
-    @tool(text=branches_text, title="Git Branch", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=branches_text,
+        title="Git Branch",
+        read_only=True,
+        examples=in_repository(branch_type="all"),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_branch(
         self,
         ctx: Context,
@@ -122,7 +132,7 @@ class Looking:
         limit: Limit = 100,
         cursor: str = "",
     ) -> Branches:
-        """List branches with newest commit and upstream; * marks the checked-out one."""
+        """List branches with their upstream; * marks the checked-out one."""
         async with self.access.open(ctx, repo_path) as work:
             conditions: list[str] = []
             if contains:
@@ -136,7 +146,15 @@ class Looking:
         items, truncated, following = self._page(branches, limit, cursor, branch_line)
         return Branches(current=current, head=head, items=items, truncated=truncated, next_cursor=following)
 
-    @tool(text=tags_text, title="Git Tags", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=tags_text,
+        title="Git Tags",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_tag_list(self, ctx: Context, repo_path: RepoPath = "", limit: Limit = 100, cursor: str = "") -> Tags:
         """List tags, newest first."""
         async with self.access.open(ctx, repo_path) as work:
@@ -144,7 +162,15 @@ class Looking:
         items, truncated, following = self._page(tags, limit, cursor, tag_line)
         return Tags(items=items, truncated=truncated, next_cursor=following)
 
-    @tool(text=stashes_text, title="Git Stashes", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=stashes_text,
+        title="Git Stashes",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_stash_list(
         self, ctx: Context, repo_path: RepoPath = "", limit: Limit = 100, cursor: str = ""
     ) -> Stashes:
@@ -155,7 +181,13 @@ class Looking:
         return Stashes(items=items, truncated=truncated, next_cursor=following)
 
     @tool(
-        text=worktrees_text, title="Git Worktrees", read_only=True, destructive=False, idempotent=True, open_world=False
+        text=worktrees_text,
+        title="Git Worktrees",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
     )
     async def git_worktree_list(
         self, ctx: Context, repo_path: RepoPath = "", limit: Limit = 100, cursor: str = ""
@@ -166,7 +198,15 @@ class Looking:
         items, truncated, following = self._page(parse_worktrees(output.stdout), limit, cursor, worktree_line)
         return Worktrees(items=items, truncated=truncated, next_cursor=following)
 
-    @tool(text=remotes_text, title="Git Remotes", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=remotes_text,
+        title="Git Remotes",
+        read_only=True,
+        examples=in_repository(),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_remote_list(
         self, ctx: Context, repo_path: RepoPath = "", limit: Limit = 100, cursor: str = ""
     ) -> Remotes:
@@ -208,7 +248,15 @@ class Looking:
         more = left_out or output.cut or output.stdout.count(b"\n\t") > count
         return Blame(path=checked, items=tuple(hunks), truncated=more, next_cursor=str(start + lines) if more else None)
 
-    @tool(text=matches_text, title="Git Grep", read_only=True, destructive=False, idempotent=True, open_world=False)
+    @tool(
+        text=matches_text,
+        title="Git Grep",
+        read_only=True,
+        examples=in_repository(pattern="."),
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+    )
     async def git_grep(
         self,
         ctx: Context,
@@ -253,6 +301,7 @@ class Looking:
         text=_ancestry_text,
         title="Git Merge Base",
         read_only=True,
+        examples=in_repository(first="HEAD", second="HEAD"),
         destructive=False,
         idempotent=True,
         open_world=False,
@@ -264,7 +313,7 @@ class Looking:
         second: str,
         repo_path: RepoPath = "",
     ) -> Ancestry:
-        """Find the merge base of the commits first and second, and how many commits each is ahead of the other."""
+        """Find the merge base of two commits, and how many commits each is ahead of the other."""
         async with self.access.open(ctx, repo_path) as work:
             one, other = (found.id for found in await work.look_up((first, "first"), (second, "second")))
             bases = await work.text("merge-base", "--all", one, other, codes=(0, 1))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcptrio_skills.catalogue import Catalogue
 from mcptrio_skills.config import Config
-from mcptrio_skills.looking import Look
+from mcptrio_skills.scan import FolderScan
 from mcptrio_skills.serving import Skills
 from mcptrio_skills.uris import uri_of
 
@@ -18,7 +18,7 @@ from .conftest import write_skill
 
 
 def look(*folders: Path, before: Catalogue | None = None, **settings: Any) -> Catalogue:
-    return Look(Config(folders=folders, **settings), before or Catalogue(), lambda: None).look()
+    return FolderScan(Config(folders=folders, **settings), before or Catalogue(), lambda: None).run()
 
 
 def test_skill_contains_all_its_files(shelf: Path) -> None:
@@ -182,13 +182,13 @@ def test_unchanged_file_is_not_read_again(shelf: Path) -> None:
 
 
 def test_settled_file_is_not_read_again(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mcptrio_skills import looking
+    from mcptrio_skills import scan
 
-    monkeypatch.setattr(looking, "_SETTLED", -1.0)
+    monkeypatch.setattr(scan, "_SETTLED", -1.0)
     first = look(shelf)
     opened: list[str] = []
-    real = looking.read_all
-    monkeypatch.setattr(looking, "read_all", lambda path, *rest: (opened.append(path), real(path, *rest))[1])
+    real = scan.read_all
+    monkeypatch.setattr(scan, "read_all", lambda path, *rest: (opened.append(path), real(path, *rest))[1])
 
     second = look(shelf, before=first)
     (shelf / "git-workflow" / "new.md").write_text("new")

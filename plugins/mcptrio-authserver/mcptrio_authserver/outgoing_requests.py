@@ -25,10 +25,10 @@ from .grants import end_grant, find_refreshed
 from .ledger import Ledger, Store
 from .published_keys import fetch_keys, keep_keys, kept_keys, needs_keys, where_keys_are
 from .refusals import Refusal
-from .upstream import Errand, Provider, UpstreamEnded, exchange, find_provider, renew
+from .upstream import Provider, UpstreamEnded, UpstreamLogin, exchange, find_provider, renew
 from .upstream_tokens import UpstreamTokens
 
-__all__ = ["Outside"]
+__all__ = ["OutgoingRequests"]
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ _METADATA_CACHE_SECONDS: Final = 3600.0
 _RETRY_SECONDS: Final = 10.0
 
 
-class Outside:
+class OutgoingRequests:
     """Fetches what the protocol logic needs.
 
     Args:
@@ -149,14 +149,14 @@ class Outside:
             raise provider
         return provider
 
-    async def exchange(self, errand: Errand, answer: Mapping[str, str]) -> UpstreamTokens:
+    async def exchange(self, login: UpstreamLogin, answer: Mapping[str, str]) -> UpstreamTokens:
         """Exchange the provider's code for its tokens.
 
         Raises:
             Refusal: The provider refused, or its response is invalid.
         """
         provider = await self.provider()
-        return await self._drive(exchange(self._config, provider, errand, answer, now=self._clock()), named=True)
+        return await self._drive(exchange(self._config, provider, login, answer, now=self._clock()), named=True)
 
     # Private
 

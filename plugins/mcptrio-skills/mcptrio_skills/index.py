@@ -16,7 +16,7 @@ from trio.from_thread import check_cancelled
 
 from .catalogue import Catalogue
 from .config import Config
-from .looking import Look
+from .scan import FolderScan
 
 __all__ = ["SkillIndex"]
 
@@ -35,8 +35,8 @@ class SkillIndex:
     catalogue: Catalogue = field(init=False, factory=Catalogue)
     changed: Callable[[Catalogue, Catalogue], None] = field(init=False, default=lambda before, after: None)
     """Called with the catalogues before and after each change."""
-    _looking: trio.Lock = field(init=False, factory=trio.Lock)
-    _looks: int = field(init=False, default=0)
+    _scan_lock: trio.Lock = field(init=False, factory=trio.Lock)
+    _scans: int = field(init=False, default=0)
     """The number of reads that have begun."""
     _done: int = field(init=False, default=0)
     """The number of the last read that has ended."""
@@ -44,14 +44,14 @@ class SkillIndex:
 
     async def refresh(self) -> Catalogue:
         """Read the folders. Concurrent calls share one read."""
-        asked = self._looks
-        async with self._looking:
-            if self._done <= asked:
-                self._looks += 1
-                look = Look(self.config, self.catalogue, check_cancelled)
+        scans_before = self._scans
+        async with self._scan_lock:
+            if self._done <= scans_before:
+                self._scans += 1
+                scan = FolderScan(self.config, self.catalogue, check_cancelled)
                 # The thread changes nothing here, so one that hangs in a mount can be abandoned.
-                after = await self.run(look.look)
-                self._done = self._looks
+                after = await self.run(scan.run)
+                self._done = self._scans
                 self._take(after)
         return self.catalogue
 

@@ -25,7 +25,7 @@ from .frontmatter import BadSkill, check_name, read_frontmatter
 from .opening import Forbidden, read_all, resolve
 from .uris import MANIFEST
 
-__all__ = ["Look"]
+__all__ = ["FolderScan"]
 
 _SETTLED = 2.5
 """Seconds after which a change would show in a file's times; two for the coarsest file system."""
@@ -52,17 +52,17 @@ _MIME = mimetypes.MimeTypes()
 
 
 @define
-class Look:
-    """One look through all folders."""
+class FolderScan:
+    """One scan of all folders."""
 
     config: Config
     before: Catalogue
-    """Of the last look."""
+    """The catalogue of the last scan."""
     checkpoint: Callable[[], None]
     """Raises after a cancellation."""
     _allowed: tuple[str, ...] = field(init=False, factory=tuple)
     _folder: str = field(init=False, default="")
-    """The allowed folder that is being looked through."""
+    """The allowed folder that is being scanned."""
     _from: dict[str, str] = field(init=False, factory=dict)
     """By the path of a skill: the allowed folder it is in."""
     _visited: int = field(init=False, default=0)
@@ -71,7 +71,7 @@ class Look:
     _read: dict[str, File | BadSkill] = field(init=False, factory=dict)
     """By path: a file of a nested skill is one of the skill around it too."""
 
-    def look(self) -> Catalogue:
+    def run(self) -> Catalogue:
         """Scan all folders."""
         self._allowed = tuple(os.path.realpath(folder) for folder in self.config.folders)
         for folder, real in zip(self.config.folders, self._allowed, strict=True):
@@ -163,7 +163,7 @@ class Look:
     def _skill(self, path: str, found: Mapping[str, str]) -> Skill:
         config = self.config
         if self._visited > config.max_visited:
-            raise BadSkill("not all of its files have been looked at")
+            raise BadSkill("not all of its files have been read")
         if len(found) > config.max_files:
             raise BadSkill(f"expected at most {config.max_files} files, got {len(found)}")
         # Before anything is read, because a skill may be far too large.
@@ -191,7 +191,7 @@ class Look:
         done = self._read.get(path)
         if done is None:
             try:
-                done = self._look_at(path, real)
+                done = self._read_file(path, real)
             except BadSkill as error:
                 done = error
             self._read[path] = done
@@ -199,7 +199,7 @@ class Look:
             raise done
         return done
 
-    def _look_at(self, path: str, real: str) -> File:
+    def _read_file(self, path: str, real: str) -> File:
         if not real:
             raise BadSkill(f"{path}: expected a file in the allowed folders, got something else")
         try:

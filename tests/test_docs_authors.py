@@ -1,0 +1,225 @@
+"""docs/plugins.md: each example does what the page says, for a client or on the command line.
+
+A section whose program has no check fails. ``tests/test_docs_new_plugin.py`` runs the page's console blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import trio
+
+import mcptrio
+from mcptrio import Client, MCPError, Server
+from mcptrio.client import Handlers
+from mcptrio.serving import ServerSettings
+from mcptrio.types import BlobResourceContents, TextResourceContents
+from tests.processes import environment, run, serving
+from tests.test_readme import Block, blocks_of, shell_lines
+
+__all__: list[str] = []
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "plugins.md").read_text("utf-8")
+SECTIONS: dict[str, list[Block]] = {}
+for _part in re.split(r"^##+ ", PAGE, flags=re.MULTILINE)[1:]:
+    SECTIONS[_part.partition("\n")[0]] = list(blocks_of(_part, "docs/plugins.md"))
+SCRIPTS = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+BY_COMMAND = ("The smallest plugin", "Configuration", "Test and publish")
+"""Sections whose program a test below runs with a command. The others have a check with a client."""
+BY_CLIENT = [
+    name
+    for name, found in SECTIONS.items()
+    if name not in BY_COMMAND and any(block.language == "python" for block in found)
+]
+CHECKS: dict[str, Callable[[ModuleType], Awaitable[None]]] = {}
+
+
+def program_of(section: str) -> Callable[[Callable[[ModuleType], Awaitable[None]]], None]:
+    """Decorate the check of a section's program, which gets the module."""
+    return lambda check: CHECKS.update({section: check})
+
+
+def text_of(section: str, language: str) -> str:
+    [block] = [block for block in SECTIONS[section] if block.language == language]
+    return block.text
+
+
+def server_of(module: ModuleType) -> Server:
+    return Server(plugins=[module], settings=ServerSettings(strict=True))
+
+
+async def answer(client: Client, tool: str, **arguments: Any) -> str:
+    return (await client.call_tool(tool, arguments)).text
+
+
+@pytest.mark.parametrize("section", BY_CLIENT)
+async def test_program_does_what_the_page_says(section: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = ModuleType("shown")
+    monkeypatch.setitem(sys.modules, "shown", module)
+    exec(compile(text_of(section, "python"), section, "exec"), module.__dict__)
+    with trio.fail_after(60):
+        await CHECKS[section](module)
+
+
+@program_of("Tools")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        [tool] = [tool async for tool in client.tools()]
+        properties = tool.input_schema["properties"]
+        assert (tool.title, tool.description) == ("Search", "Search the archive.")
+        assert properties["query"]["description"] == "Words that a result must contain."
+        assert properties["query"]["maxLength"] == 200
+        assert properties["region"]["x-mcp-header"] == "Region"
+        assert "ctx" not in properties
+        assert (await client.call_tool("search", {"query": "tea"})).structured_content == ["tea, new"]
+        assert "query" in await answer(client, "search", query="")
+
+
+@program_of("State")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        assert [await answer(client, "put", title=title) for title in ("Emma", "Persuasion")] == ["1", "2"]
+
+
+@program_of("Lifespan")
+async def _(module: ModuleType) -> None:
+    for count in ("1", "2"):  # the second server reads the file of the first
+        async with mcptrio.connect(server_of(module)) as client:
+            assert await answer(client, "put", title="Emma") == count
+    assert json.loads(await trio.Path("shelf.json").read_text()) == ["Emma", "Emma"]
+
+
+@program_of("Results of tools")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        result = await client.call_tool("log", {})
+        assert result.text == "5f3c1a9 Plant beans"
+        assert result.structured_content == [{"id": "5f3c1a9", "subject": "Plant beans"}]
+
+
+@program_of("Resources")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        [page] = (await client.read_resource("docs:///pages/start?lang=fr")).contents
+        [cover] = (await client.read_resource("docs:///cover")).contents
+        assert isinstance(page, TextResourceContents)
+        assert page.text == "start in fr"
+        assert isinstance(cover, BlobResourceContents)
+        assert cover.mime_type == "image/png"
+
+
+@program_of("Prompts")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        shown = await client.get_prompt("plan", {"season": "autumn", "beds": "3"})
+        assert "What should I sow in 3 beds in autumn?" in str(shown.messages[0].content)
+        assert (await client.complete("prompt", "plan", "season", "s")).values[0] == "spring"
+
+
+@program_of("Completions")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        template = "weather:///{country}/{city}"
+        for country, expected in {"fr": ["Paris", "Lyon"], "it": ["Rome"], "de": []}.items():
+            found = await client.complete("resource", template, "city", "", context={"country": country})
+            assert sorted(found.values) == sorted(expected)
+        found = await client.complete("resource", template, "city", "par", context={"country": "fr"})
+        assert found.values[0] == "Paris"
+
+
+@program_of("Your own methods")
+async def _(module: ModuleType) -> None:
+    heard: list[str] = []
+    handlers = Handlers(notification=lambda method, params: heard.append(f"{method} {params}"))
+    async with mcptrio.connect(server_of(module), handlers=handlers, revision="2025-11-25") as client:
+        assert await client.request("acme/resize", {"workers": 6}) == {"before": 4}
+        await client.ping()
+        assert heard == ["notifications/acme/resized {'workers': 6}"]
+
+
+@program_of("Choose a prefix")
+async def _(module: ModuleType) -> None:
+    async with mcptrio.connect(server_of(module)) as client:
+        tools = {tool.name: tool.description async for tool in client.tools()}
+        assert set(tools) == {"shop_search", "shop_price"}
+        assert tools["shop_price"] == "Return the price of a product that shop_search has found."
+        with pytest.raises(MCPError, match="no such tool: price"):
+            await client.call_tool("price", {"product": "red tea"})
+
+
+def test_smallest_plugin_is_served(tmp_path: Path) -> None:
+    (tmp_path / "beds.py").write_text(text_of("The smallest plugin", "python"))
+    stdio, http = shell_lines(Block("sh", text_of("The smallest plugin", "sh"), ""))
+    assert "--stdio" in stdio
+    over_stdio = run("call", stdio.partition("#")[0], "planted", "bed=south", cwd=tmp_path, PATH=SCRIPTS)
+    assert over_stdio.stdout == "peas\n", over_stdio.stderr
+    with serving(*http.partition("#")[0].split()[2:], "--port=0", cwd=tmp_path) as served:
+        over_http = run("call", f"http://127.0.0.1:{served.port}/mcp", "planted", "bed=south", cwd=tmp_path)
+
+    assert over_http.stdout == "peas\n", over_http.stderr
+    assert len(text_of("The smallest plugin", "python").splitlines()) <= 15
+
+
+def test_configuration_reaches_the_plugin(tmp_path: Path) -> None:
+    (tmp_path / "archive.py").write_text(text_of("Configuration", "python"))
+    (tmp_path / "mcptrio.toml").write_text(text_of("Configuration", "toml"))
+    call = ("call", "--plugin", "archive.py", "places")
+    called = run(*call, cwd=tmp_path, HOME_TOKEN="hidden")
+    shown = run("plugins", "show", "archive.py", cwd=tmp_path, HOME_TOKEN="hidden")
+    refused = run(*call, cwd=tmp_path, HOME_TOKEN="hidden", MCPTRIO_ARCHIVE_MAX_BYTES="0")
+
+    assert json.loads(called.stdout) == ["papers", "home"], called.stderr
+    assert f"{Path('~/papers').expanduser()}" in shown.stdout
+    assert "hidden" not in shown.stdout
+    assert "MCPTRIO_ARCHIVE_MAX_BYTES" in refused.stderr
+
+
+def test_test_of_the_page_passes(tmp_path: Path) -> None:
+    (tmp_path / "beds.py").write_text(text_of("The smallest plugin", "python"))
+    (tmp_path / "test_beds.py").write_text(text_of("Test and publish", "python"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert re.search(r"^1 passed", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_log_shows_the_error_as_on_the_page(tmp_path: Path) -> None:
+    lines = "from mcptrio import tool\n\nbeds: list[int] = []\n\n\n@tool\nasync def average() -> float:\n"
+    lines += '    """Return the average size."""\n    total = sum(beds)\n\n    try:\n        return total / len(beds)\n'
+    lines += '    except ZeroDivisionError as error:\n        raise ValueError("no beds") from error\n'
+    (tmp_path / "garden.py").write_text(lines)
+    done = run("call", "--plugin", "garden.py", "average", cwd=tmp_path)
+    expected = re.escape(text_of("When a tool fails", "text").strip())
+    expected = expected.replace("4f82dc30", "[0-9a-f]{8}").replace("/home/ada", re.escape(str(tmp_path)))
+
+    assert re.search(re.sub(r"…\\ \d+\\ frames", r"…\\ \\d+\\ frames", expected), done.stderr), done.stderr
+
+
+def test_every_block_is_run() -> None:
+    """Console blocks are run by test_docs_new_plugin.py, and commands compared with the options by test_readme.py."""
+    assert set(CHECKS) == set(BY_CLIENT)
+    others = {
+        (name, block.language)
+        for name, found in SECTIONS.items()
+        for block in found
+        if block.language not in ("python", "console", "sh")
+    }
+    assert others == {("Configuration", "toml"), ("When a tool fails", "text")}
+    assert sum(len(found) for found in SECTIONS.values()) == len(list(blocks_of(PAGE, "docs/plugins.md")))
