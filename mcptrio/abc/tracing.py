@@ -93,7 +93,7 @@ class TraceOutcome:
     is_tool_error: bool = False
 
 
-@frozen
+@frozen(cache_hash=True)
 class Network:
     """How messages arrive.
 

@@ -6,6 +6,7 @@ Source: OpenTelemetry semantic conventions for MCP, "Recording MCP transport".
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 
 from mcptrio.abc import Principal
 from mcptrio.abc.tracing import TRACING, Network
@@ -21,12 +22,13 @@ async def serve_traced(
     """Answer a request, and let the spans of its messages name it."""
     # A Unix socket has a path instead of an address.
     client = scope.get("client")
-    address = client[0] if client and client[1] is not None else None
-    network = Network(
-        "tcp" if address is not None else "unix",
-        "websocket" if scope["type"] == "websocket" else "http",
-        address,
-    )
+    network = _network_of(client[0] if client and client[1] is not None else None, scope["type"])
     assert TRACING.tracer is not None
     with TRACING.tracer.receiving(exchange.headers, network):
         await serve(exchange, scope, body, principal)
+
+
+# The tracer keeps the attributes of each network. With the same object, it finds them without comparing or hashing.
+@lru_cache(256)
+def _network_of(address: str | None, kind: str) -> Network:
+    return Network("tcp" if address is not None else "unix", kind, address)
