@@ -56,7 +56,7 @@ def open_sessions(port: int, count: int, opened: Callable[[int], None] | None = 
 
 @contextmanager
 def open_streams(port: int, count: int, opened: Callable[[int], None] | None = None) -> Iterator[list[Connection]]:
-    """Streams of ``subscriptions/listen`` on connections of their own, all acknowledged.
+    """Streams of ``subscriptions/listen`` on separate connections, all acknowledged.
 
     Args:
         opened: called with the number of streams after each.

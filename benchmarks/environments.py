@@ -133,7 +133,7 @@ def _begin(directory: Path) -> None:
 
 def _run(*command: str, cwd: Path = ROOT) -> None:
     path = f"{Path(command[0]).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    # Where the network has an authority of its own, npm installs nothing without it.
+    # Where the network has its own authority, npm installs nothing without it.
     trusted = {name: os.environ[name] for name in ("NODE_EXTRA_CA_CERTS",) if name in os.environ}
     subprocess.run(command, check=True, stdout=sys.stderr, cwd=cwd, env=cleaned(PATH=path, **trusted))
 

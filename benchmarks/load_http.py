@@ -1,6 +1,6 @@
 """Load on a server's HTTP endpoint: calls a second and their latency, over more and more connections.
 
-Every connection is a client of its own, in the handshake era with a session of its own, and has one call in flight.
+Every connection is its own client, in the handshake era with its own session, and has one call in flight.
 """
 
 from __future__ import annotations

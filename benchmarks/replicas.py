@@ -30,7 +30,7 @@ __all__ = ["main"]
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _STORES: Final = ("sqlite", "redis", "postgres")
 _TRIAL_SECONDS: Final = 60.0
-"""Seconds of one trial; a run of minutes has many, each with a seed, an engine and replicas of its own."""
+"""Seconds of one trial; a run of minutes has many, each with its own seed, engine and replicas."""
 
 
 def main() -> int:

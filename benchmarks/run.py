@@ -115,9 +115,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help=f"of every group; default {dict(FULL.rounds)}, 1 with --quick")
     parser.add_argument("--seconds", type=float, help=f"for each rate; default {FULL.seconds:g}")
     parser.add_argument("--quick", action="store_true", help="a look whether it works; the figures mean little")
-    parser.add_argument(
-        "--here", action="store_true", help="mcptrio with this Python, not in an environment of its own"
-    )
+    parser.add_argument("--here", action="store_true", help="mcptrio with this Python, not in its own environment")
     parser.add_argument(
         "--write",
         nargs="?",

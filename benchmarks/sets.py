@@ -26,7 +26,7 @@ REFERENCES: Mapping[str, str] = {
     "fetch": "mcp-server-fetch==2026.10.24",
     "time": "mcp-server-time==2026.10.19",
 }
-"""Those of Python, each in an environment of its own, as ``uvx`` has them. Those of Node are in ``references/``."""
+"""Those of Python, each in its own environment, as ``uvx`` has them. Those of Node are in ``references/``."""
 NODE_PACKAGES = NodeEnvironment("references", Path(__file__).resolve().parent / "references")
 
 _PLUGINS = ("fs", "git", "fetch", "memory", "thinking", "time")

@@ -125,7 +125,7 @@ def record(folder: Path) -> list[Frame]:
         settle("$")
         for number, (keys, text) in enumerate(STEPS):
             for key in keys:
-                # The whole line must be a frame of its own before its output follows.
+                # The whole line must be a separate frame before its output follows.
                 wait(4 * FRAME_SECONDS if key == "\r" else KEY_SECONDS)
                 os.write(terminal, key.encode())
             settle(text)

@@ -73,7 +73,7 @@ class Config:
 async def serve(
     engine: Engine, *, port: int = 0, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]
 ) -> None:
-    """Bring every connection to the server, as a session of its own."""
+    """Bring every connection to the server, as its own session."""
 
     async def connected(stream: trio.SocketStream) -> None:
         async with stream:

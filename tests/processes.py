@@ -192,7 +192,7 @@ def serving(
     stdout: int = subprocess.PIPE,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
-    """``mcptrio serve`` with these arguments, in a process group of its own.
+    """``mcptrio serve`` with these arguments, in its own process group.
 
     Args:
         command: another command than ``mcptrio serve``.

@@ -79,7 +79,7 @@ def test_every_limit_is_documented_with_its_default(cls: type, prefix: str) -> N
 
 
 def test_example_of_the_page_is_a_valid_file(tmp_path: Path) -> None:
-    [text] = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    text, _ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     file = tmp_path / "mcptrio.toml"
     file.write_text(text)
     read = load_config(file)

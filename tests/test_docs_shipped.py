@@ -100,7 +100,7 @@ def test_every_setting_is_in_the_readme(name: str) -> None:
         return
     wrong, rows = {}, documented(name)
     there = dict(settings(cls, rows))
-    # A mapping of tables has a table of its own in the README.
+    # A mapping of tables has its own table in the README.
     for key in [key for key, value in there.items() if value == {} and key not in rows]:
         assert f"[plugins.{name}.{key}." in readme(name)
         del there[key]

@@ -51,7 +51,7 @@ def test_program_traces_its_process() -> None:
 
 
 def test_configuration_is_read(tmp_path: Path) -> None:
-    [table] = re.findall(r"```ini\n(.*?)```", TEXT, re.DOTALL)
+    [table] = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
     (tmp_path / "mcptrio.toml").write_text(table)
 
     assert load_config(tmp_path / "mcptrio.toml").telemetry.endpoint == "http://localhost:4318"

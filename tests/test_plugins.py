@@ -38,7 +38,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def load(site: Path) -> Load:
-    """Loads plugins that :func:`install` has put there, in a manager of their own."""
+    """Loads plugins that :func:`install` has put there, in their own manager."""
 
     def load_them(*names: str, strict: bool = False) -> PluginManager:
         manager = PluginManager(strict=strict)

@@ -141,7 +141,7 @@ class PluginStatus:
     """A plugin.
 
     Args:
-        isolated: Whether the plugin runs in a process of its own.
+        isolated: Whether the plugin runs in its own process.
         failure: The reason of a quarantine; ``None`` without one.
         import_seconds: The duration of its import; ``None`` if it was not imported.
         withheld: The tools that are not offered, each with the reason.

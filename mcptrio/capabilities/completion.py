@@ -39,7 +39,7 @@ BURST = 100.0
 # Candidates are compared with every character of it.
 MAX_VALUE_CHARS = 4096
 MAX_CALLERS = 1000
-"""Callers with a rate of their own; when full, the least recently seen one is evicted."""
+"""Callers with their own rate; when full, the least recently seen one is evicted."""
 
 
 @define(eq=False, slots=True)

@@ -413,13 +413,13 @@ class Context(Generic[StateT]):
         self.server.notify_resource_updated(uri, caller=caller)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification of your own, in wire form, on this request's stream."""
+        """Send your own notification, in wire form, on this request's stream."""
         await self._scope.send(Notification(method, dict(params) if params else None))
 
     async def request(
         self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None
     ) -> Any:
-        """Send a request of your own, in wire form, and wait for its result (handshake revisions).
+        """Send your own request, in wire form, and wait for its result (handshake revisions).
 
         Raises:
             MCPError: The client responded with an error.

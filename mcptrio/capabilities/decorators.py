@@ -350,7 +350,7 @@ def method(name: str, /, *, capability: str | None = None) -> Callable[[F], F]:
 
 
 def notification(name: str, /) -> Callable[[F], F]:
-    """Mark a function as the handler of a notification, of your own or of the specification."""
+    """Mark a function as the handler of a notification: your own, or one of the specification."""
     return _put(MethodMark(name=name, notification=True))
 
 

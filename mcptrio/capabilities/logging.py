@@ -128,7 +128,7 @@ class ClientLogHandler(logging.Handler):
         if working is None or record.name.partition(".")[0] == "mcptrio":
             return
         scope = working.scope
-        # The root logger is shared: another server in the same process has a handler of its own.
+        # The root logger is shared: another server in the same process has its own handler.
         if not self._supervisor.has(scope.session):
             return
         level: LoggingLevel = _LOWEST

@@ -150,7 +150,7 @@ class _Step:
     async def __call__(self) -> Any:
         outcome = await run_guarded(self._work)
         if isinstance(outcome, Failure):
-            # An MCPError of its own is a refusal. An exception that only passed through is not its failure.
+            # An MCPError that it raises itself is a refusal. An exception that only passed through is not its failure.
             if outcome.error is self._passing or isinstance(outcome.error, MCPError):
                 raise outcome.error
             raise self._broken(outcome.error)

@@ -1,6 +1,6 @@
 """The methods with which a server, plugins and handlers add tools, resources and prompts, also at run time.
 
-``Server`` is a registrar; a plugin gets one of its own in its hooks and as ``ctx.server``.
+``Server`` is a registrar. A plugin gets its own registrar in its hooks, and as ``ctx.server``.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class TaskResults:
 
     async def _result(self, scope: RequestScope, params: GetTaskParams) -> dict[str, Any]:
         record = await self._tasks.find(scope, params.task_id)
-        # The task has a deadline of its own; after that, its record is deleted.
+        # The task has its own deadline; after that, its record is deleted.
         scope.begin(max(1.0, (record.expires or inf) - time.time()))
         document = await _WaitingClient(self._tasks, scope, params.task_id).wait()
         result = document.outcome(scope.request.peer.revision)

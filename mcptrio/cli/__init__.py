@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """The entry point of ``mcptrio``, and of a distribution that has a program of its own name."""
+    """The entry point of ``mcptrio``, and of a distribution whose program has its own name."""
     # The objects of imports stay in memory. Garbage collection would take a twentieth of a server's start; the group
     # enables it again before the command runs.
     gc.disable()

@@ -37,7 +37,7 @@ class _CallCommand(RecordingCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # Options of the tool are unknown to click and end up among the words.
         ctx.ignore_unknown_options = True
-        # Behind `--` comes the command of a server, which may have a `--help` of its own.
+        # Behind `--` comes the command of a server, which may have its own `--help`.
         end = args.index("--") if "--" in args else len(args)
         rest = [word for number, word in enumerate(args) if number >= end or word not in _HELP]
         if len(rest) == len(args) or not self._has_tool(ctx, rest):

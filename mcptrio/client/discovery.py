@@ -102,7 +102,7 @@ def read_verdict(answer: Response | ErrorResponse | RequestFailed | None, reques
 def _discovered(result: dict[str, Any]) -> Verdict:
     versions = result.get("supportedVersions")
     if not isinstance(versions, list):
-        # Some older servers answer every method with a result of their own.
+        # Some older servers answer every method with their own result.
         return Handshake()
     version = _newest(versions)
     return PerRequest(version, result) if version is not None else Handshake()

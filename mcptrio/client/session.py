@@ -326,7 +326,7 @@ class ClientSession:
             ErrorResponse.of(sent.message.id, failed.reply), sent.revision, sent.message.params
         )
         if failed.status in (429, 503) and not isinstance(error, Overloaded):
-            # mcptrio servers send an error code of their own for this; others send only the status and Retry-After.
+            # mcptrio servers send their own error code for this; others send only the status and Retry-After.
             cls, wait = RateLimited if failed.status == 429 else Overloaded, failed.retry_after
             busy: MCPError = cls(failed.reply.message, retry_after=1.0 if wait is None else wait)
             busy.code, busy.data = failed.reply.code, failed.reply.data

@@ -232,7 +232,7 @@ class ClientTask:
     async def _take_result(
         self, state: CreateTaskResult | GetTaskResult, progress: OnProgress | None, followed: FollowedTask
     ) -> CallToolResult:
-        """Return the result in 2025-11-25: a request of its own, on which the server also asks its questions."""
+        """Return the result in 2025-11-25: its own request, on which the server also asks its questions."""
         results: list[CallToolResult] = []
         is_asked = False
 

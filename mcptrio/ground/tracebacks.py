@@ -39,7 +39,7 @@ MAX_MEMBERS: Final = 5
 MAX_MESSAGE: Final = 4_000
 """Characters shown of one message."""
 MAX_LINES: Final = 300
-"""Lines of one description: groups may contain groups, each member with causes of its own."""
+"""Lines of one description: groups may contain groups, each member with its own causes."""
 MAX_DEPTH: Final = 3
 """Groups within groups that are shown as JSON."""
 

@@ -1,4 +1,4 @@
-"""Worker tasks, each of which runs one request after another, each request in a ``contextvars`` context of its own.
+"""Worker tasks, each of which runs one request after another, each request in its own ``contextvars`` context.
 
 The session of a channel has its own workers in its nursery. Sessions over HTTP, of which there may be thousands with
 few busy, share the supervisor's. A Trio task and a cancel scope cost more than most calls, so both are reused. No

@@ -403,7 +403,7 @@ class Host:
             # Equal prefixes would give two tools the same name, and a call could reach the wrong server.
             if other.prefix == prefix:
                 raise ConfigError(
-                    f"expected a name with a prefix of its own, got {name!r}, which has the prefix of {other.name!r}"
+                    f"expected a name with its own prefix, got {name!r}, which has the prefix of {other.name!r}"
                 )
         own = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
         guard = QuestionGuard(own, name, where, self._approval, self._auditor, self._options)

@@ -157,7 +157,7 @@ class Mount:
             listed, is_whole = await list_one(member, kind)
             if not is_whole:
                 _log.warning("%s: only the first %d of its %s are offered", self.name, member.options.listed, kind)
-            # No timeout of its own: the connection exists, and only its capabilities are read.
+            # No timeout: the connection exists, and only its capabilities are read.
             completes = await member.ask(_completes, timeout=0.0)
             access = AccessReport()
             if self._forwards_caller:

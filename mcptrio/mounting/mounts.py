@@ -148,7 +148,7 @@ class Mounts:
 
 
 class _Mounted:
-    """A server that is mounted by a task of its own, until ``leave`` is set.
+    """A server that is mounted by its own task, until ``leave`` is set.
 
     Args:
         before: The mount that had the name before. It ends first.

@@ -24,7 +24,7 @@ Opened: TypeAlias = AsyncGenerator[Any] | AbstractAsyncContextManager[Any]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# A project name of its own: other programs use pluggy in the same process, such as pytest.
+# Its own project name: other programs use pluggy in the same process, such as pytest.
 hookspec = pluggy.HookspecMarker(_PROJECT)
 hookimpl = pluggy.HookimplMarker(_PROJECT)
 """Marks a function, or a method of a plugin object, as the implementation of a hook."""

@@ -2,7 +2,7 @@
 
 Used when a plugin registers its tools. A name depends only on the plugin and the tool.
 
-Source: host applications accept ``[A-Za-z0-9_-]{1,64}``; several add a prefix of their own and truncate longer names.
+Source: host applications accept ``[A-Za-z0-9_-]{1,64}``; several add their own prefix and truncate longer names.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class _Connection:
         self._scopes: dict[RequestId, trio.CancelScope] = {}
         self._questions: dict[RequestId, Waiter[None]] = {}
         self._question_count = 0
-        # The requests are answered by tasks of their own, and the channel takes one message at a time.
+        # Separate tasks answer the requests, and the channel takes one message at a time.
         self._sending = trio.Lock()
 
     async def read(self) -> None:

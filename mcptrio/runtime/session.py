@@ -57,7 +57,7 @@ class SessionOwner(Protocol):
     settings: ServerSettings
     gate: Gate
     workers: Workers
-    """The workers of all sessions that have none of their own."""
+    """The workers that all sessions without their own share."""
     handlers: dict[str, Handler]
     listeners: Mapping[str, Sequence[Listener]]
     middleware: MiddlewareProvider
@@ -81,7 +81,7 @@ class Session(Conversation):
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
     is_counted: bool = field(init=False, default=False)
-    """Whether it counts as a session: over HTTP in 2026-07-28, each request has one of its own that does not."""
+    """Whether it counts as a session: over HTTP in 2026-07-28, each request has its own session, which does not."""
     _over: bool = field(init=False, default=False)
     _nursery: trio.Nursery | None = field(init=False, default=None)
     _early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = field(init=False, factory=list)

@@ -59,7 +59,7 @@ def _refused(value: Any, path: str = "$") -> TypeError | None:
     """Return the error for the first part that has no JSON form; ``None`` if all parts have one."""
     if isinstance(value, dict):
         for key, item in value.items():
-            # Tried as a key of its own, since msgspec writes some types as keys, such as UUIDs, and others not.
+            # Each key is tried by itself, since msgspec writes some types as keys, such as UUIDs, and others not.
             if not _is_sent({key: None}):
                 return TypeError(f"{path}: expected keys that are strings, got {_named(key)}")
             step = f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"

@@ -183,7 +183,7 @@ class SchemaCost:
                     other = self._nodes[key]
                 else:
                     other = _Node()
-                    # True and False are single objects in Python; each use is a subschema of its own.
+                    # True and False are single objects in Python; each use is its own subschema.
                     self._nodes[key if isinstance(child, Mapping) else id(other)] = other
                     queue.append((child, other))
                 if place != "store":

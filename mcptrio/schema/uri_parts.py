@@ -154,7 +154,7 @@ def _bound(part: Part, later: Sequence[Part]) -> Part:
         return part
     stops = set(part.operator.stops)
     if part.operator.keeps_reserved:
-        # A reserved expansion may hold a query or a fragment, unless the template has a place for those of its own.
+        # A reserved expansion may hold a query or a fragment, unless the template itself has a place for them.
         stops |= {
             mark
             for mark in "?#"

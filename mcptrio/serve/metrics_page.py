@@ -1,6 +1,6 @@
-"""The page ``/metrics`` as an ASGI application, on a port of its own or beside the MCP endpoint.
+"""The page ``/metrics`` as an ASGI application, on its own port or beside the MCP endpoint.
 
-:mod:`mcptrio.serve.served_metrics` serves it. A port of its own needs no credentials: other machines cannot reach it
+:mod:`mcptrio.serve.served_metrics` serves it. A separate port needs no credentials: other machines cannot reach it
 unless the operator names another address. On the port of the endpoint it is guarded like the endpoint.
 
 Source: Prometheus exposition formats; RFC 6750.

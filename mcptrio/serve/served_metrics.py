@@ -66,7 +66,7 @@ class ServedMetrics:
         self._measures.observe(ServerGauges(server, self._lag).read)
 
     def attach_page(self, server: Server, guard: Guard | None, scope: str) -> None:
-        """Show the page beside the MCP endpoint of this server, if it has no address of its own.
+        """Show the page beside the MCP endpoint of this server, if the page has no address.
 
         Args:
             guard: Verifies access tokens; without one, the page is as open as the endpoint.

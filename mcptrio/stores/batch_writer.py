@@ -44,7 +44,7 @@ class BatchWriter(Generic[W]):
         name: The store, for errors.
         do: Does a batch in a thread, and returns one result or error for each work. It must not raise, and must return
             within a bounded time: closing waits for it.
-        timeout: Seconds that a work may take, from its arrival; infinite if ``do`` has deadlines of its own.
+        timeout: Seconds that a work may take, from its arrival; infinite if ``do`` sets its own deadlines.
     """
 
     def __init__(

@@ -28,13 +28,13 @@ class StoreBounds:
         max_sessions: The number of sessions.
         stream_events: Events of one stream.
         session_bytes: Bytes of the events of one session.
-        total_bytes: Bytes of all events; those of the least recently active session are dropped first. Engines with a
-            limit of their own (``maxmemory`` of Redis, the disk of PostgreSQL) use that.
+        total_bytes: Bytes of all events; those of the least recently active session are dropped first. Engines that
+            have their own limit (``maxmemory`` of Redis, the disk of PostgreSQL) use that.
         event_timeout: Seconds without a new event after which the events of a stream are dropped.
         max_tasks: The number of tasks, ended ones included.
         tasks_per_owner: Tasks of one owner that have not ended.
         task_bytes: Bytes of the data of one task.
-        task_timeout: Seconds after its creation for which a task is kept that has no expiry of its own.
+        task_timeout: Seconds after its creation for which a task is kept that sets no expiry itself.
     """
 
     idle_timeout: float = field(default=1800.0, validator=number(1), metadata=PROGRAM_ONLY)

@@ -177,7 +177,7 @@ def _close(database: Database, end: Callable[[Database], None]) -> None:
 def _commit(
     connection: sqlite3.Connection, path: Path, works: Sequence[Work[Any]]
 ) -> list[outcome.Value[Any] | outcome.Error]:
-    """Run all works in one transaction; if one fails, run each in a transaction of its own."""
+    """Run all works in one transaction; if one fails, run each in its own transaction."""
     together = outcome.capture(_transact, connection, works)
     if isinstance(together, outcome.Value):
         return [outcome.Value(value) for value in together.value]

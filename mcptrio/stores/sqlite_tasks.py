@@ -93,7 +93,7 @@ class SQLiteTasks:
     def _create(
         self, connection: sqlite3.Connection, *, record: TaskRecord, token: str, keep: float, now: float
     ) -> TaskChange | Overloaded:
-        # The errors are returned: one that is raised would make each write of the batch a transaction of its own.
+        # The errors are returned: one that is raised would make each write of the batch its own transaction.
         row = connection.execute("SELECT expires <= ? FROM tasks WHERE id = ?", (now, record.id)).fetchone()
         if row is not None and not row[0]:
             return TaskChange()

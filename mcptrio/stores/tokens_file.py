@@ -198,7 +198,7 @@ def _check_private(path: Path, found: os.stat_result, is_kind: Callable[[int], b
     if sys.platform == "win32":
         return
     if found.st_uid != os.geteuid():
-        raise StoreFailed(f"{path}: expected a file or folder of your own, got one of user {found.st_uid}")
+        raise StoreFailed(f"{path}: expected your own file or folder, got one of user {found.st_uid}")
     if found.st_mode & _OTHERS:
         mode = "700" if is_folder else "600"
         raise StoreFailed(

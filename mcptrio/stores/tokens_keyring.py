@@ -77,7 +77,7 @@ class KeyringTokenStore:
         found = self._folder.lstat()
         # In a shared folder for temporary files, another user may have created a folder of this name.
         if sys.platform != "win32" and (not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid()):
-            raise StoreFailed(f"{self._folder}: expected a folder of your own, got user {found.st_uid}'s")
+            raise StoreFailed(f"{self._folder}: expected your own folder, got user {found.st_uid}'s")
 
     async def load(self, key: str) -> Mapping[str, Any] | None:
         """Return the value of a key, or ``None``.

@@ -1,7 +1,7 @@
 """The metrics of a server: names, units, labels, and what records them.
 
 No label has a principal, a URI or an argument, and each has a bounded set of values.
-Source: OpenTelemetry semantic conventions for MCP, "Metrics"; names of our own begin with ``mcptrio.``.
+Source: OpenTelemetry semantic conventions for MCP, "Metrics"; our own names begin with ``mcptrio.``.
 """
 
 from __future__ import annotations

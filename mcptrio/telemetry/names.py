@@ -1,6 +1,6 @@
 """The names of spans, attributes and metrics. No other module of mcptrio writes one of the conventions.
 
-Source: OpenTelemetry semantic conventions for MCP (development), GenAI, network and errors. Names of our own begin with
+Source: OpenTelemetry semantic conventions for MCP (development), GenAI, network and errors. Our own names begin with
 ``mcptrio.``.
 """
 

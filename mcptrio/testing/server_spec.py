@@ -104,7 +104,7 @@ def pickle_spec(parts: ServerSpec) -> Iterator[Path]:
 def open_spec(file: Path) -> ServerSpec:
     """Read a spec that :func:`pickle_spec` has written; import the modules that it names."""
     path, files, data = pickle.loads(file.read_bytes())
-    # The child imports from where the test process did: pytest adds folders of its own.
+    # The child imports from where the test process did: pytest adds its own folders.
     sys.path[:] = path
     unpacker = _Unpacker(io.BytesIO(data), files)
     return ServerSpec(plugins=unpacker.load(), config=unpacker.load(), options=unpacker.load())

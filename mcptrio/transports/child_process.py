@@ -1,4 +1,4 @@
-"""A child process with three pipes, in a process group of its own that is ended as a whole.
+"""A child process with three pipes, in its own process group that is ended as a whole.
 
 ChildChannel uses it for servers, and plugins for commands. The child leads a new session: Ctrl-C in the terminal does
 not reach it, and processes that it starts (npx starts a shell, which starts node) receive its signals. A daemon that

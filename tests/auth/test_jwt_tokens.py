@@ -188,7 +188,7 @@ ATTACKS: Mapping[str, Callable[[Issuer], str]] = {
     "key confusion": _confused,
     "another claim": _tampered,
     "another key of the same name": lambda issuer: issuer.token(OTHER_KEY, header={"kid": KEY.id}),
-    "a key of its own": lambda issuer: issuer.token(OTHER_KEY, header={"jwk": OTHER_KEY.bare, "kid": KEY.id}),
+    "key in the header": lambda issuer: issuer.token(OTHER_KEY, header={"jwk": OTHER_KEY.bare, "kid": KEY.id}),
     "a key somewhere else": lambda issuer: issuer.token(OTHER_KEY, header={"jku": "https://evil.example/keys"}),
     "a critical extension": lambda issuer: issuer.token(header={"crit": ["b64"], "b64": True}),
     "another algorithm of the key": lambda issuer: issuer.token().replace(

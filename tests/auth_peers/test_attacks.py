@@ -272,10 +272,12 @@ async def test_forged_token_is_refused(tmp_path: Path) -> None:
             "the empty secret": _mac({**header, "alg": "HS256"}, body, b""),
             "another subject": f"{head}.{_written({**claims, 'sub': 'root'})}.{signature}",
             "more scopes": f"{head}.{_written({**claims, 'scope': 'read write admin'})}.{signature}",
-            "a key of one's own": sign(claims, own, typ="at+jwt"),
-            "a key of one's own under its name": sign(claims, own, typ="at+jwt", header={"kid": header["kid"]}),
-            "a key of one's own in it": sign(claims, own, typ="at+jwt", header={"jwk": own.bare, "kid": header["kid"]}),
-            "a key of one's own elsewhere": sign(
+            "the attacker's key": sign(claims, own, typ="at+jwt"),
+            "the attacker's key with the server's kid": sign(claims, own, typ="at+jwt", header={"kid": header["kid"]}),
+            "the attacker's key in the header": sign(
+                claims, own, typ="at+jwt", header={"jwk": own.bare, "kid": header["kid"]}
+            ),
+            "the attacker's key at another URL": sign(
                 claims, own, typ="at+jwt", header={"jku": f"{here.origin}/keys", "kid": "x"}
             ),
         }

@@ -1,6 +1,6 @@
 """Drives a server with FastMCP's client, and reports what it sees.
 
-A test runs it as a process with the packages of tests/coming_from/fastmcp.txt. FastMCP has a client of its own over the
+A test runs it as a process with the packages of tests/coming_from/fastmcp.txt. FastMCP has its own client over the
 official SDK's session, with other methods; an adapter gives them the SDK's names, so the behaviours are those of
 python_sdk.py. It uses only FastMCP's public API.
 

@@ -232,7 +232,7 @@ def test_profile_is_selected_by_option_or_environment(folder: Path) -> None:
 
 def test_profile_of_the_documentation_is_valid(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "configuration.md").read_text("utf-8")
-    [text] = re.findall(r"```ini\n(\[server\].*?)```", page, re.DOTALL)
+    [text] = re.findall(r"```toml\n(\[server\]\nenable.*?)```", page, re.DOTALL)
     review = loaded(tmp_path, text, "review")
 
     assert (review.tools, review.server.enable, review.http.port) == (ToolsTable(read_only=True), ("fs", "git"), 9001)

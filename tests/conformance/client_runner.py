@@ -149,7 +149,7 @@ class Run:
     scenario: Scenario
     passed: bool
     """The suite's verdict."""
-    said: str
+    stdout: str
     """The client's standard output."""
     output: str
     """The suite's output, which repeats that of a failed client."""
@@ -194,7 +194,7 @@ def run_case(
         case=case,
         scenario=Scenario(case.scenario, _read_checks(directory / "checks.json")),
         passed=done.returncode == 0,
-        said=(directory / "stdout.txt").read_text("utf-8"),
+        stdout=(directory / "stdout.txt").read_text("utf-8"),
         output=output,
     )
 
@@ -203,10 +203,10 @@ def judge_run(run: Run, allowed: Allowed) -> list[str]:
     """Return the problems of a run, one line each; none if it conforms."""
     complaints = []
     name = run.case.scenario
-    if not run.passed or run.said.splitlines()[-1:] != [DONE]:
+    if not run.passed or run.stdout.splitlines()[-1:] != [DONE]:
         complaints.append(f"{run.case}: the client did not come to its end:\n{run.output}")
     if not run.scenario.count("SUCCESS"):
-        complaints.append(f"{run.case}: no check of its own succeeded")
+        complaints.append(f"{run.case}: no check for it succeeded")
     skipped = {f"{name}:{check.id}" for check in run.scenario.checks if check.status == "SKIPPED"}
     complaints += [
         f"{name}:{check.id} {check.status} {check.message}".rstrip()

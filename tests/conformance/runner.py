@@ -222,7 +222,7 @@ def judge(leg: Leg, scenarios: Mapping[str, Scenario], allowed: Allowed) -> list
                 complaints.append(f"{scenario.name} passes: take it out of [unsupported]")
             continue
         if not scenario.count("SUCCESS"):
-            complaints.append(f"{scenario.name}: no check of its own succeeded")
+            complaints.append(f"{scenario.name}: no check for it succeeded")
         complaints += [
             f"{scenario.name}:{check.id} {check.status} {check.message}".rstrip()
             for check in scenario.checks

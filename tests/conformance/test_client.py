@@ -115,7 +115,7 @@ def test_allowances_match_scenarios_of_the_suite(suite: tuple[Node, Path]) -> No
 
 def ended(*checks: Check, passed: bool = True, message: str = f"{DONE}\n") -> Run:
     scenario = Scenario(CASE.scenario, (*checks, WIRE))
-    return Run(case=CASE, scenario=scenario, passed=passed, said=message, output="output")
+    return Run(case=CASE, scenario=scenario, passed=passed, stdout=message, output="output")
 
 
 def test_successful_run_has_no_problem() -> None:
@@ -130,12 +130,12 @@ def test_any_other_status_is_a_problem(status: str) -> None:
 
 
 def test_run_without_its_own_checks_is_a_problem() -> None:
-    assert judge_run(ended(), Allowed()) == ["tools_call-2026-07-28: no check of its own succeeded"]
+    assert judge_run(ended(), Allowed()) == ["tools_call-2026-07-28: no check for it succeeded"]
 
 
 @pytest.mark.parametrize(("passed", "message"), [(False, f"{DONE}\n"), (True, ""), (True, f"{DONE}\nand more\n")])
 def test_unfinished_client_is_a_problem(passed: bool, message: str) -> None:
-    [complaint] = judge_run(ended(OK, passed=passed, said=message), Allowed())
+    [complaint] = judge_run(ended(OK, passed=passed, message=message), Allowed())
 
     assert complaint == "tools_call-2026-07-28: the client did not come to its end:\noutput"
 

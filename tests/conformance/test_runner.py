@@ -36,7 +36,7 @@ def test_any_other_status_is_a_problem(status: str) -> None:
 
 
 def test_scenario_without_its_own_checks_is_a_problem() -> None:
-    assert judge(LEG, results(), Allowed()) == ["ping: no check of its own succeeded"]
+    assert judge(LEG, results(), Allowed()) == ["ping: no check for it succeeded"]
 
 
 def test_wire_violation_is_a_problem() -> None:

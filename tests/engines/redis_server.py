@@ -108,7 +108,7 @@ class RedisServer:
             self.resume()
 
     def command(self, *words: Any) -> Any:
-        """Send a command over a connection of its own."""
+        """Send a command over its own connection."""
         retry = Retry(NoBackoff(), 0)
         client: Any = Redis(port=self.port, socket_timeout=WAIT_TIMEOUT, password=self.password or None, retry=retry)
         try:

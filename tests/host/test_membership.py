@@ -89,7 +89,7 @@ async def test_invalid_server_name_is_refused(name: str, message: str) -> None:
 
 async def test_duplicate_server_name_is_refused() -> None:
     host = Host({"one": plain()}, approve=None)
-    with pytest.raises(ConfigError, match="expected a name with a prefix of its own"):
+    with pytest.raises(ConfigError, match="expected a name with its own prefix"):
         host.add("one", plain())
     with pytest.raises(ConfigError, match="no such server: 'two'"):
         await host.remove("two")

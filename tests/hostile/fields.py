@@ -101,7 +101,7 @@ CASES = (
         b"\r\n".join(b"x%d: y" % i for i in range(500)),
         seeing("x499", "y"),
         refused(400, 431),
-        why="9110 5.4: a limit of one's own, said with 431",
+        why="9110 5.4: the server's limit, reported with 431",
     ),
     case("fields 20000", b"\r\n".join(b"x%d: y" % i for i in range(20_000)), refused(400, 431), why=_SIZE),
     case("fields 20000 the same", b"x: y\r\n" * 20_000 + b"x: y", refused(400, 431), why=_SIZE),

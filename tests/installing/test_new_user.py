@@ -44,7 +44,7 @@ class Installation:
 
     there: Elsewhere
     home: Path
-    said: tuple[str, ...]
+    outputs: tuple[str, ...]
 
 
 def told() -> Instructions:
@@ -108,7 +108,7 @@ def test_readme_names_three_plugins() -> None:
 
 
 def test_install_and_status_report_the_result(installed: Installation) -> None:
-    install, status = installed.said
+    install, status = installed.outputs
 
     assert f"Cursor: mcptrio added: {installed.home}/.cursor/mcp.json" in install
     assert "!" not in status

@@ -32,7 +32,7 @@ async def log(limit: int = 2) -> list[Commit]:
 
 @tool(text=lambda value: f"{value['name']}!", output_schema={"type": "object"})
 async def described() -> dict[str, Any]:
-    """Use a schema of its own."""
+    """Use its own schema."""
     return {"name": "peas"}
 
 

@@ -88,7 +88,7 @@ class Narrow:
 
 
 class Slow:
-    """A plugin with a timeout of its own name."""
+    """A plugin with a timeout in its own settings."""
 
     @tool
     async def dawdle(self) -> str:

@@ -115,7 +115,7 @@ async def test_shutdown_ends_the_channel(serve: Serve) -> None:
         await peer.ended.wait()
 
 
-@only(revisions=HANDSHAKE[1:], transports=["http"], because="only sessions over HTTP have a stream of their own")
+@only(revisions=HANDSHAKE[1:], transports=["http"], because="only sessions over HTTP have their own stream")
 async def test_shutdown_ends_the_session_stream(serve: Serve) -> None:
     peer = await serve(plugins=[Work()])
     stream = await peer.get()

@@ -89,7 +89,9 @@ async def test_request_between_initialize_and_initialized_is_served(serve: Serve
     assert await peer.text("echo", {"text": "a"}) == "a"
 
 
-@only(revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request is one of its own")
+@only(
+    revisions=HANDSHAKE, transports=["memory", "stdio"], because="over HTTP each request has its own connection state"
+)
 async def test_requests_pipelined_after_initialize_use_the_negotiated_revision(serve: Serve) -> None:
     await serve.start(echo)
     peer = await serve.connect(begin=False)

@@ -114,7 +114,7 @@ async def test_channels_over_the_limit_are_refused(serve: Serve) -> None:
     assert (await peer.request("tools/list"))["tools"]
 
 
-@only(transports=["memory", "stdio"], because="over HTTP each answer has a stream of its own")
+@only(transports=["memory", "stdio"], because="over HTTP each answer has its own stream")
 async def test_client_that_floods_without_reading_is_blocked(serve: Serve) -> None:
     peer = await serve(plugins=[Hold()], limits=ServerLimits(outbox=10, requests_per_session=5000))
 

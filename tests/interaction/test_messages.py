@@ -71,7 +71,7 @@ async def test_number_and_the_same_number_as_a_string_are_two_ids(serve: Serve) 
     assert (await second.result())["content"][0]["text"] == "text"
 
 
-@only(transports=["memory", "stdio"], because="over HTTP the second one is answered on a stream of its own")
+@only(transports=["memory", "stdio"], because="over HTTP the second one is answered on its own stream")
 async def test_duplicate_id_is_refused_and_the_first_request_continues(serve: Serve) -> None:
     peer = await serve(wait)
     first = await peer.start_call("wait", id="same")

@@ -71,7 +71,7 @@ async def test_status_shows_age_deadline_and_progress_of_a_request(serve: Serve)
     await peer.eventually(lambda: serve.server.status.in_flight == 0)
 
 
-@only(revisions=HANDSHAKE, because="2026-07-28 has no sessions with a client of their own")
+@only(revisions=HANDSHAKE, because="2026-07-28 has no sessions with their own client")
 async def test_status_of_a_session_shows_its_client(serve: Serve) -> None:
     await serve(work)
 

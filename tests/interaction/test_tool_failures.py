@@ -59,7 +59,7 @@ async def objects() -> str:
 
 @tool
 async def cancels_itself(ctx: Context) -> str:
-    """Leave through a cancel scope of its own."""
+    """Leave through its own cancel scope."""
     with trio.move_on_after(0):
         await trio.sleep(1)
     return "went on"

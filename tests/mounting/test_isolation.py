@@ -181,7 +181,7 @@ def test_list_of_plugins_shows_isolation(tmp_path: Path) -> None:
 
     assert listed.returncode == 0
     assert "loaded, isolated" in listed.stdout
-    assert "\nnot counted, since they run in processes of their own: bad\n" in listed.stdout
+    assert "\nnot counted, since they run in separate processes: bad\n" in listed.stdout
     assert "imported" not in listed.stdout
     assert "bad: its process is not started here: mcptrio plugins show lists what it has" in listed.stdout
 

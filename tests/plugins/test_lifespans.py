@@ -240,7 +240,7 @@ async def test_lifespans_are_exited_in_order_when_the_server_is_cancelled(autoju
 async def test_hanging_exit_is_cancelled_and_the_others_continue(
     autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It has the rest of ``timeouts.shutdown``; the next exit has a second of its own."""
+    """It has the rest of ``timeouts.shutdown``; the next exit has its own second."""
     happened: list[str] = []
 
     async def half_a_second() -> None:

@@ -276,18 +276,18 @@ class Slow:
     def __init__(self) -> None:
         self.is_opening = trio.Event()
         self.may_open = trio.Event()
-        self.said: list[str] = []
+        self.events: list[str] = []
 
     @hookimpl
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        self.said.append("opening")
+        self.events.append("opening")
         self.is_opening.set()
         try:
             await self.may_open.wait()
             yield
         finally:
-            self.said.append("left")
+            self.events.append("left")
 
 
 @pytest.mark.parametrize("is_just_open", [False, True], ids=["still opening", "just open"])
@@ -302,7 +302,7 @@ async def test_server_stops_while_a_plugin_starts(is_just_open: bool) -> None:
                 await slow.is_opening.wait()
                 if is_just_open:
                     slow.may_open.set()
-    assert slow.said == ["opening", "left"]
+    assert slow.events == ["opening", "left"]
 
 
 async def test_plugin_removed_while_the_server_opens_is_not_started() -> None:
@@ -329,17 +329,17 @@ class Sleeper(Slow):
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
         async def around(request: object, proceed: Callable[[], Awaitable[object]]) -> object:
-            self.said.append("around")
+            self.events.append("around")
             return await proceed()
 
         async def ask() -> dict[str, object]:
             return {"asked": True}
 
         async def hear() -> None:
-            self.said.append("heard")
+            self.events.append("heard")
 
         def judge(component: object, principal: object) -> bool:
-            self.said.append("judged")
+            self.events.append("judged")
             return True
 
         server.add_middleware(around)
@@ -385,13 +385,13 @@ async def test_plugin_offers_nothing_before_its_lifespan_has_yielded(revision: s
                 await client.request("example/ask")
             await client.notify("example/hear")
             await client.ping()
-            assert sleeper.said == ["opening"]
+            assert sleeper.events == ["opening"]
             sleeper.may_open.set()
             await anext(changes)
             assert {tool.name async for tool in client.tools()} == {"wave", "sleep"}
             assert await said(client, "sleep") == "slept"
             assert (await client.request("example/ask"))["asked"] is True
-            assert {"around", "judged"} <= set(sleeper.said)
+            assert {"around", "judged"} <= set(sleeper.events)
 
 
 async def test_plugin_whose_lifespan_does_not_yield_does_not_block_others(
@@ -406,7 +406,7 @@ async def test_plugin_whose_lifespan_does_not_yield_does_not_block_others(
             "quarantined",
             "lifespan failed: it did not yield within 7 s (timeouts.start)",
         )
-        assert slow.said == ["opening", "left"]
+        assert slow.events == ["opening", "left"]
         assert await said(client, "wave") == "hello"
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.enable_plugin, "Slow")
@@ -435,7 +435,7 @@ async def test_plugin_disabled_during_its_start_is_not_awaited(
         async with server.open(), mcptrio.connect(server) as client:
             assert await said(client, "wave") == "hello"
     assert trio.current_time() == pytest.approx(0)
-    assert slow.said == ["opening", "left"]
+    assert slow.events == ["opening", "left"]
 
 
 class Quitter(Shop):

@@ -180,7 +180,7 @@ async def test_invented_tool_names_get_no_limits_of_their_own(autojump_clock: tr
             with pytest.raises(MCPError) as refused:
                 await client.call_tool(f"made up {number}", {})
             messages.append(refused.value.message)
-        assert sum("no such tool" in each for each in messages) == 256, "255 more of their own, and one for all others"
+        assert sum("no such tool" in each for each in messages) == 256, "255 more accounts, and one for all other tools"
         with pytest.raises(MCPError, match="too many requests"):
             await client.call_tool("write", {"text": "x"})
 

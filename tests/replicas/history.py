@@ -195,13 +195,13 @@ class Proof:
     Attributes:
         token: an argument of the tool, the same in all requests.
         runs: how often the tool has run.
-        said: the responses that are wrong.
+        wrong: the responses that are wrong.
     """
 
     token: str
     deliveries: list[Delivery] = field(factory=list)
     runs: int = 0
-    said: list[str] = field(factory=list)
+    wrong: list[str] = field(factory=list)
 
 
 @define

@@ -46,7 +46,7 @@ def quota_holds(history: History) -> _Found:
 
 
 def _local_parts(history: History, begun: float, ended: float) -> float:
-    """Return how many requests replicas may have allowed with counters of their own from ``begun`` to ``ended``."""
+    """Return how many requests replicas may have allowed with separate counters from ``begun`` to ``ended``."""
     limits, parts = history.limits, 0.0
     for local in history.local_quotas:
         seconds = min(ended, local.ended) - max(begun, local.begun)
@@ -102,7 +102,7 @@ def proofs_once(history: History) -> _Found:
         accepted = proof.deliveries.count(Delivery.ACCEPTED)
         if accepted > 1 or proof.runs > 1:
             yield proof.token, f"{accepted} requests with one proof were accepted, and {proof.runs} have run"
-        if proof.said:
-            yield proof.token, f"expected 200, 401 or 503, got {proof.said[0]}"
+        if proof.wrong:
+            yield proof.token, f"expected 200, 401 or 503, got {proof.wrong[0]}"
         elif proof.deliveries and set(proof.deliveries) == {Delivery.REFUSED}:
             yield proof.token, f"all {len(proof.deliveries)} requests with a new proof were refused"

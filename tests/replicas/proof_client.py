@@ -75,7 +75,7 @@ class ProofClient:
                         delivery = Delivery.REFUSED
                     elif reply.status not in ROUTER_STATUSES:
                         delivery = Delivery.WRONG
-                        proof.said.append(await refusal(reply))
+                        proof.wrong.append(await refusal(reply))
         except (Broken, trio.TooSlowError) as error:
             self._trial.failed("proof", error)
         finally:

@@ -33,21 +33,21 @@ async def proxied() -> AsyncIterator[tuple[FaultProxy, trio.SocketStream]]:
         nursery.cancel_scope.cancel()
 
 
-async def said(stream: trio.SocketStream, data: bytes) -> bytes:
+async def exchange(stream: trio.SocketStream, data: bytes) -> bytes:
     await stream.send_all(data)
     return bytes(await stream.receive_some(1000))
 
 
 async def test_proxy_without_faults_passes_everything_on() -> None:
     async with proxied() as (_, stream):
-        assert await said(stream, b"one") == b"one"
+        assert await exchange(stream, b"one") == b"one"
 
 
 async def test_delay_is_for_each_direction() -> None:
     async with proxied() as (proxy, stream), proxy.delayed(0.1):
         begun = trio.current_time()
 
-        assert await said(stream, b"one") == b"one"
+        assert await exchange(stream, b"one") == b"one"
 
         assert trio.current_time() - begun >= 0.2
 
@@ -75,7 +75,7 @@ async def test_connection_that_has_lost_data_is_reset_after_the_cut(direction: D
         except trio.BrokenResourceError:
             pass
         async with await trio.open_tcp_stream("127.0.0.1", proxy.port) as other:
-            assert await said(other, b"two") == b"two"
+            assert await exchange(other, b"two") == b"two"
 
 
 async def test_connection_that_has_lost_nothing_survives_a_cut() -> None:
@@ -83,7 +83,7 @@ async def test_connection_that_has_lost_nothing_survives_a_cut() -> None:
         async with proxy.cut(Direction.TO_ENGINE):
             pass
 
-        assert await said(stream, b"one") == b"one"
+        assert await exchange(stream, b"one") == b"one"
 
 
 async def test_engine_that_is_gone_closes_the_connection() -> None:

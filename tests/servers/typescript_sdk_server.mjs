@@ -1,6 +1,6 @@
 // A server written with the official TypeScript SDK, as its documentation tells: what our client is tried on.
 //
-// Run by the tests as a process of its own: `node typescript_sdk_server.mjs PACKAGES stdio` or `… http`. Offers the same,
+// Run by the tests as its own process: `node typescript_sdk_server.mjs PACKAGES stdio` or `… http`. Offers the same,
 // under the same names, as python_sdk_server.py, in every revision that the SDK speaks.
 //
 // Source: @modelcontextprotocol/server, the version pinned in package.json; the SDK's docs and its conformance server.

@@ -146,7 +146,7 @@ async def a_result_is_kept_for_as_long_as_it_is_asked_to(opener: StoresOpener, c
 
 
 async def a_result_of_an_engine_is_kept_for_as_long_as_it_is_asked_to(opener: StoresOpener) -> None:
-    """For stores with a clock of their own."""
+    """For stores with their own clock."""
     async with opener() as stores:
         effects = effects_of(stores)
         for key, keep in (("moment", 0.5), ("day", 86_400.0), ("forever", 1e15)):

@@ -59,7 +59,7 @@ class TasksModel:
     """All tasks in one list, and every count made each time.
 
     Args:
-        expires: Whether tasks expire; some engines have a clock of their own.
+        expires: Whether tasks expire; some engines have their own clock.
     """
 
     expires: bool = True

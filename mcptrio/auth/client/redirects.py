@@ -60,8 +60,9 @@ class Redirects(Protocol):
         Args:
             registered: The redirect URIs already registered at the authorization server; one of them is used if
                 possible.
-            issuer: The authorization server, for a redirect URI of its own, so a redirect from another server is not
-                accepted as its own (RFC 9700 section 4.4.2.2); ``None`` if the redirect URI was agreed on in advance.
+            issuer: The authorization server. It gets its own redirect URI, so that a redirect from another server is
+                not accepted as one from it (RFC 9700 section 4.4.2.2). ``None`` if the redirect URI was agreed on in
+                advance.
         """
         ...
 

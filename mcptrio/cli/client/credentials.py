@@ -44,7 +44,7 @@ def store_of() -> TokenStore:
     if text is not None:
         return FileTokenStore(Path(text))
     try:
-        # In a folder of its own, so that no other use of the folder can make it readable for others.
+        # In its own folder, so that no other use of the folder can make it readable for others.
         return FileTokenStore(Machine.here().application_data / "mcptrio" / "credentials" / "tokens.json")
     except RuntimeError as error:
         # Path.home() finds no home folder for a user without HOME and without an entry in the password database.
@@ -124,7 +124,7 @@ class _NoCredentials:
         supported = [challenge for challenge in challenges if challenge.scheme in ("bearer", "dpop")]
         if status == 401 and supported:
             if not any("resource_metadata" in challenge.parameters for challenge in supported):
-                # The server has tokens of its own, or is of 2025-03-26 and may still support a login.
+                # The server issues its own tokens, or is of 2025-03-26 and may still support a login.
                 raise AuthorizationError(
                     f"the server requires a token (HTTP 401) and names no authorization server: {PASS_A_TOKEN}; "
                     f"or try {_advice(self._url)}"

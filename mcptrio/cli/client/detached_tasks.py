@@ -126,7 +126,7 @@ class DetachedTasks:
             ConfigError: There is no home folder.
         """
         try:
-            # Locked, replaced as a whole and private, as a file of tokens is; in a folder of its own for the mode.
+            # Locked, replaced as a whole and private, as a file of tokens is; in its own folder for the mode.
             return cls(FileTokenStore(state_folder() / "tasks" / "tasks.json"))
         except RuntimeError as error:
             raise ConfigError(f"XDG_STATE_HOME: expected a folder, since there is no home folder: {error}") from error

@@ -31,7 +31,7 @@ def over_http(options: Mapping[str, Any], read: ServeConfig, command: Sequence[s
     Args:
         command: The command that starts the mounted server.
     """
-    # Several workers would each mount a server of their own.
+    # Several workers would each mount their own server.
     if read.http.workers != 1:
         raise read.error(("http", "workers"), "expected nothing with dev, which reloads a single process")
     make = partial(_make, read, command)

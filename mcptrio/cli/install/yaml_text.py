@@ -194,9 +194,7 @@ def _at_line(text: str, at: int, lines: str, newline: str) -> str:
 def _lines(text: str, key: Any, value: Any) -> tuple[int, int]:
     start = text.rfind("\n", 0, key.start_mark.index) + 1
     if text[start : key.start_mark.index].strip(" "):
-        raise Uneditable(
-            f"line {key.start_mark.line + 1}: expected an entry on lines of its own, got one behind others"
-        )
+        raise Uneditable(f"line {key.start_mark.line + 1}: expected an entry on separate lines, got one behind others")
     end = max(key.end_mark.index, _last(value))
     # PyYAML counts the blank lines after a block scalar as part of it.
     return start, _line_behind(text, len(text[:end].rstrip()))

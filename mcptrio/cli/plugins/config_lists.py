@@ -81,9 +81,9 @@ def _find(text: str, key: str) -> tuple[int, list[tuple[int, int]]] | None:
             if not text.startswith("[", each.value):
                 raise Inline("expected a list of strings")
             return each.value, list(strings(text, each.value))
-    # The list exists, but not as a statement of its own: in an inline table, for example.
+    # The list exists, but not as a separate statement: in an inline table, for example.
     if key in parse(text).get(_TABLE, {}):
-        raise Inline(f"expected {_TABLE}.{key} on lines of its own")
+        raise Inline(f"expected {_TABLE}.{key} on separate lines")
     return None
 
 

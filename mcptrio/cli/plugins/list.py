@@ -56,7 +56,7 @@ def command(chosen: ChosenPlugins, as_json: bool) -> None:
         click.echo("\n" + look.wrap(f"{cost} (estimate: bytes / 4)"))
     apart = [each["name"] for each in listed if each["isolated"] and not each["failure"]]
     if apart:
-        click.echo(look.wrap(f"not counted, since they run in processes of their own: {printable(', '.join(apart))}"))
+        click.echo(look.wrap(f"not counted, since they run in separate processes: {printable(', '.join(apart))}"))
     for each in listed:
         notes = [each["failure"]] if each["failure"] else []
         if each["isolated"] and not each["failure"]:

@@ -96,7 +96,7 @@ console_option = click.option(
     flag_value=ON_HTTP_PORT,
     metavar="[PORT]",
     callback=_port,
-    help="Serve a console for browsers: at /console of the HTTP port, or on a port of its own.",
+    help="Serve a console for browsers: at /console of the HTTP port, or on its own port.",
 )
 
 

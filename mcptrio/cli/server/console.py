@@ -1,4 +1,4 @@
-"""The console of ``mcptrio serve --console``: on the HTTP port, or on a port of its own on this machine.
+"""The console of ``mcptrio serve --console``: on the HTTP port, or on its own port on this machine.
 
 The transports of :mod:`mcptrio.cli.serve` tell it when the server is open. Each link is written to standard error, as a
 line of JSON if the log is JSON, and does not pass through the log.

@@ -74,7 +74,7 @@ class ServeSettings:
         """The table ``[stores]``, with the option ``--store``.
 
         Raises:
-            ConfigError: Replicas on several machines have no common sealing keys, or no name of their own; or only
+            ConfigError: Replicas on several machines have no common sealing keys, or no distinct names; or only
                 workers run tasks, and there is no store that they share.
         """
         table = self.read.stores

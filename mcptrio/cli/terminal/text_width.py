@@ -11,7 +11,7 @@ import unicodedata
 
 __all__ = ["columns", "cut", "fitting"]
 
-# Combining marks and format characters take no column of their own.
+# Combining marks and format characters take no column.
 _ZERO = ("Mn", "Me", "Cf")
 
 

@@ -168,7 +168,7 @@ class _Entry:
         return Socket(address=address)
 
     def _check_names(self) -> None:
-        # Only near misses of known keys are errors: a host may have keys of its own that are unknown here.
+        # Only near misses of known keys are errors: a host may have other keys, which are unknown here.
         for key in self._entry:
             if key not in _ENTRY_FIELDS and (near := get_close_matches(key, _ENTRY_FIELDS, 1, cutoff=0.85)):
                 raise self._place.at(key).error(f"expected a key that is known; did you mean {near[0]}?")

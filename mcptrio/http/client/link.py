@@ -83,9 +83,9 @@ class HTTPLink:
         self._revision: Revision | None = None
         """The negotiated revision; ``None`` before the handshake and after its loss."""
         self._listening = trio.CancelScope()
-        self._has_stream = trio.Event()
+        self._stream_ready = trio.Event()
         """Set when the server has answered the GET, or has had its time for that."""
-        self._has_stream.set()
+        self._stream_ready.set()
         self._closed = trio.Event()
         self._ended = trio.Event()
         """Set when the link is closed or a session is lost; replaced by :meth:`wait_closed` after a loss."""
@@ -147,8 +147,8 @@ class HTTPLink:
         self._revision = revision
         self._listening.cancel()
         if revision.http.get_stream and not self._closed.is_set():
-            self._listening, self._has_stream = trio.CancelScope(), trio.Event()
-            self._nursery.start_soon(self._listen, self._listening, self._has_stream, revision, self._session)
+            self._listening, self._stream_ready = trio.CancelScope(), trio.Event()
+            self._nursery.start_soon(self._listen, self._listening, self._stream_ready, revision, self._session)
 
     def outgrown(self, revision: Revision) -> bool:
         """See :class:`mcptrio.abc.links.Link`."""
@@ -164,10 +164,10 @@ class HTTPLink:
     async def until_listening(self) -> None:
         """See :class:`mcptrio.abc.links.Link`."""
         # Many servers send their requests on the GET stream, and lose those that they send before it is open.
-        has_stream = self._has_stream
+        stream_ready = self._stream_ready
         with trio.move_on_after(STREAM_OPEN_TIMEOUT):
-            await has_stream.wait()
-        has_stream.set()
+            await stream_ready.wait()
+        stream_ready.set()
 
     async def wait_closed(self) -> str:
         """See :class:`mcptrio.abc.links.Link`. The link has no lasting connection, so only :meth:`aclose` ends it.
@@ -200,7 +200,7 @@ class HTTPLink:
         self, request: Request, revision: Revision, param_headers: Mapping[str, tuple[str, ...]]
     ) -> Answer:
         initial = request.method == INITIALIZE
-        if not initial and not self._has_stream.is_set():
+        if not initial and not self._stream_ready.is_set():
             await self.until_listening()
         session = None if initial else self._session_for(revision)
         response = await self._post(request, revision, session, param_headers)
@@ -305,13 +305,13 @@ class HTTPLink:
                 _log.debug("%s: the session could not be ended: %s", self.name, error)
 
     async def _listen(
-        self, scope: trio.CancelScope, has_stream: trio.Event, revision: Revision, session: _Session | None
+        self, scope: trio.CancelScope, stream_ready: trio.Event, revision: Revision, session: _Session | None
     ) -> None:
         async def get(bookmark: StreamPosition) -> HTTPResponse:
             try:
                 return await self._get(revision, session, bookmark)
             finally:
-                has_stream.set()
+                stream_ready.set()
 
         def lost() -> None:
             if session is not None:

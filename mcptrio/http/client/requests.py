@@ -21,7 +21,7 @@ from mcptrio.http.client.responses import read_refusal
 __all__ = ["CLIENT_DISCONNECTED", "MAX_RETRIES", "HTTPRequests"]
 
 MAX_RETRIES: Final = 4
-"""Maximum repetitions of one request; the credentials have tighter limits of their own."""
+"""Maximum repetitions of one request; the credentials have their own, tighter limits."""
 _AUTHORIZATION: Final = b"authorization"
 CLIENT_DISCONNECTED: Final = "the client has closed the connection"
 

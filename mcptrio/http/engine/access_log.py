@@ -55,7 +55,7 @@ class AccessLog:
             template = '%s "%s %s" %d %.1f ms' + (" %s" if note else "")
             # A decoded path may contain line ends, and a name any character: a client must not forge log lines.
             args = (client, method, _escaped(path), status, seconds * 1000, *([_escaped(note)] if note else []))
-            # The logging functions take no time of their own, so make the record here.
+            # The logging functions accept no timestamp, so make the record here.
             record = ACCESS.makeRecord(ACCESS.name, logging.INFO, __file__, 0, template, args, None)
             # When the request ended; this write happens up to a second later.
             record.created, record.msecs = ended, (ended % 1) * 1000

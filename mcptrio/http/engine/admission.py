@@ -65,7 +65,7 @@ class Admission:
     def has_room(self, owner: str | None) -> bool:
         """Return whether another connection may be accepted, after closing an idle one if needed."""
         if owner is not None and self._by_owner[owner] >= self._share:
-            # Only one of its own: an address must not push out the connections of others.
+            # Only a connection of this address: an address must not push out the connections of others.
             return self._evict(owner)
         return len(self.open) < self._limit or self._evict()
 

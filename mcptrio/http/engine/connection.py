@@ -15,7 +15,7 @@ client, the application, a deadline or the server ends the connection, and it ha
 ``CLOSED``           --                             --                     --
 ===================  =============================  =====================  =====================
 
-Three waits have deadlines of their own in every state: a write (``write_timeout``, then the connection is cut), the
+Three waits have their own deadlines in every state: a write (``write_timeout``, then the connection is cut), the
 next byte of a body (``body_timeout``, then the client counts as disconnected) and an idle WebSocket
 (``ping_interval``). States change from top to bottom, except that ``SERVING`` returns to ``WAITING`` or ``HEAD`` for
 the next request.

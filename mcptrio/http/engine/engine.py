@@ -146,7 +146,7 @@ class HTTPEngine:
         self.nursery.start_soon(self._work, job)
 
     async def run(self, request: ServedRequest, client: Any) -> None:
-        """Run the application for one request, in a context of its own."""
+        """Run the application for one request, in its own context."""
         # A worker serves many requests, so their context variables would otherwise mix.
         await ContextRunner(self._context.copy(), self.call(request, client))
 

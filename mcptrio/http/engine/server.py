@@ -158,7 +158,7 @@ class _Server:
         async with trio.open_nursery() as nursery:
             self._engine.nursery = nursery
             nursery.start_soon(self._expire_connections)
-            # A nursery of its own: accepting stops before the connections do.
+            # Its own nursery: accepting stops before the connections do.
             async with trio.open_nursery() as accepting:
                 sockets = [
                     Accepting(sock, LOG, wait_turn=self._wait_turn, make_room=self._engine.admission.make_room)

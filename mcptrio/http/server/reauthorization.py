@@ -127,7 +127,7 @@ class Reauthorization:
                     admitted = heappop(self._due)[2]
                     admitted.is_kept = False
                     if admitted.is_open:
-                        # In a task of its own: introspection of an opaque token is a request to another server.
+                        # In its own task: introspection of an opaque token is a request to another server.
                         nursery.start_soon(self._recheck_guarded, admitted)
                     else:
                         self._ended_count -= 1

@@ -1,6 +1,6 @@
 """Schedules the writes of open event streams, for revisions without sessions.
 
-One task writes all streams whose clients keep up, and each slow client gets a task of its own, so no stream waits for
+One task writes all streams whose clients keep up, and each slow client gets its own task, so no stream waits for
 the client of another. An idle stream has no task. Messages that arrive between two turns of the task share one write.
 :mod:`mcptrio.http.server.keepalives` owns the scheduler; streams call it when they have new messages.
 """
@@ -80,7 +80,7 @@ class StreamScheduler:
             for _ in range(min(_MAX_BATCH_STREAMS, len(self._due))):
                 stream = self._due.popleft()
                 if not stream.write_now():
-                    # A slow client gets a task of its own, so that it delays no other stream.
+                    # A slow client gets its own task, so that it delays no other stream.
                     self.start_soon(stream.write)
             # 10,000 streams may be due at once (a changed list), and requests must not wait for all of them.
             await trio.lowlevel.checkpoint()

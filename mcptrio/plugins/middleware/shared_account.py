@@ -1,7 +1,7 @@
 """The account of one caller over all replicas: its rate and its quotas for longer times, in the shared store.
 
 :mod:`mcptrio.plugins.middleware.rate_limit` keeps one per caller if the server shares its stores. The store
-has the counters; this process keeps the last refusal, and counters of its own for failures of the store.
+has the counters; this process keeps the last refusal, and its own counters for failures of the store.
 """
 
 from __future__ import annotations

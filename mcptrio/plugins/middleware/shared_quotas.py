@@ -1,6 +1,6 @@
 """The quotas that the replicas of a server share, as the plugin ``rate_limit`` uses them.
 
-While the store fails, each replica limits requests with counters of its own.
+While the store fails, each replica limits requests with its own counters.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def lower_output_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
     dialect = {"$schema": schema["$schema"]} if "$schema" in schema else {}
     inner: Any = {name: member for name, member in schema.items() if name != "$schema"}
     try:
-        # A schema with its own $id remains a document of its own, so its references stay valid.
+        # A schema with its own $id remains a separate document, so its references stay valid.
         inner = _moved(inner, _MAX_DEPTH)
     except _TooDeep:
         return None

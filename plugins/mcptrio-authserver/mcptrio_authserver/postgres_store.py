@@ -175,7 +175,7 @@ async def migrate_postgres_store(settings: LedgerSettings) -> list[str]:
 
 
 def _address(settings: LedgerSettings) -> tuple[Address, StoreSettings]:
-    # A schema of its own: it may share a database with the stores, whose tables have other versions.
+    # Its own schema: it may share a database with the stores, whose tables have other versions.
     stores = StoreSettings(
         prefix=f"{settings.prefix}_authserver",
         timeout=settings.timeout,

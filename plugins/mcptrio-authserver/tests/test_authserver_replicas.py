@@ -63,7 +63,7 @@ class Pair:
     Attributes:
         ledger: the database.
         site: sends each request to the other replica.
-        alone: the site at each replica alone, with a browser of its own.
+        alone: the site at each replica alone, with its own browser.
     """
 
     ledger: LedgerSettings

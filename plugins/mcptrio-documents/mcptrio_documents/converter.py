@@ -1,4 +1,4 @@
-"""Converts documents in processes of their own, which are limited in memory, time and output.
+"""Converts documents in separate processes, which are limited in memory, time and output.
 
 The tools call it, and so can other plugins that have the bytes of a document. A process converts one document and ends,
 so nothing that one document does can affect the next one. If the call is cancelled, the process is killed.

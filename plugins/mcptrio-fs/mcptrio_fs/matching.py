@@ -90,7 +90,7 @@ class LinePattern(Struct, frozen=True):
         at = number = 0
         while at <= len(text):
             checkpoint()
-            # Whole lines; a longer one is a window of its own.
+            # Whole lines; a longer one is its own window.
             end = text.rfind("\n", at, at + _WINDOW) if len(text) - at > _WINDOW else len(text)
             if end < 0:
                 end = text.find("\n", at)

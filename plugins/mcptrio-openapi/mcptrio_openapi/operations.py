@@ -87,7 +87,7 @@ class DocumentReading:
 
     operations: tuple[Operation, ...] = ()
     searched: tuple[OperationLocation, ...] = ()
-    """Operations that get no tools of their own; :func:`read_operation` reads each when it is needed."""
+    """Operations without tools; :func:`read_operation` reads each when it is needed."""
     base_url: str = ""
     problems: tuple[DocumentProblem, ...] = ()
 

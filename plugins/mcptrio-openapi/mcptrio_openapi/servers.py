@@ -52,7 +52,7 @@ def own_base_url(document: Document, api: Api, base_url: str, holders: list[tupl
                 raise DocumentError(
                     join(pointer, "servers"),
                     f"expected the origin of the whole API, {origin_of(base_url)}, got {origin_of(own)}; give it an "
-                    "entry of its own with this base_url",
+                    "separate entry with this base_url",
                 )
             return own
     return base_url

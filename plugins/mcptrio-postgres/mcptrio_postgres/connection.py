@@ -126,7 +126,7 @@ class PostgresConnection:
         """Run one statement and return its result. The server refuses a text with several statements.
 
         Args:
-            on_row: Receives each row as a result of its own; the returned result has no rows then.
+            on_row: Receives each row as a separate result; the returned result has no rows then.
         """
         values = [None if each is None else each.encode() for each in parameters]
 
@@ -194,7 +194,7 @@ class PostgresConnection:
             if result.status == pq.ExecStatus.SINGLE_TUPLE and on_row is not None:
                 on_row(result)
             elif result.status not in _ENDS:
-                # COPY puts the connection into a mode of its own.
+                # COPY puts the connection into a separate mode.
                 raise ConnectionLost("the statement transfers data with COPY")
             elif last is None or last.status != pq.ExecStatus.FATAL_ERROR:
                 last = result

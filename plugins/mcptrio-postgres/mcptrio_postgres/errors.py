@@ -44,7 +44,7 @@ def explain_refusal(error: ServerRefused, sql: str, tables: Sequence[str] = ()) 
     if error.code == _READ_ONLY:
         words += "; the transaction is read-only, and the setting writable lists the databases that accept changes"
     if error.code in _NO_TRANSACTION:
-        words += "; each call is one transaction of its own"
+        words += "; each call is its own transaction"
     return ToolError(words)
 
 

@@ -25,7 +25,7 @@ async def connected(folder: Path, revision: str | None = None) -> AsyncIterator[
             yield client
 
 
-async def said(client: Client, tool: str, /, *, failed: bool = False, **arguments: Any) -> str:
+async def call_text(client: Client, tool: str, /, *, failed: bool = False, **arguments: Any) -> str:
     result = await client.call_tool(tool, arguments)
     assert result.is_error is failed, result.content
     [block] = result.content
@@ -36,34 +36,34 @@ async def said(client: Client, tool: str, /, *, failed: bool = False, **argument
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 async def test_client_without_the_extension_lists_and_reads_skills(shelf: Path, revision: str) -> None:
     async with connected(shelf, revision) as client:
-        assert await said(client, "list_skills") == (
+        assert await call_text(client, "list_skills") == (
             "acme/pdf: What it is for.\nacme/pdf/nested: What it is for.\ngit-workflow: What it is for."
         )
         for name in ("acme/pdf", "pdf", "skill://acme/pdf/SKILL.md"):
-            text = await said(client, "read_skill", name=name)
+            text = await call_text(client, "read_skill", name=name)
             assert text.startswith("---\nname: pdf\n")
             assert text.endswith(
                 "# Instructions\n[files: nested/SKILL.md, references/FORMS.md, references/deep/a b%.png]"
             )
         for path in ("references/FORMS.md", "./references/FORMS.md"):
-            assert await said(client, "read_skill_file", name="pdf", path=path) == "# Forms\r\n"
+            assert await call_text(client, "read_skill_file", name="pdf", path=path) == "# Forms\r\n"
 
 
 async def test_unknown_names_and_binary_files_are_refused(shelf: Path) -> None:
     (shelf.parent / "secret").write_text("secret")
     write_skill(shelf / "other" / "pdf")
     async with connected(shelf) as client:
-        assert await said(client, "read_skill", name="none", failed=True) == (
+        assert await call_text(client, "read_skill", name="none", failed=True) == (
             "expected one of acme/pdf, acme/pdf/nested, git-workflow, other/pdf at `name`, got 'none'"
         )
-        assert await said(client, "read_skill", name="pdf", failed=True) == (
+        assert await call_text(client, "read_skill", name="pdf", failed=True) == (
             "expected one of acme/pdf, other/pdf at `name`, got 'pdf'"
         )
         for path in ("../../../secret", "/etc/passwd", "", "references"):
-            assert "expected a file of the skill acme/pdf such as" in await said(
+            assert "expected a file of the skill acme/pdf such as" in await call_text(
                 client, "read_skill_file", name="acme/pdf", path=path, failed=True
             )
-        assert "expected a text file, got image/png of about 6 bytes" in await said(
+        assert "expected a text file, got image/png of about 6 bytes" in await call_text(
             client, "read_skill_file", name="acme/pdf", path="references/deep/a b%.png", failed=True
         )
 
@@ -76,7 +76,7 @@ async def test_long_texts_and_lists_are_read_in_pieces(tmp_path: Path) -> None:
     async with connected(tmp_path) as client:
         whole, offset = "", 0
         while True:
-            text = await said(client, "read_skill", name="long", offset=offset)
+            text = await call_text(client, "read_skill", name="long", offset=offset)
             assert len(text) < 40_000
             piece, _, note = text.rpartition("\n[characters ")
             if not piece:
@@ -86,10 +86,10 @@ async def test_long_texts_and_lists_are_read_in_pieces(tmp_path: Path) -> None:
             offset = int(note.rpartition("=")[2][:-1])
         assert whole.endswith(f"---\n{instructions}")
 
-        first = await said(client, "list_skills")
+        first = await call_text(client, "list_skills")
         assert len(first) < 40_000
         offset = int(first.rpartition("=")[2][:-1])
-        rest = await said(client, "list_skills", offset=offset)
+        rest = await call_text(client, "list_skills", offset=offset)
         assert len(first.splitlines()) - 1 + len(rest.splitlines()) == 201
 
 

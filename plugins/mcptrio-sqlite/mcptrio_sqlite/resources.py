@@ -50,7 +50,7 @@ class SchemaResources:
         try:
             described: Table = await self.queries.run(ctx, found, DescribeTable(table=table))
         except ToolError as error:
-            # The error comes from a child as text, without a class of its own.
+            # The error comes from a child as text, without its own class.
             if str(error).startswith("no such table"):
                 raise ResourceNotFound(uri) from error
             raise

@@ -1,7 +1,7 @@
 """Sessions, events, effects, replays and quotas of mcptrio in PostgreSQL, shared by many replicas.
 
 :func:`mcptrio.stores.open_stores` finds :func:`open_postgres_stores` by the schemes ``postgresql`` and ``postgres``.
-The other names are for distributions that have tables of their own, with the same rules for URLs, connections and
+The other names are for distributions that have their own tables, with the same rules for URLs, connections and
 migrations.
 """
 

@@ -1,6 +1,6 @@
 """The engine under Trio: one writer that commits all waiting works together, and a few readers.
 
-Each has a thread and a connection of its own. The stores pass it works.
+Each has its own thread and connection. The stores pass it works.
 """
 
 from __future__ import annotations

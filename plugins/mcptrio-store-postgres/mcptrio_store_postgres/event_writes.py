@@ -44,7 +44,7 @@ ON CONFLICT (session, name) DO UPDATE
     WHERE NOT s.is_complete AND s.token <> excluded.token AND s.writer IS NOT DISTINCT FROM excluded.writer
 RETURNING token, number, first, next
 """
-# A statement of its own: joining the events with the streams above costs more than sending it.
+# Its own statement: joining the events with the streams above costs more than sending it.
 _STORE: Final = """
 INSERT INTO events (stream, position, data) SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[])
 """

@@ -67,7 +67,7 @@ async def migrate(url: str, settings: StoreSettings) -> list[str]:
 
 
 async def run_in_thread(address: Address, work: Callable[[Connection], T], *others: PostgresLink, seconds: float) -> T:
-    """Run ``work`` in a thread with a connection of its own, and return its result.
+    """Run ``work`` in a thread with its own connection, and return its result.
 
     Args:
         address: The address of the database.

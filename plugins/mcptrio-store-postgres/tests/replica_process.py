@@ -1,4 +1,4 @@
-"""A replica in a process of its own, for tests that kill or stop it.
+"""A replica in its own process, for tests that kill or stop it.
 
 It opens a stream and claims an effect, prints ``ready``, and then appends to the stream for each line of its input.
 """

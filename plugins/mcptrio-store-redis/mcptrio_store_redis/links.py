@@ -244,7 +244,7 @@ class _Cluster:
         node = self._nodes.get(found.name)
         if node is None:
             _check_host(found.host, self._is_open)
-            # A client of its own: the cluster's follows redirections, and would repeat commands.
+            # Its own client: the cluster's follows redirections, and would repeat commands.
             client = Redis(host=found.host, port=found.port, **self._options)
             node = self._nodes[found.name] = RedisNode(f"redis {found.name}", client)
         return node

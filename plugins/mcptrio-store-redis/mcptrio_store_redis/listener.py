@@ -1,7 +1,7 @@
 """The thread that receives messages from the engine's channels.
 
 The thread owns its connection and does all that is done with it. Tasks change the wanted channels under a lock, and
-wake the thread through a channel of its own, because it waits for its socket.
+wake the thread through its own channel, because it waits for its socket.
 """
 
 from __future__ import annotations

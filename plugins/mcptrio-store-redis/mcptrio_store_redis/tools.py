@@ -168,7 +168,7 @@ def _check_latency(nodes: list[RedisNode]) -> Check:
 
 
 def _check_rights(link: RedisLink, keys: RedisKeys, settings: StoreSettings) -> Check:
-    """Run each command on a key of its own that expires at once. Wrong types and missing keys do not matter."""
+    """Run each command on a separate key that expires at once. Wrong types and missing keys do not matter."""
     key = f"{keys.prefix}:{{check-{secrets.token_hex(4)}}}"
     node = link.node(key)
     missing: set[str] = set()

@@ -1,4 +1,4 @@
-"""A replica in a process of its own, for tests that kill or stop it. Reads words from its input, and answers each.
+"""A replica in its own process, for tests that kill or stop it. Reads words from its input, and answers each.
 
 ``append STREAM`` stores an event, ``claim`` claims an effect; the answers are ``ok`` or the name of the error.
 """
