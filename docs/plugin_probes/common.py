@@ -24,7 +24,8 @@ COMMON = (
 )
 """The titles, in order."""
 
-_STARTS = 3
+_STARTS = 5
+"""The shortest counts, because other programs of the machine only make a start longer."""
 _HINTS = ("read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
 
 
@@ -52,7 +53,7 @@ async def _cells(probes: Probes, trial: Trial, known: list[Tool] | None) -> tupl
         _qualities(tools),
         surface,
         revision,
-        f"{median(start.milliseconds for start in starts):.0f} ms",
+        f"{min(start.milliseconds for start in starts):.0f} ms",
         f"{median(start.memory for start in starts):.0f} MiB",
     ), tools
 

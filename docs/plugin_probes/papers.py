@@ -1,4 +1,4 @@
-"""Probes of documents: what is found in them, which kinds are read, limits."""
+"""Probes of documents: facts and tables in them, the kinds that are read, limits."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ PAPERS = Probes(
     (
         "The tool of markitdown-mcp takes a URI and also fetches pages; ours takes a path, and mcptrio-fetch fetches.",
         "Its only tool has one argument, so its definition is shorter than those of our three tools.",
+        "Ours converts each document in a process with limits, which takes longer for a short one and [less for a long "
+        "one](../plugins/mcptrio-documents/README.md#libraries).",
         "markitdown-mcp recognises tables without lines in PDF files, and also reads notebooks, archives, feeds and "
         "mail; ours does not.",
         "[The README](../plugins/mcptrio-documents/README.md#a-pdf-of-40-pages) has eight questions about a PDF.",
@@ -145,16 +147,19 @@ async def bomb(trial: Trial) -> str:
     return f"{refused}memory of the server up to {got.memory:,.0f} MiB"
 
 
-@PAPERS("Time to read a PDF of four pages, and to read it again", is_measured=True)
+@PAPERS("Shortest of five times to read a PDF of four pages, and to read it again", is_measured=True)
 async def times(trial: Trial) -> str:
-    folder = _folder(trial, "voyage.pdf", _pdf())
-    took = []
+    folder = _folder(trial, "1.pdf", _pdf())
+    first, again = [], []
     async with trial.talk(serve(trial, folder)) as talk:
-        for _ in range(2):
-            began = trio.current_time()
-            await read(trial, talk, folder / "voyage.pdf")
-            took.append(f"{(trio.current_time() - began) * 1000:,.0f}")
-    return f"{', '.join(took)} ms"
+        for number in range(1, 6):
+            path = folder / f"{number}.pdf"
+            path.write_bytes(_pdf())
+            for took in (first, again):
+                began = trio.current_time()
+                await read(trial, talk, path)
+                took.append(trio.current_time() - began)
+    return f"{min(first) * 1000:,.0f}, {min(again) * 1000:,.0f} ms"
 
 
 def _folder(trial: Trial, name: str, data: bytes) -> Path:
