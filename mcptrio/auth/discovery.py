@@ -1,7 +1,7 @@
-"""Discovery of the authorization server that issues tokens for a server.
+"""Discovery of the authorization server that issues tokens for an MCP server.
 
-:mod:`mcptrio.auth.client.oauth` and the other grants run it after a server rejected a request. Resource metadata has to
-name the server, and authorization server metadata the exact issuer; other documents are rejected.
+:mod:`mcptrio.auth.client.oauth` and the other grants run it after a server rejected a request. Resource metadata must
+name the server, and authorization server metadata must name the exact issuer; other documents are rejected.
 
 Source: MCP 2026-07-28, basic/authorization/authorization-server-discovery; RFC 9728 section 3.3; RFC 8414 section 3.3;
 MCP 2025-03-26, basic/authorization, "Server Metadata Discovery" and "Fallbacks".
@@ -33,10 +33,10 @@ from mcptrio.protocol.revisions import v2025_03_26
 
 __all__ = ["TokenSource", "discover", "discover_server"]
 
-# Authorization servers of a resource that are considered.
+# Further authorization servers of a resource are ignored.
 _MAX_ISSUERS: Final = 20
 _ACCEPT: Final = {"accept": "application/json"}
-# Only in 2025-03-26 a server is its own authorization server; clients send this header during its discovery.
+# Only in 2025-03-26 can a server be its own authorization server. Clients send this header when they look for it.
 _OLD: Final = {**_ACCEPT, "mcp-protocol-version": v2025_03_26.REVISION.version}
 
 
@@ -59,7 +59,7 @@ class TokenSource:
 
 
 def discover(url: str, *, metadata_url: str | None = None, preferred: Sequence[str] = ()) -> Flow[TokenSource]:
-    """Discover the authorization server of a server.
+    """Discover the authorization server of an MCP server.
 
     Args:
         url: The canonical URL of the server.

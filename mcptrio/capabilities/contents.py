@@ -1,7 +1,7 @@
 """Converts the return value of an author's function to content blocks for tools and prompts, or contents for resources.
 
-A string becomes text, and bytes have a type. Content stays unchanged, a sequence is flattened, and any other value
-becomes its JSON.
+A string becomes text, and bytes become base64 with a media type. Content stays unchanged, a sequence is flattened, and
+any other value becomes its JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mcptrio.schema.encoding import encode_value
 __all__ = ["BLOCKS", "Blob", "blocks_of", "bounded_result", "contents_of", "cut_text", "cut_texts", "json_text"]
 
 BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource, UnknownContent)
-"""Classes that are content already."""
+"""The classes of content blocks, which stay unchanged."""
 
 
 @frozen

@@ -1,6 +1,6 @@
-"""Reports of a client's connections: opening, negotiated, and why one has ended.
+"""Receives reports about a client's connections: opened, negotiated, and ended with a reason.
 
-The supervisor makes the reports. The host needs them, because its clients open and lose connections on their own.
+The client's supervisor makes the reports. The host needs them, because its clients reconnect without its help.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["ConnectionWatcher"]
 
 
 class ConnectionWatcher:
-    """Receives the reports; this class ignores them. The methods must not block or raise."""
+    """Base class of the watchers, which ignores all reports. The methods must not block or raise."""
 
     def opening(self) -> None:
         """Called when a link is being opened."""

@@ -64,8 +64,8 @@ class Change:
 class Changes:
     """The changes of one subscription: ``async for change in changes``. Made by ``Client.subscribe``.
 
-    A change that is reported again before it is read is read once. The iteration ends with ConnectionClosed when the
-    client's connection ends for good.
+    A change that the server reports twice before it is read is returned once. The iteration ends with
+    ConnectionClosed when the client's connection ends for good.
     """
 
     def __init__(self, wanted: SubscriptionFilter) -> None:

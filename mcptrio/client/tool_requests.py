@@ -1,7 +1,7 @@
-"""Tool calls: adds what a tool requires, headers or a task, and checks results against the output schema.
+"""Calls tools: adds the headers or the task that a tool requires, and checks results against the output schema.
 
-Client uses it for ``tools/call``. Schemas come from ``tools/list``. Without a subscription the client does not learn of
-changes, so it lists the tools again when the server rejects a header or a result does not match.
+The client uses it for ``tools/call``. Schemas come from ``tools/list``. Without a subscription the client does not
+learn of changes, so it lists the tools again when the server rejects a header or a result does not match.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Custom Headers from Tool Parameters"; server/tools, "Output
 Schema".
@@ -37,7 +37,7 @@ RELISTING_INTERVAL = 60.0
 """Seconds before the client lists the tools again after a listing timed out."""
 
 Params: TypeAlias = CallToolParams | dict[str, Any]
-"""The parameters of a call, perhaps in wire form."""
+"""The parameters of a call, as an instance or in wire form."""
 
 
 class ToolRequests:
@@ -72,7 +72,7 @@ class ToolRequests:
             RemoteProtocolError: Structured content is missing or does not match the tool's output schema.
         """
         began, name = trio.current_time(), params.name
-        # The polls of a task belong to the call.
+        # The polls of a task belong to the trace of the call.
         with joining():
             result: CallToolResult = await self.send(send, params, timeout, as_task=as_task)
         remaining = min(LISTING_TIMEOUT, began + timeout - trio.current_time())
@@ -96,8 +96,8 @@ class ToolRequests:
         """Send a call with its headers. If the server rejects them, list the tools again and retry once.
 
         Args:
-            send: Takes the parameters and ``param_headers``: header names to the paths of the arguments that they
-                repeat.
+            send: Sends the parameters. Its ``param_headers`` maps the name of each header to the path of the argument
+                that the header repeats.
             as_task: Ask for a task also if the tool allows one without requiring it (2025-11-25).
         """
         session = await self._supervisor.current(timeout)

@@ -1,6 +1,6 @@
 """Finds the address of a client, also behind trusted proxies.
 
-The ASGI entry calls it once per request, before any other check. Forwarding headers count only if a trusted proxy sends
+``HTTPApp`` calls it once per request, before any other check. Forwarding headers count only if a trusted proxy sends
 them: the client's address is the rightmost one that is not a trusted proxy. Unreadable or contradicting headers are
 ignored.
 

@@ -1,6 +1,6 @@
 """The headers of one HTTP request.
 
-The ASGI entry makes them from the scope, and the rules and the authenticator read them as a mapping. Names are in lower
+``HTTPApp`` makes them from the scope, and the rules and the authenticator read them as a mapping. Names are in lower
 case, values are stripped and decoded as latin-1. If a header that routes a message occurs twice, the request is
 refused.
 

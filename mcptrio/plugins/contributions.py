@@ -30,7 +30,7 @@ class Contributions:
 
     Args:
         tables: The operator's settings.
-        policy: The tools of all plugins to offer.
+        policy: Decides which tools of the plugins are offered.
     """
 
     def __init__(self, catalog: Catalog, plugins: PluginManager, tables: PluginTables, policy: ToolPolicy) -> None:
@@ -78,8 +78,8 @@ class Contributions:
         for plugin in self._plugins.active():
             self.offer(plugin)
         if any(plugin.state in ("quarantined", "disabled") for plugin in self._plugins.plugins.values()):
-            # It may be enabled later, with any kinds of entries, and clients request only lists that the server has
-            # declared when they connected.
+            # Such a plugin may be enabled later, with any kinds of entries. Clients request only the lists that the
+            # server declared when they connected.
             self._catalog.announce_lists()
 
     def offer(self, plugin: Plugin, *, kept_back: bool = False) -> bool:

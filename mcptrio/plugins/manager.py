@@ -70,8 +70,8 @@ class PluginManager:
         """Return a manager with these modules and objects.
 
         Raises:
-            TypeError: It is not a list, or an item cannot be a plugin.
-            PluginError: Any failure, if strict.
+            TypeError: ``plugins`` is not a list, or an item cannot be a plugin.
+            PluginError: A plugin failed, and ``strict`` is set.
         """
         if isinstance(plugins, str) or not isinstance(plugins, Iterable):
             raise TypeError(f"plugins: expected a list of modules and objects, got {kind_of(plugins)}")
@@ -131,7 +131,7 @@ class PluginManager:
 
     def find_new(self) -> None:
         """Add plugins that were installed in the meantime, as disabled."""
-        # Python caches the directories of distributions. Without this it would not find a new one.
+        # Python caches which distributions are installed; without this call it would not find new ones.
         importlib.invalidate_caches()
         for name, points in offered().items():
             if name not in self.plugins:

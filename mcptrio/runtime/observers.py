@@ -1,4 +1,4 @@
-"""The observers of a server: makes the values that they get from requests, tasks and sessions."""
+"""Tells the observers of a server how requests, tasks and sessions have ended."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class Observers:
         self._notify(lambda observer: observer.session_ended(ended))
 
     def task_ended(self, id: str, scope: RequestScope, result: Done[CallToolResult] | Failure | None) -> None:
-        """Tell them how a task has ended.
+        """Tell the observers how a task has ended.
 
         Args:
-            result: Of its handler; ``None`` if the handler was cancelled.
+            result: The result of the task's handler; ``None`` if the handler was cancelled.
         """
         if not self.listening:
             return
@@ -95,7 +95,7 @@ class Observers:
             outcome, message = "tool_error" if result.value.is_error else "result", None
         elif error is not None:
             outcome = "timeout" if isinstance(error, Expired) else "error"
-            # The client gets no more of an unexpected exception than its id in the log.
+            # The message of an unexpected exception is not for clients: they get only its id in the log.
             code, message = (error.code, error.message) if isinstance(error, MCPError) else (None, "it failed")
         info = scope.request.peer.info
         ended = TaskEnded(
@@ -115,7 +115,7 @@ class Observers:
         for observer in tuple(self.listening):
             outcome = run_guarded_sync(call, observer)
             if isinstance(outcome, Failure):
-                # Without it, each request would log the same error.
+                # If the observer stayed, each request would log the same error.
                 log_failure(_log, outcome.error, "observer %s failed and was removed", type(observer).__qualname__)
                 self._remove(observer)
 

@@ -191,7 +191,7 @@ class Pool:
 
         Raises:
             ChildProcessError: No worker could be started; the message has the error of the last one.
-            ConfigError: As above, and the worker reported a wrong command or configuration.
+            ConfigError: No worker could be started, because the command or the configuration is wrong.
         """
         self._status = task_status
         with ExitStack() as stack:

@@ -1,7 +1,7 @@
 """Opens stores by their URL. Other distributions add engines through the entry-point group ``mcptrio.stores``.
 
-The name of an entry point is the scheme of the URLs, and its object a function like :class:`StoreOpener`. The group
-``mcptrio.store_tools`` has what ``mcptrio store`` uses, like :class:`StoreTools`.
+The name of an entry point is the scheme of the URLs, and its object is a function like :class:`StoreOpener`. The group
+``mcptrio.store_tools`` has the functions that ``mcptrio store check`` and ``migrate`` call, as in :class:`StoreTools`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class StoreOpener(Protocol):
 
         Args:
             url: The URL as the operator wrote it.
-            settings: Limits and settings.
-            bus: Reaches the other replicas; ``None`` if the engine has to do it.
+            settings: The limits of the stores, and settings of the engine.
+            bus: Sends messages to the other replicas; ``None`` if the engine must send them.
 
         Raises:
             ConfigError: The URL or a setting is invalid.
@@ -87,8 +87,8 @@ async def open_stores(
 
     Args:
         url: ``memory``, ``sqlite:PATH``, or the URL of an engine: ``redis://…``, ``postgresql://…``.
-        settings: Limits and settings.
-        bus: Reaches the other replicas instead of the engine.
+        settings: The limits of the stores, and settings of the engine.
+        bus: Sends messages to the other replicas, in place of the engine.
 
     Raises:
         ConfigError: No installed distribution has the scheme, or the URL or a setting is invalid.

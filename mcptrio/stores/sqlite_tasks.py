@@ -1,7 +1,7 @@
 """Tasks in a SQLite file, shared by the processes of one machine.
 
-A running task has the id of its process among those that use the file. When that process has ended, the task is queued
-again: by the next claim, or by the process that notices it first.
+The row of a running task has the id of the process that runs it. When that process has ended, another process queues
+the task again: the next one that claims a task, or the first one that notices the end.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _RECORD: Final = "id, owner, tool, state, created, expires, fence, generation, d
 
 
 class SQLiteTasks:
-    """The steps of :class:`mcptrio.stores.common_tasks.TaskEngine`.
+    """Implements :class:`mcptrio.stores.common_tasks.TaskEngine`.
 
     Args:
-        clock: The clock for times.
+        clock: The clock for creation and expiry.
         processes: Tells which processes still run.
     """
 
@@ -93,7 +93,7 @@ class SQLiteTasks:
     def _create(
         self, connection: sqlite3.Connection, *, record: TaskRecord, token: str, keep: float, now: float
     ) -> TaskChange | Overloaded:
-        # The errors are returned: one that is raised would make each write of the batch its own transaction.
+        # Errors are returned, not raised: an exception would split the batch into one transaction per write.
         row = connection.execute("SELECT expires <= ? FROM tasks WHERE id = ?", (now, record.id)).fetchone()
         if row is not None and not row[0]:
             return TaskChange()

@@ -12,6 +12,7 @@ import mcptrio
 from mcptrio import Context, MCPError, PluginSetup, Server, ToolError, connect, hookimpl, prompt, resource, tool
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.naming import exposed, is_portable
+from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.types import CallToolResult, TextContent
 
@@ -107,8 +108,9 @@ async def test_tools_added_later_have_the_prefix_and_are_removed_with_their_plug
         assert names(server) == []
 
 
-@pytest.mark.parametrize(("name", "failure"), [("a.b", True), ("x" * 60, False), ("x" * 61, True)])
-def test_name_that_some_hosts_reject_is_refused(name: str, failure: bool) -> None:
+def with_tool(name: str) -> Plugin:
+    """Return an installed plugin ``one`` that has offered a tool of this name."""
+
     class One:
         @hookimpl
         def setup(self, server: PluginSetup, config: Any) -> None:
@@ -116,12 +118,19 @@ def test_name_that_some_hosts_reject_is_refused(name: str, failure: bool) -> Non
 
     manager = installed(("one", One()))
     Server(plugins=manager)
-    plugin = manager.plugins["one"]
-    if failure:
-        assert plugin.state == "quarantined"
-        assert "expected a tool name of 1 to 64 characters" in str(plugin.failure)
-    else:
-        assert plugin.warnings == [f"tool one_{name} has 64 characters: some hosts truncate names over 40"]
+    return manager.plugins["one"]
+
+
+@pytest.mark.parametrize("name", ["a.b", "x" * 61])
+def test_name_that_some_hosts_reject_is_refused(name: str) -> None:
+    plugin = with_tool(name)
+    assert plugin.state == "quarantined"
+    assert "expected a tool name of 1 to 64 characters" in str(plugin.failure)
+
+
+def test_name_that_some_hosts_truncate_causes_a_warning() -> None:
+    name = "x" * 60
+    assert with_tool(name).warnings == [f"tool one_{name} has 64 characters: some hosts truncate names over 40"]
 
 
 @given(st.from_regex(r"[A-Za-z0-9_-]{1,20}", fullmatch=True), st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))

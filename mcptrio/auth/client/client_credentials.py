@@ -22,7 +22,7 @@ __all__ = ["ClientCredentials"]
 
 @frozen(kw_only=True)
 class ClientCredentials(GrantMethod):
-    """Tokens for a program that is registered at the authorization server. One value serves any number of servers.
+    """Tokens for a program that is registered at the authorization server. One instance can serve several servers.
 
     Args:
         client: The id, the secret or private key, and the issuer. Prefer a key: it is never sent. Credentials are sent
@@ -61,7 +61,7 @@ class _ClientGrant(Grant[ClientCredentials]):
         algorithms = server.token_endpoint_auth_signing_alg_values_supported
         if client.client_secret is None and client.key is None:
             raise AuthorizationError("client: expected a secret or a private key, got neither")
-        # A client that also has a secret can authenticate with that, whatever the key algorithms.
+        # A client that also has a secret can authenticate with the secret, so the algorithms of keys do not matter.
         alone = client.key if client.client_secret is None else None
         if alone is not None and algorithms is not None and alone.algorithm not in algorithms:
             raise AuthorizationError(

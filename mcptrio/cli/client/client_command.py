@@ -86,7 +86,7 @@ class ClientCommand(CLICommand):
             # click already suggests a similar option.
             if error.possibilities:
                 raise
-            more = f"`{ctx.command_path} --help` lists the variables that set what has no option"
+            more = f"`{ctx.command_path} --help` lists the settings that have a variable but no option"
             raise click.UsageError(f"{error.message} {more}.", ctx) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:

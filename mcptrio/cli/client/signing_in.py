@@ -29,13 +29,13 @@ _YES: Final = frozenset({"", "y", "yes"})
 def sign_in(
     console: Console, terminal: Terminal | None, *, server: str, port: int = 0, browser: bool = True
 ) -> LoopbackRedirects:
-    """Return the redirects for a terminal.
+    """Return the redirects that log in the user at a terminal.
 
     Args:
         terminal: Asks for consent to open a browser; ``None`` only shows the URL.
         server: The server that requires the login, for the user.
         port: The local port for the browser's return; 0 for any.
-        browser: Whether to offer a browser.
+        browser: Whether to offer to open a browser.
     """
     return LoopbackRedirects(
         show=partial(_show, console, server),

@@ -48,7 +48,7 @@ def remove(name: FormatName, text: str, keys: Keys) -> str:
     """Return the text without the entry under these keys; unchanged if there is none.
 
     Raises:
-        Unreadable, Uneditable: As above.
+        Unreadable, Uneditable: As for :func:`put`.
     """
     format = _FORMATS[name]
     before = format.parse(text)

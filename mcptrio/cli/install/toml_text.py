@@ -88,7 +88,7 @@ def remove(text: str, keys: Keys) -> str:
     """Return the text without the table of this name.
 
     Raises:
-        Uneditable: As above.
+        Uneditable: The parent table is on one line.
     """
     _check_tables(text, keys)
     splices = []
@@ -106,9 +106,11 @@ class Statement:
     """A header or an assignment, and its lines.
 
     Args:
-        keys: All keys, including those of the table.
-        table: The table of its header; a header's own.
-        value: The beginning of its value; ``None`` for a header.
+        keys: The keys of its table, followed by its own.
+        table: The keys of the header above the statement; for a header, its own.
+        start: The offset of its first line.
+        end: The offset behind its last line.
+        value: The offset of its value; ``None`` for a header.
     """
 
     keys: Keys
@@ -132,7 +134,7 @@ def _check_tables(text: str, keys: Keys) -> None:
 
 
 def _runs(text: str, keys: Keys) -> Iterator[Statement]:
-    """Return the statements with these keys; consecutive ones as one, with the text between them."""
+    """Yield the statements with these keys. Consecutive ones are merged, with the text between them."""
     run: Statement | None = None
     for each in statements(text):
         if each.keys[: len(keys)] == keys:
@@ -170,7 +172,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def strings(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Return the start and end of each string in the list that begins here."""
+    """Yield the start and end of each string in the list that begins at this offset."""
     depth = 0
     while found := _VALUE.match(text, at):
         at = found.end()
@@ -204,7 +206,7 @@ def _behind_value(text: str, at: int) -> int:
 
 
 def _opened(found: re.Match[str]) -> int:
-    """Return the change of the number of open brackets."""
+    """Return by how much the token changes the nesting depth: 1, 0 or -1."""
     return (found[0] in ("[", "{")) - (found[0] in ("]", "}"))
 
 

@@ -1,6 +1,6 @@
 """HTTP exchanges on ASGI servers other than our engine, such as Uvicorn and Hypercorn.
 
-The ASGI entry makes one for each request that does not come from our own engine. ASGI bounds no write and does not
+``HTTPApp`` makes one for each request that does not come from our own engine. ASGI bounds no write and does not
 report that the client has left, so this class adds a deadline and a task.
 
 Source: ASGI 3.0, HTTP message format.

@@ -1,6 +1,6 @@
 """Headers that let web pages of other origins read a response (CORS).
 
-The ASGI entry decides which origins may; this module writes the headers and answers preflight requests.
+``HTTPApp`` decides which origins may read a response; this module writes the headers and answers preflight requests.
 
 Source: Fetch standard, "HTTP extensions" (CORS).
 """

@@ -1,6 +1,6 @@
 """One HTTP request for the endpoint: MCP's responses, refusals and event streams on an :class:`HTTPExchange`.
 
-The ASGI entry makes one for every request. Each is answered once: as a whole (:meth:`Exchange.respond`) or as a stream
+``HTTPApp`` makes one for every request. Each is answered once: as a whole (:meth:`Exchange.respond`) or as a stream
 of events (:meth:`Exchange.stream`). Every wait has a deadline, so a client that sends or reads slowly ends only its own
 request.
 

@@ -1,6 +1,7 @@
-"""Keepalives: finds the exchanges that have been idle for some time.
+"""Sends keepalives to clients whose HTTP exchange has been idle for some time.
 
-The ASGI entry owns it. One task watches all exchanges, because a deadline for each would cost more than most calls.
+``HTTPApp`` owns the object. One task watches all exchanges, because a deadline for each would cost more than most
+calls.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["Keepalives"]
 
 class KeepaliveTarget(Protocol):
     def send_keepalive(self) -> None:
-        """Show the client that the request is running. Not async."""
+        """Show the client that the request is running. Does not block."""
         ...
 
 
@@ -55,6 +56,6 @@ def _send_due(idle: dict[KeepaliveTarget, float], before: float) -> None:
         if since > before:
             # The rest began later.
             return
-        # Before the call, which may begin again with a new time.
+        # Removed before the call, because the call may add the exchange again with a new time.
         del idle[exchange]
         exchange.send_keepalive()

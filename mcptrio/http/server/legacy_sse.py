@@ -1,6 +1,6 @@
 """HTTP with SSE, the transport of 2024-11-05: a stream of the server's messages, and POSTs of the client's.
 
-The ASGI entry calls it after the usual checks. A GET is a session for as long as it lasts, in the revision that it
+``HTTPApp`` calls it after the usual checks. A GET is a session for as long as it lasts, in the revision that it
 negotiates, and a POST brings one message to it. The id of a session does not authenticate: it is valid only for the
 principal of the stream, with the same scopes. A session stays in the process with its stream. A POST that reaches
 another replica brings its message there through the stores (:mod:`mcptrio.http.server.legacy_inbox`).

@@ -1,6 +1,6 @@
 """Checks of ``Host`` and ``Origin``.
 
-The ASGI entry checks both before it looks at anything else of a request. They are the defence against DNS rebinding: a
+``HTTPApp`` checks both before it looks at anything else of a request. They are the defence against DNS rebinding: a
 page of an attacker whose name resolves to 127.0.0.1 has its own name in Host and Origin. A missing Origin is accepted,
 because only browsers send it.
 

@@ -1,6 +1,6 @@
 """Rates of one client: requests, new sessions and seconds of decoding, before the engine has any work with them.
 
-The ASGI entry asks it for each request and each ``initialize``, the decoder for each large message. It keeps one number
+``HTTPApp`` asks it for each request and each ``initialize``, the decoder for each large message. It keeps one number
 for each owner, for a bounded number of owners.
 
 Source: the generic cell rate algorithm (ITU-T I.371, Annex A), which is a token bucket in one number; RFC 6585 section

@@ -1,4 +1,4 @@
-"""The page ``/readyz``, which the ASGI endpoint serves."""
+"""The page ``/readyz``, which ``HTTPApp`` serves."""
 
 from __future__ import annotations
 

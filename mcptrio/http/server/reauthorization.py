@@ -1,6 +1,6 @@
 """Verifies the credentials of open exchanges again: WebSockets, SSE sessions and event streams.
 
-The ASGI entry owns it. One task watches all of them, like :mod:`mcptrio.http.server.keepalives`, and ends an exchange
+``HTTPApp`` owns it. One task watches all of them, like :mod:`mcptrio.http.server.keepalives`, and ends an exchange
 when the guard no longer accepts its credentials.
 
 Source: MCP 2026-07-28, basic/authorization, "Token Handling"; RFC 9700 section 4.10.
@@ -55,7 +55,7 @@ class AdmittedExchange:
         """Watch the exchange from now on.
 
         Args:
-            end: Ends it, without waiting; called once, when the credentials are no longer good. Replaces the function
+            end: Ends it, without waiting; called once, when the credentials are no longer valid. Replaces the function
                 of an earlier call.
         """
         is_first = self._end is None

@@ -43,7 +43,7 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
 
 
 def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset()) -> HTTPRefusal:
-    """Return the response that a guard wants.
+    """Return the response to a request that a guard has refused.
 
     Args:
         scopes: The scopes that the request needs, if the token lacks some.
@@ -56,7 +56,7 @@ def refusal_of(error: AuthorizationError, *, scopes: frozenset[str] = frozenset(
 
 
 def is_same_principal(one: Principal | None, other: Principal | None) -> bool:
-    """Return whether both are the same person with the same client."""
+    """Return whether both have the same identity: subject, issuer and client."""
     # Scopes are not compared: a client that has stepped up its token keeps its session.
     if one is None or other is None:
         return one is other

@@ -1,4 +1,4 @@
-"""Tells the tracer over which connection messages arrive. The ASGI entry uses it if there is a tracer.
+"""Tells the tracer over which connection messages arrive. ``HTTPApp`` uses it if there is a tracer.
 
 Source: OpenTelemetry semantic conventions for MCP, "Recording MCP transport".
 """

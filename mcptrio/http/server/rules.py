@@ -1,6 +1,6 @@
 """Decides what to do with an HTTP request, without I/O and without a clock.
 
-The ASGI entry calls :func:`check_head` before it reads the body, then :func:`check_post` with the decoded body or
+``HTTPApp`` calls :func:`check_head` before it reads the body, then :func:`check_post` with the decoded body or
 :func:`check_bodiless` for GET and DELETE; :func:`check_upgrade` for a WebSocket; :func:`check_page` for other pages.
 The first check that fails decides. The order is: head, parsing, envelope, headers against body, parameter headers. The
 engine checks version, method and client capability between the last two. The results cannot differ, because a tool

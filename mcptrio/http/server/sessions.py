@@ -1,6 +1,6 @@
 """The sessions of handshake revisions over HTTP.
 
-The ASGI entry owns this. No process owns a session: each process serves the requests that reach it. For a session that
+``HTTPApp`` owns this. No process owns a session: each process serves the requests that reach it. For a session that
 it serves, a process keeps a local part, which it makes from the stored record and drops when it is idle. Only the store
 decides whether a session exists.
 

@@ -1,6 +1,6 @@
 """The requests of handshake sessions: initialize, POST, GET, resume, DELETE.
 
-The ASGI entry calls it with a decision of the rules. If the first message is the whole response to a POST, it is plain
+``HTTPApp`` calls it with a decision of the rules. If the first message is the whole response to a POST, it is plain
 JSON. Otherwise, or (if the revision has priming events) after ``HTTPLimits.stream_delay``, the response becomes a
 stream in the event store, which the client can resume. A lost connection cancels nothing; only the client's
 cancellation and the session's end do.

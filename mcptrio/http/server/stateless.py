@@ -1,8 +1,8 @@
 """A message of a per-request revision, from the engine to the response.
 
-The ASGI entry calls it. The first message decides the form of the response. A final response alone is plain JSON, and
-an error has its own status. Any other message, or none in time, makes it an event stream. If the client closes
-the response, the request is cancelled.
+``HTTPApp`` calls it. The first message decides the form of the response. A final response alone is plain JSON, and an
+error has its own status. Any other message, or none in time, makes it an event stream. If the client closes the
+response, the request is cancelled.
 
 Source: MCP 2026-07-28, basic/transports/streamable-http, "Sending Messages"; basic/patterns/cancellation.
 """
@@ -66,7 +66,7 @@ async def answer(
 
     if isinstance(message, Request) and message.method == _LISTEN:
         # Other requests end soon; a subscription may stay open for longer than its token is valid.
-        exchange.end_if_unauthorized(partial(reply.leave, "the access token is no longer good"))
+        exchange.end_if_unauthorized(partial(reply.leave, "the access token is no longer valid"))
     await exchange.while_connected(work, reply.leave)
     if stays_open:
         reply.keep_open()
@@ -82,7 +82,7 @@ async def answer(
     elif isinstance(message, Notification):
         await exchange.respond(202)
     else:
-        # The server cancelled it, by a shutdown or a deadline, without an answer. HTTP needs a status all the same.
+        # The server cancelled it, by a shutdown or a deadline, without an answer. HTTP needs a status even so.
         await exchange.overloaded(Overloaded("the request was cancelled by the server"), id)
 
 
@@ -110,7 +110,7 @@ class _Reply:
         self._exchange = exchange
         self._writers = keepalives.writers
         self.idle = keepalives.idle[exchange.limits.keepalive_interval]
-        """The exchanges that get a keepalive when they have been idle, with the time since which they are."""
+        """The exchanges that get a keepalive when they have been idle, with the time of their last output."""
         self._outbox: Outbox | None = None
         self._closed = False
         self._cancel: Callable[[str], None] | None = None
@@ -173,7 +173,7 @@ class _Reply:
                 self._finish()
 
     def release(self, retry_ms: int) -> bool:
-        """Never: a stream of a per-request revision cannot be resumed."""
+        """Return ``False``: a stream of a per-request revision cannot be resumed."""
         return False
 
     def send_keepalive(self) -> None:
@@ -234,7 +234,7 @@ class _Reply:
             self._rewrite()
 
     def abandon(self) -> None:
-        """Give the stream up: nothing can be written any more."""
+        """Abort the stream, because nothing more can be written."""
         assert self._outbox is not None
         self._exchange.is_gone = True
         # First, so that a handler that waits for room is cancelled and does not get an error about a full outbox.
@@ -273,7 +273,7 @@ class _Reply:
             self.idle[self] = trio.current_time()
 
     def _finish(self) -> None:
-        """Mark the stream as written. The waiting task ends the response; without one, this does."""
+        """Mark the stream as written. The waiting task ends the response; if no task waits, this method does."""
         if self.written is not None:
             self.written.set()
         elif self._exchange.is_gone or self._writers.ended:

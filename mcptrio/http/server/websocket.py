@@ -1,6 +1,6 @@
 """MCP over WebSocket: a connection is a session, and a text message is one JSON-RPC message or batch.
 
-A custom transport, as the specification allows. The ASGI entry calls it for a scope of type ``websocket``. Refusals
+A custom transport, as the specification allows. ``HTTPApp`` calls it for a scope of type ``websocket``. Refusals
 before the upgrade are HTTP responses (:class:`Upgrade`); then the engine gets a channel. Both sides close with a close
 code, as long as the other one reads.
 
@@ -214,7 +214,7 @@ async def serve_websocket(
             exchange.end_if_unauthorized(scope.cancel)
             await engine.serve(channel, principal=principal)
         if scope.cancel_called:
-            code, reason = CloseCode.POLICY, "the access token is no longer good; connect again with another"
+            code, reason = CloseCode.POLICY, "the access token is no longer valid; connect again with another"
         elif channel.refusal is not None:
             code, reason = channel.refusal
         elif engine.draining:

@@ -1,6 +1,6 @@
 """The report on the APIs for the operator: the resource ``openapi:///apis``.
 
-The plugin makes it for each reading. It contains no secrets, and of a document only its own texts.
+The plugin makes a new report for each reading. A report contains no secrets.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class ApiReport:
     """One API."""
 
     name: str
-    """In the configuration."""
+    """The name of the API in the configuration."""
     title: str
-    """In the document."""
+    """The title of the API in its document."""
     base_urls: tuple[str, ...]
     tools: Mapping[str, str]
-    """Method and path, or the number of operations, by the name of the tool."""
+    """For each tool by name: the method and path of its operation, or how many operations it calls."""
     problems: tuple[DocumentProblem, ...]
 
 

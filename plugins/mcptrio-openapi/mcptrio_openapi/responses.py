@@ -1,6 +1,6 @@
 """An operation's documented responses: the schema of a success, its media types, its headers.
 
-Called while an operation is read. An error in this part never costs the operation, which works without it.
+Called while an operation is read. If this part of the document is invalid, the operation is offered without it.
 
 Source: OpenAPI 3.1.1, 4.8.16 "Responses Object", 4.8.17 "Response Object".
 """
@@ -48,7 +48,7 @@ def read_answers(document: Document, place: OperationLocation) -> list[Described
 def output_schema_of(
     document: Document, answers: list[Described], config: Config, problems: list[DocumentProblem]
 ) -> dict[str, Any] | None:
-    """The schema of the JSON object of a successful response; ``None`` for other or several types."""
+    """Return the schema of a successful response that is a JSON object; ``None`` for other or several types."""
     found: list[tuple[Any, str]] = []
     for code, answer, where in answers:
         content = answer.get("content")
