@@ -31,6 +31,7 @@ from plugin_probes.common import COMMON, common_rows  # noqa: E402
 from plugin_probes.files import FILES  # noqa: E402
 from plugin_probes.graph import GRAPH  # noqa: E402
 from plugin_probes.pages import PAGES  # noqa: E402
+from plugin_probes.papers import PAPERS  # noqa: E402
 from plugin_probes.repositories import REPOSITORIES  # noqa: E402
 from plugin_probes.thoughts import THOUGHTS  # noqa: E402
 from plugin_probes.tokens import SAMPLES  # noqa: E402
@@ -42,23 +43,24 @@ from mcptrio import MCPTrioError  # noqa: E402
 __all__ = ["ALL", "PAGE", "install", "rows", "tokens"]
 
 PAGE = ROOT / "docs" / "plugins-compared.md"
-ALL: Sequence[Probes] = (FILES, REPOSITORIES, PAGES, GRAPH, THOUGHTS, CLOCKS)
+ALL: Sequence[Probes] = (FILES, REPOSITORIES, PAGES, GRAPH, THOUGHTS, CLOCKS, PAPERS)
 
 _MODULES = ("mcp_server_fetch.server", "mcp_server_git.server", "mcp_server_time.server")
-_LONGEST = 30.0
+_LONGEST = 60.0
 """Seconds for one probe of one side."""
-_SECONDS = 900.0
-"""For all of them, which take two minutes on two idle cores."""
+_SECONDS = 1800.0
+"""For all of them, which take three minutes on two idle cores."""
 
 _HEAD = """# Plugins compared
 
-This page compares the official reference servers with the plugins that can replace them.
+This page compares the official reference servers, and markitdown-mcp, with the plugins that can replace them.
 `docs/compare_plugins.py` starts both, sends both the same requests with mcptrio's client, and writes this page.
 Each cell says what this server did. Text after `refused:` or `answered:` is quoted from it, and cut if it is long.
 
 Time and memory were measured in one run, so only their ratios are meaningful; see [performance](performance.md).
 The reference sqlite server is archived, so it is not compared.
 [mcptrio-postgres](../plugins/mcptrio-postgres/README.md#compared-with-the-reference-server) is compared in its README.
+The plugins code, openapi, shell and skills have no reference server.
 """
 
 _TRANSCRIPT = """## A repository explored and changed
@@ -93,7 +95,10 @@ def install() -> References:
     with ThreadPoolExecutor() as pool:
         packages = pool.submit(node.install, ROOT / "benchmarks" / "references")
         python = pool.submit(install_python, ROOT / "tests" / "servers" / "reference-v2.txt", _MODULES)
-        return References(node.binary, packages.result(), python.result())
+        markitdown = pool.submit(
+            install_python, ROOT / "benchmarks/transcripts/references/markitdown.txt", ["markitdown_mcp.__main__"]
+        )
+        return References(node.binary, packages.result(), python.result(), markitdown.result())
 
 
 async def _tokens(plugins: Sequence[str], references: References | None) -> dict[str, tuple[int, int]]:
@@ -114,7 +119,10 @@ async def _tokens(plugins: Sequence[str], references: References | None) -> dict
 
 def _token_table(found: Mapping[str, tuple[int, int]]) -> Iterator[str]:
     yield "## Tokens\n"
-    yield "The texts that a model reads, in tokens of four bytes: the definitions of all tools, and typical answers.\n"
+    yield (
+        "The texts that a model reads, in tokens of four bytes: the definitions of the tools, and typical answers.\n"
+        "Some plugins have more tools than their reference, so the definitions are also divided by their number.\n"
+    )
     yield "| | reference | ours |\n| --- | ---: | ---: |"
     for title, (theirs, mine) in found.items():
         yield f"| {title} | {f'{theirs:,}' if theirs else 'no tool'} | {mine:,} |"

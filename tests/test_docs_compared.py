@@ -87,11 +87,7 @@ KNOWN = {
         "`search_files`: no `exclude_patterns`",
     },
     "fetch": {"`fetch`: no `max_length`", "`fetch`: no `start_index`"},
-    # "true" as a text is repaired for all tools, so the schema does not offer it.
-    "thinking": {
-        f"`sequentialthinking`: `{name}` is no string"
-        for name in ("nextThoughtNeeded", "isRevision", "needsMoreThoughts")
-    },
+    "documents": {"no `convert_to_markdown`"},
 }
 
 
@@ -140,6 +136,8 @@ def test_schema_differences_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
             "edits": {"type": "array", "items": edit},
             "count": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
             "order": {"enum": ["name", "size"]},
+            "dry_run": {"type": ["boolean", "string"]},
+            "name": {"type": ["array", "string"]},
         },
         "required": ["path"],
     }
@@ -149,6 +147,8 @@ def test_schema_differences_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
             "edits": {"type": "array", "items": {"$ref": "#/$defs/Edit"}},
             "count": {"type": "string"},
             "order": {"type": "string", "enum": ["name"]},
+            "dry_run": {"type": "boolean"},
+            "name": {"type": "array"},
         },
         "required": ["path", "order"],
         "$defs": {"Edit": {"type": "object", "properties": {"old": {"type": "boolean"}}}},
@@ -160,6 +160,7 @@ def test_schema_differences_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
         "no `edits[].new`",
         "`count` is no number",
         "`order` may not be size",
+        "`name` is no string",
         "`order` is required",
     ]
 

@@ -85,7 +85,7 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str =
             found.append(f"no `{path}`")
             continue
         wanted, offered = _resolved(schema, theirs), _resolved(properties[name], ours)
-        if missing := _types(wanted) - _types(offered):
+        if missing := _types(wanted) - _understood(wanted, offered):
             found.append(f"`{path}` is no {' or '.join(sorted(missing))}")
         if unknown := set(map(str, _values(wanted))) - set(map(str, _values(offered))) if _values(offered) else set():
             found.append(f"`{path}` may not be {', '.join(sorted(unknown))}")
@@ -125,6 +125,13 @@ def _types(schema: Mapping[str, Any]) -> set[str]:
         return {"string"} if values and all(isinstance(value, str) for value in values) else set()
     types = {schema["type"]} if isinstance(schema["type"], str) else set(schema["type"])
     return {"number" if each == "integer" else each for each in types} - {"null"}
+
+
+def _understood(wanted: Mapping[str, Any], offered: Mapping[str, Any]) -> set[str]:
+    """Return the types of values that mcptrio accepts for a schema. It repairs a number or boolean in a string, if the
+    reference takes that too; a row about thinking tries it."""
+    types = _types(offered)
+    return types | {"string"} if types & _types(wanted) & {"boolean", "number"} else types
 
 
 def _values(schema: Mapping[str, Any]) -> Sequence[Any]:

@@ -68,6 +68,7 @@ PAGES = Probes(
     command,
     {},
     (
+        "The arguments `max_length` and `start_index` are `limit` and `offset` in ours, as in all plugins.",
         "If Node is on `PATH`, the reference installs Mozilla's Readability for its first page and uses it; in this "
         "run it had no Node.",
         "Ours returns the text outside the article with `fetch_links` and `raw`, the reference with `raw`.",

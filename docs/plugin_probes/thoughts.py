@@ -25,6 +25,8 @@ THOUGHTS = Probes(
     command,
     {},
     (
+        "A caller's sequences take at most 2 MiB in ours (`max_bytes`), and one has at most 500 thoughts "
+        "(`max_thoughts`); the reference has no bounds.",
         "The reference prints each thought in a frame on standard error; ours prints none and offers the transcript as "
         "a resource.",
     ),

@@ -13,10 +13,14 @@ from typing import Any
 import orjson
 from attrs import define, field
 
-from plugin_probes import clocks, files, graph, pages, repositories, thoughts
+from benchmarks.transcripts.document import make_pdf
+from plugin_probes import clocks, files, graph, pages, papers, repositories, thoughts
 from plugin_probes.trial import Talk, Trial
 
 __all__ = ["SAMPLES", "Sample"]
+
+_TIMEOUT = 120.0
+"""Seconds for a call; markitdown-mcp takes 3 for a PDF on an idle machine."""
 
 
 @define(eq=False)
@@ -29,24 +33,34 @@ class Tokens:
     """Title -> tokens; 0 without such a tool."""
 
     async def definitions(self) -> None:
-        size = 0
-        async for tool in self.talk.client.tools():
-            size += len(f"{tool.name}{tool.description or ''}".encode()) + len(orjson.dumps(tool.input_schema))
-        self.found[f"{self.trial.plugin}: definitions of all tools"] = size // 4
+        sizes = [
+            len(f"{tool.name}{tool.description or ''}".encode()) + len(orjson.dumps(tool.input_schema))
+            async for tool in self.talk.client.tools()
+        ]
+        self.found[f"{self.trial.plugin}: definitions of all tools"] = sum(sizes) // 4
+        self.found[f"{self.trial.plugin}: definitions, per tool"] = sum(sizes) // (4 * len(sizes))
 
     async def answer(
-        self, title: str, tool: str, ours: Mapping[str, Any], theirs: Mapping[str, Any] | None = None
+        self,
+        title: str,
+        tool: str,
+        ours: Mapping[str, Any],
+        theirs: Mapping[str, Any] | None = None,
+        *,
+        their_tool: str | None = None,
     ) -> None:
         """Call a tool.
 
         Args:
             theirs: the arguments for the reference, if they differ.
+            their_tool: the tool of the reference, if it differs.
         """
         arguments = ours if self.trial.is_ours or theirs is None else theirs
+        tool = tool if self.trial.is_ours or their_tool is None else their_tool
         has_tool = tool in self.talk.names or self.talk.prefix + tool in self.talk.names
         size = 0
         if has_tool:
-            answer = await self.talk.call(tool, **arguments)
+            answer = await self.talk.call(tool, **arguments, timeout=_TIMEOUT)
             if answer.is_error:
                 raise RuntimeError(f"{title}: expected an answer, got {answer.text}")
             size = max(1, len(answer.text.encode()) // 4)
@@ -157,6 +171,23 @@ async def _clocks(trial: Trial) -> Mapping[str, int]:
     return tokens.found
 
 
+async def _papers(trial: Trial) -> Mapping[str, int]:
+    folder = trial.make_folder("papers")
+    (folder / "voyage.pdf").write_bytes(make_pdf())
+    whole = {"uri": (folder / "voyage.pdf").as_uri()}
+    async with trial.talk(papers.serve(trial, folder)) as talk:
+        tokens = Tokens(trial, talk)
+        await tokens.definitions()
+        for title, tool, arguments in (
+            ("read a PDF of 40 pages", "read_document", {}),
+            ("read pages 9 and 10 of it", "read_document", {"pages": "9-10"}),
+            ("find a sentence in it", "search_document", {"query": "33 seconds"}),
+        ):
+            ours = {"path": "voyage.pdf", **arguments}
+            await tokens.answer(title, tool, ours, whole, their_tool="convert_to_markdown")
+    return tokens.found
+
+
 SAMPLES: Mapping[str, Sample] = {
     "fs": _files,
     "git": _repositories,
@@ -164,5 +195,6 @@ SAMPLES: Mapping[str, Sample] = {
     "memory": _graph,
     "thinking": _thoughts,
     "time": _clocks,
+    "documents": _papers,
 }
 """By the name of our plugin."""

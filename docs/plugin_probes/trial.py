@@ -36,6 +36,8 @@ class References:
     packages: Path
     """The folder of the ``node_modules``."""
     python: Path
+    markitdown: Path
+    """The Python of markitdown-mcp, which has an environment of its own."""
 
     def of_node(self, package: str, *arguments: str) -> tuple[str, ...]:
         script = self.packages / "node_modules" / "@modelcontextprotocol" / package / "dist" / "index.js"

@@ -23,7 +23,7 @@ from mcptrio.client.listings import Listing
 from mcptrio.client.options import ClientOptions
 from mcptrio.client.requests import ClientRequests
 from mcptrio.client.session import ClientSession
-from mcptrio.client.subscriber import Subscriber
+from mcptrio.client.subscriber import Subscriber, distinct_uris
 from mcptrio.client.subscriptions import Change, Changes
 from mcptrio.client.supervisor import ClientSupervisor
 from mcptrio.client.task_listener import TaskListener
@@ -347,7 +347,7 @@ class Client:
         """Receive changes: ``async with client.subscribe(uris) as changes: async for change in changes: ...``.
 
         Args:
-            uris: Resources whose contents to watch.
+            uris: Resources whose contents to watch; one string is a TypeError.
             tools, prompts, resources: Watch this list.
 
         Raises:
@@ -357,7 +357,7 @@ class Client:
             tools_list_changed=tools,
             prompts_list_changed=prompts,
             resources_list_changed=resources,
-            resource_subscriptions=tuple(dict.fromkeys(uris)),
+            resource_subscriptions=distinct_uris(uris),
         )
         async with self._subscriber.open(wanted) as changes:
             yield changes

@@ -10,7 +10,7 @@ Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ from mcptrio.protocol.model.lifecycle import ServerCapabilities
 from mcptrio.protocol.model.subscriptions import AcknowledgedParams, ListenParams, SubscriptionFilter
 from mcptrio.protocol.revisions.revision import ChangeDelivery as ChangesTrait
 
-__all__ = ["Subscriber"]
+__all__ = ["Subscriber", "distinct_uris"]
 
 _log = logging.getLogger("mcptrio.client.subscriber")
 
@@ -42,6 +42,17 @@ class _Stream:
 
     acknowledged: trio.Event = field(factory=trio.Event)
     scope: trio.CancelScope = field(factory=trio.CancelScope)
+
+
+def distinct_uris(uris: Sequence[str]) -> tuple[str, ...]:
+    """Return each URI once.
+
+    Raises:
+        TypeError: It is one string, whose characters would be the URIs.
+    """
+    if isinstance(uris, str):
+        raise TypeError(f"uris: expected a sequence of URIs, such as [{uris!r}], got a string")
+    return tuple(dict.fromkeys(uris))
 
 
 class Subscriber:

@@ -48,6 +48,13 @@ def late() -> str:
     return ""
 
 
+async def test_one_uri_instead_of_several_is_an_error() -> None:
+    async with connect(Server()) as client:
+        with pytest.raises(TypeError, match=r"expected a sequence of URIs, such as \['note:///1'\], got a string"):
+            async with client.subscribe("note:///1"):
+                pass
+
+
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_changes_of_an_mcptrio_server_are_reported(revision: str) -> None:
     server = Server()

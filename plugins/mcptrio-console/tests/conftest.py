@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import types
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Literal
@@ -16,7 +16,8 @@ from attrs import define, field
 from mcptrio_console import make_console
 
 from mcptrio import Context, PluginSetup, Server, hookimpl, tool
-from mcptrio.abc import Stores
+from mcptrio.abc import Principal, RequestHead, Stores
+from mcptrio.errors import AuthorizationError
 from mcptrio.serving import ConsoleOptions, serve_asgi
 from mcptrio.types import ImageContent, TextContent
 
@@ -62,6 +63,29 @@ class Garden:
     async def break_it(self) -> None:
         """Break."""
         raise ValueError("the hose is broken")
+
+
+class Tokens:
+    """A guard that knows two tokens."""
+
+    documents: Mapping[str, bytes] = {}
+    is_revoked = False
+
+    async def admit(self, request: RequestHead) -> Principal | None:
+        await trio.lowlevel.checkpoint()
+        [value] = request.headers["authorization"]
+        scopes = {"Bearer good": {"console"}, "Bearer weak": {"notes"}}.get(value)
+        if scopes is None:
+            raise AuthorizationError("unknown", status=401)
+        return Principal(subject="ada", scopes=frozenset(scopes))
+
+    def recheck_after(self, _principal: Principal) -> float:
+        return 60.0
+
+    async def recheck(self, request: RequestHead, principal: Principal) -> Principal:
+        if self.is_revoked:
+            raise AuthorizationError("revoked", status=401)
+        return principal
 
 
 @define(eq=False)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import trio
 
-from mcptrio.abc import Principal, RequestHead
-from mcptrio.errors import AuthorizationError
+from mcptrio.abc import RequestHead
 from mcptrio.serve.auth_config import guard_of
 from mcptrio.serve.config import load_config
 from tests.auth.server_parts import ISSUER, OTHER_KEY, RESOURCE, Clock, Issuer
 
-from .conftest import opened
+from .conftest import Tokens, opened
 
 
 async def test_link_opens_the_console_once() -> None:
@@ -133,29 +131,6 @@ async def test_read_only_console_shows_everything_and_changes_nothing() -> None:
         assert page.status_code == 200
         assert "actions/end" not in page.text
         assert answer.status_code == 403
-
-
-class Tokens:
-    """A guard that knows two tokens."""
-
-    documents: Mapping[str, bytes] = {}
-    is_revoked = False
-
-    async def admit(self, request: RequestHead) -> Principal | None:
-        await trio.lowlevel.checkpoint()
-        [value] = request.headers["authorization"]
-        scopes = {"Bearer good": {"console"}, "Bearer weak": {"notes"}}.get(value)
-        if scopes is None:
-            raise AuthorizationError("unknown", status=401)
-        return Principal(subject="ada", scopes=frozenset(scopes))
-
-    def recheck_after(self, _principal: Principal) -> float:
-        return 60.0
-
-    async def recheck(self, request: RequestHead, principal: Principal) -> Principal:
-        if self.is_revoked:
-            raise AuthorizationError("revoked", status=401)
-        return principal
 
 
 @pytest.mark.parametrize(("token", "status"), [("good", 303), ("weak", 401), ("bad", 401), ("", 401), ("a\nb", 401)])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import types
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,13 +16,14 @@ from typing import Any
 
 import pytest
 import trio
+from mcptrio_console.diagnosis import is_slow
 
-from mcptrio import MCPTrioError, connect
+from mcptrio import MCPTrioError, connect, tool
 from mcptrio.serving import ShownSetting
 from mcptrio.types import Implementation
 from tests.chromium import Browser, check_accessibility, open_browser, read_axe
 
-from .conftest import Garden, Site, failing_plugin, opened
+from .conftest import Garden, Site, Tokens, failing_plugin, opened
 
 PAGES = (
     *("", "tree", "sessions", "plugins", "tools", "tool?name=draw", "tasks", "log", "replicas"),
@@ -86,6 +88,31 @@ async def record(site: Site, client: str) -> None:
             await trio.sleep(0.05)
 
 
+def orchard() -> types.ModuleType:
+    """A plugin with a tool for one call at a time, which does not end."""
+
+    @tool(concurrency=1)
+    async def pick(tree: str) -> str:
+        """Pick fruit."""
+        await trio.sleep_forever()
+        return tree
+
+    module = types.ModuleType("orchard")
+    vars(module)["pick"] = pick
+    return module
+
+
+async def until_slow(site: Site, count: int) -> None:
+    """Wait until as many requests count as slow."""
+
+    def slow() -> int:
+        return sum(is_slow(request) for each in site.server.status.sessions for request in each.requests)
+
+    with trio.fail_after(60):
+        while slow() < count:  # noqa: ASYNC110 - time has no event
+            await trio.sleep(0.2)
+
+
 async def until(browser: Browser, condition: str) -> None:
     """Wait until a script of the test is true."""
     await browser.evaluate(
@@ -121,9 +148,17 @@ async def test_every_page_is_accessible_and_pictured(tmp_path: Path, axe: str) -
     options = {"settings_of": lambda _name: settings, "tokens_of": lambda _name: {"draw": 84, "water": 41}}
     weather = failing_plugin("weather", "no key for the weather service")
     pictures = os.environ.get("MCPTRIO_SCREENSHOTS")
-    async with under_load(tmp_path, plugins=[weather], **options) as (site, browser):
+    async with (
+        under_load(tmp_path, plugins=[weather, orchard()], **options) as (site, browser),
+        trio.open_nursery() as nursery,
+    ):
+        for client in ("Bo's editor", "Cy's editor"):
+            nursery.start_soon(keep_calling, site, client, "pick", {"tree": "plum"}, 0.1)
         await record(site, "Robot")
         await site.note("stop")
+        if pictures is not None:
+            # The captions in docs/console.md speak of slow requests.
+            await until_slow(site, 3)
         for page in PAGES:
             await browser.open(f"{(await browser.url()).split('/console/')[0]}/console/{page}")
             is_live = await browser.evaluate("!!document.querySelector('[data-live]')")
@@ -138,6 +173,7 @@ async def test_every_page_is_accessible_and_pictured(tmp_path: Path, axe: str) -
                     await browser.show(scheme="light" if width > 400 else "dark")
                     name = page.partition("?")[0] or "now"
                     await trio.Path(pictures, f"{name}-{width}.webp").write_bytes(await browser.screenshot())
+        nursery.cancel_scope.cancel()
 
 
 async def test_request_is_cancelled_by_keyboard(tmp_path: Path) -> None:
@@ -204,6 +240,10 @@ async def test_session_is_recorded_by_keyboard(tmp_path: Path) -> None:
         await tab_to(browser, "Next")
         await browser.leads_on(partial(browser.press, "Enter"))
         assert (await browser.url()) == f"{site.console}message?number=2"
+        await browser.open(f"{site.console}wire")
+        await tab_to(browser, "Delete")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        assert await browser.evaluate("document.querySelectorAll('tbody tr').length") == 0
 
 
 async def test_plugin_is_restarted_and_withheld_by_keyboard(tmp_path: Path) -> None:
@@ -283,3 +323,23 @@ async def test_browser_runs_none_of_the_hostile_texts(tmp_path: Path) -> None:
             await browser.evaluate(f"document.body.append({script})")
             assert await browser.evaluate("window.pwned") is None
             nursery.cancel_scope.cancel()
+
+
+async def test_browser_signs_in_with_a_token_and_out_by_keyboard(tmp_path: Path, axe: str) -> None:
+    async with opened(guard=Tokens(), scope="console") as site, open_browser(tmp_path / "profile") as browser:
+        await browser.open(site.console)
+        await check_accessibility(browser, axe)
+        await tab_to(browser, "Or enter an access token")
+        for token, title in (("weak", "Sign in"), ("good", "Now")):
+            await browser.type(token)
+            await browser.leads_on(partial(browser.press, "Enter"))
+            assert str(await browser.evaluate("document.title")).startswith(title)
+            if title == "Sign in":
+                await check_accessibility(browser, axe)
+                await tab_to(browser, "Or enter an access token")
+
+        await tab_to(browser, "Sign out")
+        await browser.leads_on(partial(browser.press, "Enter"))
+        assert str(await browser.evaluate("document.title")).startswith("Sign in")
+        await browser.open(f"{site.console}sessions")
+        assert str(await browser.evaluate("document.title")).startswith("Sign in")

@@ -11,7 +11,7 @@ from .selection import ranges_text
 __all__ = ["description_text", "document_text", "hits_text", "omissions", "part_text"]
 
 _NEAT = 300
-"""Characters that an answer is shorter, so that it ends with a line."""
+"""Most characters that an answer is shorter, so that it ends with a line."""
 
 
 def document_text(document: PagedDocument, chosen: Sequence[int] | None = None) -> str:
@@ -43,7 +43,8 @@ def part_text(document: PagedDocument, chosen: Sequence[int], *, offset: int, mo
     """
     text = document_text(document, chosen)
     piece = text[offset : offset + most]
-    if offset + len(piece) < len(text) and (line_end := piece.rfind("\n", max(len(piece) - _NEAT, 1))) > 0:
+    neat = min(_NEAT, len(piece) // 2)
+    if offset + len(piece) < len(text) and (line_end := piece.rfind("\n", len(piece) - neat)) > 0:
         piece = piece[: line_end + 1]
     end = offset + len(piece)
     notes = []

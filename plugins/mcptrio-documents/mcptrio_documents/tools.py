@@ -29,7 +29,7 @@ class Documents:
     def __init__(self, library: DocumentLibrary) -> None:
         self.library = library
 
-    @tool(title="Read Document", read_only=True, idempotent=True, open_world=False)
+    @tool(title="Read Document", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def read_document(
         self,
         ctx: Context,
@@ -44,13 +44,13 @@ class Documents:
         chosen = selected_parts(document, pages)
         return part_text(document, chosen, offset=offset, most=min(limit, self.library.config.max_chars))
 
-    @tool(title="Describe Document", read_only=True, idempotent=True, open_world=False)
+    @tool(title="Describe Document", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def describe_document(self, ctx: Context, path: _Path) -> str:
         """Show the kind, title and length of a document, and its outline with page numbers."""
         document = await self.library.get(ctx, path)
         return description_text(document, os.path.basename(path), self.library.config.max_chars)
 
-    @tool(title="Search Document", read_only=True, idempotent=True, open_world=False)
+    @tool(title="Search Document", read_only=True, destructive=False, idempotent=True, open_world=False)
     async def search_document(
         self,
         ctx: Context,

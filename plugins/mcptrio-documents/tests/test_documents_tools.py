@@ -155,6 +155,14 @@ def test_what_was_not_read_is_named() -> None:
     assert part_text(document, [0], offset=500, most=9).startswith("[no more text, the selection has 12 characters;")
 
 
+def test_short_piece_ends_with_a_line_only_if_half_of_it_is_left() -> None:
+    document = made("one\n" + "word " * 50)
+    assert part_text(document, [0], offset=0, most=40) == (
+        "[page 1]\none\nword word word word word wo\n[characters 0 to 40 of 263; continue with offset=40]"
+    )
+    assert part_text(document, [0], offset=0, most=14).startswith("[page 1]\none\n[characters 0 to 13 of ")
+
+
 def test_large_outline_is_cut() -> None:
     outline = [OutlineEntry(f"Section {n}", 1, 1) for n in range(500)]
     document = PagedDocument(kind="PDF", unit="page", parts=[DocumentPart("", "x")], outline=outline, total=1)

@@ -313,7 +313,7 @@ class GitInspection:
         second: str,
         repo_path: RepoPath = "",
     ) -> Ancestry:
-        """Find the merge base of two commits, and how many commits each is ahead of the other."""
+        """Find the merge base of the commits first and second, and how many commits each is ahead."""
         async with self.access.open(ctx, repo_path) as work:
             one, other = (found.id for found in await work.look_up((first, "first"), (second, "second")))
             bases = await work.text("merge-base", "--all", one, other, codes=(0, 1))
