@@ -178,10 +178,10 @@ async def test_message_over_the_size_limit_is_delivered_locally_only() -> None:
 
 def test_worker_arguments_round_trip() -> None:
     given: dict[str, Any] = {"number": 3, "sockets": (5, 6), "board": 7, "place": 1, "folder": None}
-    beginning = WorkerStart(**given, key=bytes(range(32)), last_request_timeout=1.0, shutdown=float("inf"))
+    start_parameters = WorkerStart(**given, key=bytes(range(32)), last_request_timeout=1.0, shutdown=float("inf"))
 
-    assert WorkerStart.decode(beginning.encode()) == beginning
-    assert "key" not in repr(beginning)
+    assert WorkerStart.decode(start_parameters.encode()) == start_parameters
+    assert "key" not in repr(start_parameters)
 
 
 def test_process_not_started_as_a_worker_has_no_link() -> None:

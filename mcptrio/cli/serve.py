@@ -227,10 +227,10 @@ def _make(
 ) -> Server:
     if options["isolated"]:
         _limit_memory(read, wanted)
-    key = worker.beginning.key if worker is not None else None
+    key = worker.start_parameters.key if worker is not None else None
     if worker is not None and options.get("record") is not None:
         # Two processes cannot rotate one file.
-        options = {**options, "record": Path(f"{options['record']}.w{worker.beginning.place}")}
+        options = {**options, "record": Path(f"{options['record']}.w{worker.start_parameters.place}")}
     server = make_server(read, wanted, options, key=key)
     refuse_empty(server)
     if not options["isolated"]:

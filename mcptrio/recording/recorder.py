@@ -270,7 +270,7 @@ class SessionRecorder:
         self.principal = principal
 
     def received(self, incoming: Incoming) -> None:
-        """Record a message or a batch of the other side. Of an invalid message, only the answer is recorded."""
+        """Record a message or a batch of the other side. For an invalid message, only the answer is recorded."""
         for message in incoming.messages if isinstance(incoming, Batch) else (incoming,):
             if not isinstance(message, Malformed):
                 self.recorder.put("in", self, message)

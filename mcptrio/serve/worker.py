@@ -95,20 +95,20 @@ class WorkerShutdown:
 class WorkerProcess:
     """This process as a worker. Made by :func:`adopt`."""
 
-    def __init__(self, beginning: WorkerStart, link: WorkerLink) -> None:
-        self.beginning = beginning
+    def __init__(self, start_parameters: WorkerStart, link: WorkerLink) -> None:
+        self.start_parameters = start_parameters
         self.bus = WorkerBus(link)
-        self.place = ConnectionCounter(beginning.board, beginning.place)
+        self.place = ConnectionCounter(start_parameters.board, start_parameters.place)
         self._link = link
 
     @property
     def addresses(self) -> list[str]:
         """The addresses for the HTTP server to bind."""
-        return [f"fd://{number}" for number in self.beginning.sockets]
+        return [f"fd://{number}" for number in self.start_parameters.sockets]
 
     def release(self) -> None:
         """Close the inherited sockets, once the HTTP server has duplicated them."""
-        for number in self.beginning.sockets:
+        for number in self.start_parameters.sockets:
             os.close(number)
 
     def ready(self, urls: list[str]) -> None:
@@ -149,7 +149,7 @@ class WorkerProcess:
             self._link.order(FrameKind.ALIVE)
 
     async def _leave(self, ends: WorkerShutdown) -> None:
-        with trio.move_on_after(self.beginning.last_request_timeout):
+        with trio.move_on_after(self.start_parameters.last_request_timeout):
             await ends.shutdown.wait()
         ends.shutdown.set()
 
@@ -169,28 +169,28 @@ def adopt(environment: MutableMapping[str, str] = os.environ) -> WorkerProcess |
         sock = socket.socket(fileno=int(value))
         sock.set_inheritable(False)
         _, body = read_first(sock)
-        beginning = WorkerStart.decode(body)
+        start_parameters = WorkerStart.decode(body)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{VARIABLE}: expected the link to a parent, got something else: {error}") from error
-    for number in beginning.sockets:
+    for number in start_parameters.sockets:
         # Child processes of plugins must not inherit the sockets: they would keep the port open.
         os.set_inheritable(number, False)
     # A duplicate, because the link may be closed while the thread waits.
-    watch = partial(_end_with_parent, os.dup(sock.fileno()), beginning)
+    watch = partial(_end_with_parent, os.dup(sock.fileno()), start_parameters)
     threading.Thread(target=watch, name="mcptrio parent", daemon=True).start()
-    return WorkerProcess(beginning, WorkerLink(sock))
+    return WorkerProcess(start_parameters, WorkerLink(sock))
 
 
-def _end_with_parent(fd: int, beginning: WorkerStart) -> None:
+def _end_with_parent(fd: int, start_parameters: WorkerStart) -> None:
     """Wait until the parent has ended, then end this process; runs in a thread."""
     # A thread, because a plugin may block the event loop.
     poll = select.poll()
     poll.register(fd, select.POLLHUP)
     poll.poll()
-    if beginning.folder is not None:
+    if start_parameters.folder is not None:
         # Open files in the folder stay usable, and no other process is left to remove it.
-        shutil.rmtree(Path(beginning.folder), ignore_errors=True)
+        shutil.rmtree(Path(start_parameters.folder), ignore_errors=True)
     # The orderly shutdown of process.run; if it takes too long, the process exits below.
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(min(beginning.shutdown, _MAX_SHUTDOWN_SECONDS) + _EXIT_TIMEOUT)
+    time.sleep(min(start_parameters.shutdown, _MAX_SHUTDOWN_SECONDS) + _EXIT_TIMEOUT)
     os._exit(128 + signal.SIGTERM)

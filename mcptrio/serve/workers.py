@@ -340,7 +340,7 @@ class Pool:
             link=WorkerLink(link),
             stderr=WorkerStderr(read, self._output, number=self._started, as_json=self._plan.as_json),
         )
-        beginning = WorkerStart(
+        start_parameters = WorkerStart(
             number=worker.number,
             sockets=sockets,
             board=self._board.fd,
@@ -350,7 +350,7 @@ class Pool:
             last_request_timeout=self._plan.last_request_timeout,
             shutdown=self._plan.shutdown,
         )
-        worker.link.order(FrameKind.BEGIN, beginning.encode())
+        worker.link.order(FrameKind.BEGIN, start_parameters.encode())
         self._live.add(worker)
         self._nursery.start_soon(self._keep_worker, worker)
         return worker

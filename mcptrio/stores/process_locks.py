@@ -23,8 +23,8 @@ from mcptrio.stores.replicas import SeenReplica
 __all__ = ["ProcessRegistry"]
 
 _NAME: Final = re.compile(r"[0-9a-f]{16}")
-# Attempts at making a lock file. One fails only if another process looks at the file before it is locked, and takes it
-# for an abandoned one; processes that look all the time meet several files in a row.
+# Attempts at making a lock file. One fails only if another process finds the file before it is locked, and removes it
+# as abandoned. A process that checks continuously may cause several failures in a row.
 _ATTEMPTS: Final = 100
 _UNLINKS_OPEN_FILES: Final = sys.platform != "win32"
 
@@ -55,7 +55,7 @@ class ProcessRegistry:
         except FileNotFoundError:
             return False
         except OSError:
-            # An error such as too many open files tells nothing about the other process.
+            # An error such as too many open files says nothing about the other process.
             return True
         try:
             try:
@@ -63,7 +63,7 @@ class ProcessRegistry:
                 # than a heartbeat, which has to be missed first.
                 gone = try_lock(descriptor)
             except OSError:
-                # As above: the error tells nothing about the other process.
+                # As above: the error says nothing about the other process.
                 return True
             if gone and _UNLINKS_OPEN_FILES:
                 # Under the lock: the process that made it locks it next, and then sees that the file has no name.

@@ -125,9 +125,7 @@ def test_exit_code_and_error_line(tmp_path: Path, args: tuple[str, ...], code: i
         (("watch", "x:y"), "the server has no subscriptions to x:y"),
     ],
 )
-def test_server_without_the_capability_is_not_said_to_have_refused(
-    tmp_path: Path, args: tuple[str, ...], message: str
-) -> None:
+def test_missing_capability_is_not_reported_as_a_refusal(tmp_path: Path, args: tuple[str, ...], message: str) -> None:
     (tmp_path / "garden.py").write_text(one_tool("water"))
     command, *rest = args
     done = run(command, "--plugin", "garden.py", *rest, cwd=tmp_path)

@@ -251,7 +251,7 @@ def test_page_in_a_pipe_is_the_tree_of_requests(stdio: Served, folder: Path, run
     assert lines[4].endswith("waits for its client (elicitation/create)")
 
 
-def test_request_that_waits_for_a_place_says_so(folder: Path, runtime: Path) -> None:
+def test_request_that_waits_for_a_place_has_that_status(folder: Path, runtime: Path) -> None:
     env = environment(runtime)
     (folder / "mcptrio.toml").write_text("[plugins.garden]\nconcurrency = 1\n")
     with serving("--stdio", "--plugin=garden.py", cwd=folder, env=env) as served:

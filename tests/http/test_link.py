@@ -217,7 +217,7 @@ async def test_unsolicited_messages_use_the_session_stream(revision: Revision) -
 
 
 @pytest.mark.parametrize("revision", NEWEST)
-async def test_leaving_an_exchange_cancels_the_request_if_the_revision_says_so(revision: Revision) -> None:
+async def test_leaving_an_exchange_cancels_the_request_if_the_revision_requires_it(revision: Revision) -> None:
     started, cancelled, go = trio.Event(), trio.Event(), trio.Event()
 
     @tool

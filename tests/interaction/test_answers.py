@@ -86,7 +86,7 @@ async def test_text_of_data_is_json_without_blanks(serve: Serve) -> None:
     assert await peer.text("plain", {"rows": 3}) == '{"rows":[0,1,2]}'
 
 
-async def test_long_text_is_cut_at_a_line_and_says_so(serve: Serve) -> None:
+async def test_long_text_is_cut_at_a_line_with_a_note(serve: Serve) -> None:
     peer = await serve(long, plain, settings=ServerSettings(limits=ServerLimits(result_text=1_000)))
 
     text = await peer.text("long", {"lines": 500})

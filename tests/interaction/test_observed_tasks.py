@@ -9,7 +9,7 @@ from tests.interaction.test_tasks import CAPABLE, ONLY, Site, begin, ended
 
 
 @only(revisions=MODERN, because=ONLY)
-async def test_observer_is_told_how_each_task_ends(serve: Serve) -> None:
+async def test_observer_is_notified_how_each_task_ends(serve: Serve) -> None:
     peer = await serve(plugins=[Site()], capabilities=CAPABLE)
     serve.server.add_observer(watching := Told())
     ids = [(await begin(peer, name))["taskId"] for name in ("dig_in_thread", "refuse", "break_off", "dig_in_time")]

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 from attrs import define, evolve, field
 
@@ -50,6 +51,7 @@ class Shaken:
     claimed: Callable[[TaskRecord], Awaitable[None]] | None = None
 
     async def create(self, record: TaskRecord, *, keep: float | None = None) -> TaskRecord:
+        self._check("create")
         created = await self.tasks.create(record, keep=keep)
         await self.created()
         return created
@@ -148,6 +150,26 @@ async def site(
 
 def accept(text: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"value": text}}
+
+
+async def test_client_is_told_that_the_store_does_not_work(
+    autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> str:
+        return "done"
+
+    async with site(work) as served:
+        id = await served.begin()
+        served.store.failing |= {"create", "load"}
+        for method, params in (("tools/call", {"name": "it", "arguments": {}}), ("tasks/get", {"taskId": id})):
+            error = await served.client.error(
+                Request(method, method, {**params, "_meta": {**envelope(), **CAPABILITIES}})
+            )
+            assert error.message == "the store of the server does not work at the moment"
+            assert error.data == {"retryAfter": 2.0}
+
+    assert "it failed: the store is away: create" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_cancellation_takes_effect_although_the_store_fails_at_that_moment(autojump_clock: Any) -> None:

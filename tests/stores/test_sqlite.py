@@ -429,7 +429,7 @@ async def test_file_that_stays_locked(file: Path) -> None:
         assert (await stores.events.append("a", "x", b"1")).id == "x/0"
 
 
-async def test_closed_store_says_so(file: Path) -> None:
+async def test_operation_of_a_closed_store_is_an_error(file: Path) -> None:
     async with open_sqlite_stores(file) as stores:
         pass
     with pytest.raises(StoreFailed, match="the store is closed"):

@@ -276,7 +276,7 @@ async def test_two_processes_write_at_once(tmp_path: Path) -> None:
 
 
 @needs_modes
-async def test_lock_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+async def test_wait_for_a_lock_is_bounded(tmp_path: Path) -> None:
     file = tmp_path / "private" / "tokens.json"
     store = FileTokenStore(file, lock_timeout=0.1)
     await store.save("a", VALUE)

@@ -34,12 +34,14 @@ def over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
         read.http,
         **{name: value for name in ("host", "port") if (value := settings.options[name]) is not None},
         message=read.server.message,
-        auth=guard_for(read, worker.beginning.key if worker is not None else None),
+        auth=guard_for(read, worker.start_parameters.key if worker is not None else None),
     )
     stores = settings.stores
-    if worker is not None and worker.beginning.folder is not None:
+    if worker is not None and worker.start_parameters.folder is not None:
         # A request reaches any worker, so all workers use one store.
-        stores = evolve(stores, url=StoreName(f"{SQLITE_STORE}{Path(worker.beginning.folder) / 'sessions.sqlite'}"))
+        stores = evolve(
+            stores, url=StoreName(f"{SQLITE_STORE}{Path(worker.start_parameters.folder) / 'sessions.sqlite'}")
+        )
     certificates = certificates_of(read, http2=http.http2)
     server = settings.make()
     check_own_issuers(read, server)

@@ -88,7 +88,7 @@ class TerminalUser:
                 emphasise=self._emphasise,
             )
         except Interrupted:
-            # In raw mode Ctrl-C is a key and not a signal, so the command must be told.
+            # In raw mode Ctrl-C is a key and not a signal, so the command does not notice it otherwise.
             self._console.interrupts.interrupt()
             return question.cancel()
 

@@ -3,7 +3,7 @@
 The session makes it for a POST that is not answered at once, and for unsolicited messages (GET). The engine sends into
 it as an :class:`~mcptrio.abc.MessageSink`. A pump in the nursery of the HTTP application moves the messages to the
 event store. Readers, each the response of one HTTP request, write events from the store. When a reader disconnects,
-another one, here or on another replica, continues after its last event. A wake-up only makes readers look into the
+another one, here or on another replica, continues after its last event. A wake-up only makes readers read the
 store, so a lost one costs a delay but no message.
 
 Every request gets a response, even if the process dies: with the first event, the store receives a *fallback event*,
@@ -42,7 +42,7 @@ _LOST: Final = (
 
 
 class StreamSignals:
-    """The readers of one session's streams that wait for events in this process."""
+    """Wakes the readers in this process that wait for events of one session's streams."""
 
     __slots__ = ("_events", "over")
 
@@ -52,7 +52,10 @@ class StreamSignals:
         """Whether the session has ended here; its streams end too."""
 
     def next(self, stream: str) -> trio.Event:
-        """Set at the next wake-up of the stream. Take it before looking into the store, then nothing is missed."""
+        """Return an event that is set at the next wake-up of the stream.
+
+        Get it before reading the store; then no wake-up is missed.
+        """
         return self._events.setdefault(stream, trio.Event())
 
     def wake(self, stream: str) -> None:
@@ -363,7 +366,7 @@ class StreamReader:
                     return False
                 if events:
                     await self._exchange.write(self._encode(events, complete))
-                    # A newer reader has its own cursor: what was written here may have reached nobody.
+                    # A newer reader has its own cursor, since these events may not have reached the client.
                     if stream.readers[-1] is self:
                         stream.cursor = events[-1].id
                     self.backlog.remove(events)

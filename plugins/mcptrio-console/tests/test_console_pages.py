@@ -110,7 +110,7 @@ async def test_request_in_flight_is_shown_and_cancelled(caplog: pytest.LogCaptur
     assert failed == ["water was cancelled: an operator has cancelled it"]
 
 
-async def test_request_that_waits_for_a_place_says_so() -> None:
+async def test_request_that_waits_for_a_place_has_that_status() -> None:
     async with opened(config={"garden": {"concurrency": 1}}) as site, trio.open_nursery() as nursery:
         await site.enter()
         nursery.start_soon(call, site, [])
@@ -186,7 +186,7 @@ async def test_task_is_cancelled_and_listed_as_ended(caplog: pytest.LogCaptureFi
         ("cancel_task", {"task": "<x>"}, "Task &lt;x&gt; had already ended"),
     ],
 )
-async def test_action_on_what_does_not_exist_says_so(action: str, fields: dict[str, str], message: str) -> None:
+async def test_action_on_a_missing_item_is_reported(action: str, fields: dict[str, str], message: str) -> None:
     async with opened() as site:
         await site.enter()
 

@@ -79,7 +79,7 @@ async def until(site: Site, page: str, pattern: str) -> None:
             await trio.sleep(0.05)
 
 
-async def test_pages_say_whose_request_waits_for_what(tmp_path: Path) -> None:
+async def test_pages_show_what_each_request_waits_for(tmp_path: Path) -> None:
     orchard, module, path = Orchard(), types.ModuleType("orchard"), tmp_path / "shared.db"
     vars(module).update(press=orchard.press, pick=orchard.pick, sell=orchard.sell, dry=orchard.dry)
     async with (

@@ -101,7 +101,7 @@ async def test_recording_says_why_it_has_ended(monkeypatch: pytest.MonkeyPatch) 
         ({"client": "<script>"}, "The requests without a session of &lt;script&gt; are recorded from now on."),
     ],
 )
-async def test_recording_of_what_does_not_exist_says_so(fields: dict[str, str], message: str) -> None:
+async def test_recording_of_a_missing_session_is_reported(fields: dict[str, str], message: str) -> None:
     async with opened() as site:
         await site.enter()
 

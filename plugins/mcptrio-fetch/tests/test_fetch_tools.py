@@ -102,7 +102,7 @@ async def test_resource_and_prompt_report_the_missing_part(reading: Any, site: A
     assert piece.endswith("\n[characters 0 to 100 of 4999; continue with offset=100]")
 
 
-async def test_each_piece_of_a_page_cut_at_the_source_says_so(reading: Any, site: Any) -> None:
+async def test_each_piece_of_a_truncated_page_has_a_note(reading: Any, site: Any) -> None:
     site.page("/a", "word " * 1000, "text/plain")
     async with reading(allow_private=True, max_bytes=1024) as reader:
         first = await reader.text(site.url("/a"), limit=100)

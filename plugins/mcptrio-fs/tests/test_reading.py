@@ -154,7 +154,7 @@ def test_lines_longer_than_the_limit_are_truncated_and_marked(sandbox: Sandbox, 
     assert (last.text, last.cut, last.start, last.end) == ("é" * 25, True, 351, 401)
 
 
-def test_tail_that_starts_inside_a_line_says_so(sandbox: Sandbox, inside: Path) -> None:
+def test_tail_that_starts_inside_a_line_has_a_note(sandbox: Sandbox, inside: Path) -> None:
     (inside / "f").write_bytes(b"x" * 300_000 + b"\n")
 
     assert tail(sandbox, 1, limit=300_000 - 1).cut

@@ -61,7 +61,7 @@ async def test_query_ends_at_its_timeout(postgres_client: Any, refusal: Any, sho
     assert shop.ask("SELECT count(*) FROM orders") == [(3,)]
 
 
-async def test_query_does_not_wait_for_a_lock_for_ever(postgres_client: Any, refusal: Any, shop: Any) -> None:
+async def test_wait_of_a_query_for_a_lock_is_bounded(postgres_client: Any, refusal: Any, shop: Any) -> None:
     with psycopg.connect(shop.url) as other:
         other.execute("LOCK TABLE orders")
         async with postgres_client(query_timeout=0.5) as client:

@@ -85,7 +85,7 @@ class Processes:
         """Forget a command that could not be started."""
         self._known.pop(process.id, None)
 
-    def get(self, id: str, asker: str) -> Process:
+    def get(self, id: str, caller: str) -> Process:
         """Return a command by its id.
 
         Raises:
@@ -94,14 +94,14 @@ class Processes:
         self._forget()
         process = self._known.get(id)
         # The same error in both cases: callers must not learn of each other's commands.
-        if process is None or process.owner != asker:
+        if process is None or process.owner != caller:
             raise ToolError(f"expected the id of a process that is running or has ended recently, got {id[:40]!r}")
         return process
 
-    def of(self, asker: str) -> list[Process]:
+    def of(self, caller: str) -> list[Process]:
         """Return all commands of one caller, newest first."""
         self._forget()
-        return [process for process in reversed(self._known.values()) if process.owner == asker]
+        return [process for process in reversed(self._known.values()) if process.owner == caller]
 
     async def notify_subscribers(self, notify: Callable[[str], None]) -> None:
         """Notify subscribers of new output until cancelled."""

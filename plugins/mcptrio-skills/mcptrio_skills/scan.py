@@ -59,17 +59,17 @@ class FolderScan:
     before: Catalogue
     """The catalogue of the last scan."""
     checkpoint: Callable[[], None]
-    """Raises after a cancellation."""
+    """A function that raises if the caller was cancelled."""
     _allowed: tuple[str, ...] = field(init=False, factory=tuple)
     _folder: str = field(init=False, default="")
     """The allowed folder that is being scanned."""
     _from: dict[str, str] = field(init=False, factory=dict)
-    """By the path of a skill: the allowed folder it is in."""
+    """The allowed folder of each skill, by the skill's path."""
     _visited: int = field(init=False, default=0)
     _problems: list[str] = field(init=False, factory=list)
     _skills: dict[str, Skill] = field(init=False, factory=dict)
     _read: dict[str, File | BadSkill] = field(init=False, factory=dict)
-    """By path: a file of a nested skill is one of the skill around it too."""
+    """Files that were read in this scan, by path. A file of a nested skill belongs to the skill around it too."""
 
     def run(self) -> Catalogue:
         """Scan all folders."""
@@ -245,7 +245,7 @@ def _size(real: str) -> int:
     try:
         return os.stat(real).st_size if real else 0
     except OSError:
-        return 0  # which shows when it is read
+        return 0  # reading it fails later, with the reason
 
 
 def _digest(data: bytes) -> str:
@@ -261,7 +261,7 @@ def _decodes(data: bytes) -> bool:
 
 
 def _is_text(name: str) -> bool:
-    """A name that is not UTF-8 has no URI."""
+    """Return whether the name is UTF-8. Other names have no URI."""
     try:
         name.encode()
     except UnicodeEncodeError:

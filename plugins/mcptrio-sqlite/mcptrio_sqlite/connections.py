@@ -132,7 +132,7 @@ def open_database(database: DatabaseFile, policy: SQLitePolicy, config: Config, 
         raise explain(error, database=database, policy=policy, sql=sql, tables=tables) from error
     finally:
         if opened is not None:
-            # Rolling back and closing may take longer than REACTION; the server waits for them.
+            # Rolling back and closing may take longer than STOP_TIMEOUT; the server waits for them.
             if policy.access.writes:
                 watch.turn()
             watch.connection = None

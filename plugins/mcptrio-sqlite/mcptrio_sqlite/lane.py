@@ -1,7 +1,7 @@
 """One child process as the server sees it: start, run a job, stop, end.
 
 ``LanePool`` creates lanes; a lane is used by one call at a time. A child that does not stop on request is killed, so
-that a cancelled call returns within :data:`REACTION`.
+that a cancelled call returns within :data:`STOP_TIMEOUT`.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from .frames import (
 )
 from .jobs import Job
 
-__all__ = ["REACTION", "Lane", "Tally"]
+__all__ = ["STOP_TIMEOUT", "Lane", "Tally"]
 
-REACTION: Final = 0.25
+STOP_TIMEOUT: Final = 0.25
 """Seconds for a child to react to a stop. SQLite reacts within a millisecond between its steps."""
-_CLOSING: Final = 10.0
+_CLOSE_TIMEOUT: Final = 10.0
 """Seconds for COMMIT, ROLLBACK and closing, which cannot be interrupted."""
-_STARTING: Final = 20.0
+_START_TIMEOUT: Final = 20.0
 """Seconds for a child to start; the interpreter takes a tenth of a second on an idle machine."""
 _CHUNK: Final = 65536
-_LAST_WORDS: Final = 2.0
+_EXIT_TIMEOUT: Final = 2.0
 """Seconds to find out why a child has ended."""
 _MAX_ERROR_CHARS: Final = 4000
 """Characters of a child's last output that are kept."""
@@ -118,19 +118,19 @@ class Lane:
         streams = (trio.lowlevel.FdStream(each) for each in (process.stdin, process.stdout, process.stderr))
         lane = cls(config, process, *streams)
         try:
-            with trio.fail_after(_STARTING):
+            with trio.fail_after(_START_TIMEOUT):
                 await lane._send(order_frame(config))
                 lane._is_spent = not isinstance(await lane._receive(), Ready)
         except trio.TooSlowError as error:
-            raise ToolError(f"the process for queries did not start within {_STARTING:g} seconds") from error
+            raise ToolError(f"the process for queries did not start within {_START_TIMEOUT:g} seconds") from error
         except ConnectionClosed as error:
             reason = "reason unknown"
-            with trio.move_on_after(_LAST_WORDS, shield=True):
+            with trio.move_on_after(_EXIT_TIMEOUT, shield=True):
                 reason = await lane._last_words()
             raise ToolError(f"the process for queries did not start: {reason}") from error
         finally:
             if lane._is_spent:
-                with trio.move_on_after(_LAST_WORDS, shield=True):
+                with trio.move_on_after(_EXIT_TIMEOUT, shield=True):
                     await lane.end()
         return lane
 
@@ -163,7 +163,7 @@ class Lane:
         except ConnectionClosed as error:
             tally.is_killed = True
             reason = "reason unknown"
-            with trio.move_on_after(_LAST_WORDS, shield=True):
+            with trio.move_on_after(_EXIT_TIMEOUT, shield=True):
                 reason = await self._last_words()
             raise ToolError(f"the process that ran this has ended: {reason}") from error
 
@@ -180,7 +180,7 @@ class Lane:
             await self._process.end(exit=0, terminate=0)
 
     async def _stop(self, job: Job, tally: Tally) -> None:
-        with trio.move_on_after(REACTION) as scope:
+        with trio.move_on_after(STOP_TIMEOUT) as scope:
             try:
                 await self._send(order_frame(Stop(number=self._number)))
                 self._handle_result(await self._receive_result(tally, scope), job, tally)
@@ -194,7 +194,7 @@ class Lane:
             scope: Deadline of a job that is being stopped. It is extended once the statement has ended.
         """
         if scope is not None and tally.has_turned:
-            scope.deadline = trio.current_time() + _CLOSING
+            scope.deadline = trio.current_time() + _CLOSE_TIMEOUT
         while True:
             message = await self._receive()
             if isinstance(message, CallProgress):
@@ -202,7 +202,7 @@ class Lane:
             elif isinstance(message, Turn):
                 tally.has_turned = True
                 if scope is not None:
-                    scope.deadline = trio.current_time() + _CLOSING
+                    scope.deadline = trio.current_time() + _CLOSE_TIMEOUT
             else:
                 return message
 
@@ -253,7 +253,7 @@ class Lane:
     async def _last_words(self) -> str:
         """Return why the child has ended, as far as known."""
         output = b""
-        with trio.move_on_after(REACTION):
+        with trio.move_on_after(STOP_TIMEOUT):
             output = await self._stderr.receive_some(_CHUNK)
         await self.end()
         code = self._process.returncode

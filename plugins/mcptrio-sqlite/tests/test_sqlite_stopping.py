@@ -74,7 +74,7 @@ async def until(condition: Any) -> None:
 async def test_cancelled_query_stops(
     sqlite_client: Any, rows_in: Any, monkeypatch: pytest.MonkeyPatch, revision: str, tool: str, query: str
 ) -> None:
-    monkeypatch.setattr("mcptrio_sqlite.lane.REACTION", 30.0)  # on a busy machine it may wait for a processor
+    monkeypatch.setattr("mcptrio_sqlite.lane.STOP_TIMEOUT", 30.0)  # on a busy machine it may wait for a processor
     async with sqlite_client(writable=("shop",), revision=revision) as client:
         await client.call_tool("read_query", {"query": "SELECT 1"})  # starting a process takes time as well
         before = set(children())

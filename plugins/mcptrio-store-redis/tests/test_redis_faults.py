@@ -359,7 +359,7 @@ async def messages_that_could_not_be_published_make_all_replicas_look(own_redis:
         assert b"1" not in there.messages
 
 
-async def test_start_survives_an_engine_that_goes_again(redis: RedisServer, prefix: str) -> None:
+async def test_start_survives_an_engine_that_stops_again(redis: RedisServer, prefix: str) -> None:
     """The lease is the first thing that a script writes."""
     async with fault_proxy(redis.port) as proxy:
         proxy.breaks_on = b"EVALSHA"

@@ -317,7 +317,7 @@ async def test_unused_sequence_expires(autojump_clock: trio.testing.MockClock) -
         assert "no such sequence" in await refusal(client, "get_sequence", sequence_id="s")
 
 
-async def test_number_of_very_many_digits_is_refused_as_such() -> None:
+async def test_number_of_too_many_digits_is_refused() -> None:
     async with connected() as client:
         for number in ("0" * 5000 + "1", "0"):
             message = await refusal(client, "sequentialthinking", **{**FIRST, "totalThoughts": number})
