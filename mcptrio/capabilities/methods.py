@@ -45,8 +45,8 @@ class Methods:
         """Read by every connection."""
         self.listeners: dict[str, list[Listener]] = {}
         """The listeners by notification; read by every session."""
-        self._pending_notifications: dict[Owner, list[tuple[str, Listener]]] = {}
-        """By owner."""
+        self._listeners_by_owner: dict[Owner, list[tuple[str, Listener]]] = {}
+        """The names of notifications and their listeners, by owner."""
 
     def register(self, function: Callable[..., Any], mark: MethodMark, owner: Owner) -> str:
         """Add the handler of a method, or a listener for a notification, and return its name.
@@ -88,7 +88,7 @@ class Methods:
         for name in [name for name, who in self._owners.items() if who is owner]:
             del self.rows[name], self._owners[name]
             del self._handlers[name]
-        for name, listener in self._pending_notifications.pop(owner, ()):
+        for name, listener in self._listeners_by_owner.pop(owner, ()):
             self.listeners[name].remove(listener)
 
     def _listen(self, function: Function, mark: MethodMark, free: list[str], owner: Owner) -> None:
@@ -109,4 +109,4 @@ class Methods:
                 await function(dict.fromkeys(free, params), None, work)
 
         self.listeners.setdefault(mark.name, []).append(handle_notification)
-        self._pending_notifications.setdefault(owner, []).append((mark.name, handle_notification))
+        self._listeners_by_owner.setdefault(owner, []).append((mark.name, handle_notification))

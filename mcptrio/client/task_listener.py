@@ -75,7 +75,7 @@ class TaskListener:
         self._supervisor = supervisor
         self._subscriber = subscriber
         self._followed: dict[str, list[FollowedTask]] = {}
-        """By id; several callers may wait for the same task."""
+        """The waiting callers by task id; several may wait for the same task."""
         self._changed = trio.Event()
         self._is_running = False
         self._not_before = -inf

@@ -143,7 +143,7 @@ class ClientTask:
         )
 
     async def cancel(self) -> None:
-        """Ask the server to cancel the task, which may end in another way all the same.
+        """Ask the server to cancel the task, which may still end in another way.
 
         Raises:
             MCPError: The server does not know the task any more, or it belongs to another user.

@@ -59,7 +59,7 @@ class _Connecting(AbstractAsyncContextManager[T]):
     async def __aenter__(self) -> T:
         return await self._opening.__aenter__()
 
-    def __aexit__(  # pyright: ignore[reportIncompatibleMethodOverride] - its result is awaited all the same
+    def __aexit__(  # pyright: ignore[reportIncompatibleMethodOverride] - its result is awaited anyway
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> Coroutine[Any, Any, bool | None]:
         return self._opening.__aexit__(kind, error, traceback)

@@ -144,7 +144,7 @@ class CallsInFlight:
         self._name = name
         self._connection = connection
         self._calls: dict[Call, None] = {}
-        """In flight, the oldest first."""
+        """The calls in flight, the oldest first."""
         self._changed = trio.lowlevel.ParkingLot()
         self._abandoned: set[str] = set()
         """Clients with abandoned calls, two at most: with two, every question is ambiguous."""

@@ -69,7 +69,7 @@ class Mounts:
         self._servers = mounted_servers(config)
         self._running: tuple[Registrar, trio.Nursery] | None = None
         self._mounted: dict[str, _Mounted] = {}
-        """By the name of the server. An unmounted one stays until another one takes its name."""
+        """The mounts by the name of the server. An unmounted one stays until another one takes its name."""
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:

@@ -39,7 +39,7 @@ class Contributions:
         self._tables = tables
         self._policy = policy
         self._taken: dict[str, Mapping[str, Any]] = {}
-        """By plugin, the settings with which it was loaded."""
+        """The settings with which each plugin was loaded, by name."""
         self._redactions = PluginRedactions(catalog.logging.redactions)
 
     def check_tables(self) -> None:

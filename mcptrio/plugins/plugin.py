@@ -78,7 +78,7 @@ class Plugin(Owner):
     background: list[Callable[[], Awaitable[None]]] = field(factory=list)
     """Tasks to run while its lifespan is open."""
     issuer: OwnIssuer | None = None
-    """Its authorization server, if it is one."""
+    """The authorization server that the plugin is, if it is one."""
     undo: list[Callable[[], None]] = field(factory=list)
     """Functions that remove its entries outside the registries."""
 

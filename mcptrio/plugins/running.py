@@ -39,7 +39,7 @@ class RunningPlugins:
         self._plugins = plugins
         self._contributions = contributions
         self._lifespans: dict[str, Lifespan] = {}
-        """By plugin, in the order of their start."""
+        """The open lifespans by plugin, in the order of their start."""
         self._nursery: trio.Nursery | None = None
         self._entering: dict[str, trio.CancelScope] = {}
         """By plugin, the scope around a lifespan that is starting."""

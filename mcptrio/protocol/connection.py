@@ -315,7 +315,7 @@ class Connection:
         revision = request.peer.revision
         try:
             value = dict(result) if type(result) is dict else revision.unstructure(result)
-        # Such a result is the handler's mistake; the client must get a response all the same.
+        # Such a result is the handler's mistake, but the client must still get a response.
         except (MCPError, LocalProtocolError) as error:
             failed = InternalError(str(error))
             return self._settle(request, self._error_response(request.id, failed, revision))

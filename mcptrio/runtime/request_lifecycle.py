@@ -41,7 +41,7 @@ class RequestState(IntEnum):
     CANCELLED = 4
     """No answer will be sent; its handler is being cancelled, if it has begun."""
     ANSWERING = 5
-    """Its handler has ended."""
+    """The handler has ended; the response is being sent."""
     CLOSED = 6
 
 
@@ -57,7 +57,7 @@ class RequestEvent(IntEnum):
     FINISH = 4
     """The handler has ended."""
     CLOSE = 5
-    """Its task closes it."""
+    """The task of the request closes it."""
 
 
 class Action(IntEnum):

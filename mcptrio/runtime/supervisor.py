@@ -238,7 +238,7 @@ class Supervisor:
         finally:
             self._uncount(session)
             self.state.parking.clear("its client has disconnected", session=session)
-            # Runs when the task is cancelled too, and must then close the channel all the same.
+            # Runs when the task is cancelled too, and must close the channel even then.
             with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                 await channel.aclose()
 

@@ -32,7 +32,7 @@ class ElicitationLimits:
 
     fields: int = 100
     choices: int = 1_000
-    """Of one field."""
+    """Choices of one field."""
     text: int = 10_000
     """Characters of any one text: the message, a name, title, description, choice, default or pattern."""
     url: int = 8_000

@@ -46,7 +46,7 @@ class SchemaLimits:
     """Levels of nesting in the schema as JSON."""
     subschemas: int = 2_000
     bytes: int = 256 * 1024
-    """Of the schema as JSON."""
+    """Size of the schema as JSON."""
     instance_depth: int = 128
     """Levels of nesting in an instance; the validator itself stops at 255."""
     evaluations: int = 20_000_000

@@ -30,7 +30,7 @@ class MetricsPage:
 
     Args:
         text: Returns the page.
-        media: Its type.
+        media: The media type of the page.
         guard: Verifies access tokens; without one, the page needs none.
         scope: That a token needs.
     """

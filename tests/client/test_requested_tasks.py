@@ -73,7 +73,7 @@ async def test_client_asks_for_a_task_if_the_tool_requires_it(
             call = await script.next_request("tools/call")
             assert call.params is not None
             assert ("task" in call.params) is asks
-            # A server may answer at once all the same.
+            # A server may still answer at once.
             await script.answer(call, text("done"))
 
         nursery.start_soon(serve)

@@ -60,7 +60,7 @@ class DevWorker:
         self.ended = trio.Event()
         self.ready_since: float | None = None
         self.files: tuple[Path, ...] = ()
-        """Its imported files, once it is ready."""
+        """The files that the worker has imported, once it is ready."""
         self._awaited = {_PROBE, _ASKED}
         self.failure = ""
         """The reason why it ended, in a few lines."""

@@ -51,7 +51,7 @@ class FormDialog:
         self._form = form
         self._width = width
         self._answers: dict[str, Any] = {}
-        """By name; ABSENT if left out. A missing field has not been answered yet."""
+        """The answers by field name; ABSENT if left out. A missing field has not been answered yet."""
         self._at = 0
         """The current field; after the last one comes the review."""
         self._is_editing = False

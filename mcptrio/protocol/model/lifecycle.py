@@ -89,7 +89,7 @@ class ClientCapabilities:
     """Also says which requests of a server can be tasks; the client of mcptrio takes none."""
     experimental: dict[str, dict[str, Any]] | None = field(default=None)
     extensions: dict[str, dict[str, Any]] | None = field(default=None)
-    """By identifier. In the schema since 2026-07-28; valid in older revisions, because their objects are open."""
+    """Extensions by identifier. In the schema since 2026-07-28; valid in older revisions, whose objects are open."""
 
     @property
     def names(self) -> tuple[str, ...]:

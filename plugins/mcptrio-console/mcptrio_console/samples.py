@@ -72,7 +72,7 @@ class Samples:
         self._clock = clock
         self._samples: deque[TrafficSample] = deque(maxlen=SAMPLES)
         self.labels: dict[tuple[str, str], LabelFigures] = {}
-        """By method and label."""
+        """The figures of requests, by method and label."""
         self.failures: deque[tuple[float, RequestEnded]] = deque(maxlen=_MAX_FAILURES)
         """The last requests that have failed, with the time."""
         self.refusals: Counter[RefusalReason] = Counter()

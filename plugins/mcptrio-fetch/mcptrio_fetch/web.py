@@ -234,7 +234,7 @@ class Web:
 class _Kept:
     page: FetchedPage
     texts: dict[bool, Rendered]
-    """By whether it was wanted raw."""
+    """The page as text: raw under ``True``, as Markdown under ``False``."""
     fresh_until: float
     """Trio time."""
 

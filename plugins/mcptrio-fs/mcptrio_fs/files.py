@@ -350,7 +350,7 @@ class Files:
             try:
                 real = await self.access.run(sandbox, folder.path, folder.real)
             except ToolError:
-                continue  # it hangs; its name is known all the same
+                continue  # it hangs; its name is known anyway
             if real != folder.path:
                 lines.append(printable(real))
         return "\n".join(dict.fromkeys(lines))

@@ -114,7 +114,7 @@ class GraphPage:
     entities: list[Entity] = field(factory=list)
     relations: list[Relation] = field(factory=list)
     cursor: str | None = None
-    """Of the next page."""
+    """The cursor of the next page."""
     size: int = 0
 
     def has_room(self, size: int, budget: int) -> bool:

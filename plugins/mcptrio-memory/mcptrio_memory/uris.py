@@ -31,7 +31,7 @@ class Target:
 
     namespace: str
     name: str | None
-    """Of an entity; ``None`` for the whole graph."""
+    """The name of an entity; ``None`` for the whole graph."""
 
 
 def target_of(uri: str, namespace: str) -> Target | None:

@@ -45,7 +45,7 @@ class GraphWatcher:
 
     subscriptions: GraphSubscriptions
     namespace: str
-    """Of the URIs that name none."""
+    """The namespace of URIs that name none."""
     read: Callable[[Work[Revisions]], Awaitable[Revisions]]
     """Does something with the file, in a thread."""
     interval: float

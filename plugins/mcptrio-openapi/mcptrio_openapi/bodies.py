@@ -65,13 +65,13 @@ class Body:
     kind: Kind
     required: bool
     argument: str = "body"
-    """Of the tool."""
+    """The name of the tool's argument."""
     encodings: Mapping[str, Encoding] = field(factory=dict)
     schema: Mapping[str, Any] = field(factory=dict, eq=False)
 
 
 def read_body(document: Document, operation: Mapping[str, Any], pointer: str, schemas: Schemas) -> Body | None:
-    """The body of a request; ``None`` if the operation takes none.
+    """Return the body of a request; ``None`` if the operation takes none.
 
     Raises:
         Misfit: a part of it is invalid.

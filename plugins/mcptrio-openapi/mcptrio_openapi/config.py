@@ -56,16 +56,16 @@ class Credential:
     """The API key, or the bearer token."""
 
     username: str | None = None
-    """For HTTP basic authentication."""
+    """The user name for HTTP basic authentication."""
 
     password: Secret | None = None
-    """For HTTP basic authentication."""
+    """The password for HTTP basic authentication."""
 
     client_id: str | None = None
-    """For OAuth2 client credentials."""
+    """The client id for OAuth2 client credentials."""
 
     client_secret: Secret | None = None
-    """For OAuth2 client credentials."""
+    """The client secret for OAuth2 client credentials."""
 
     client_authentication: Literal["basic", "post"] = "basic"
     """How the client secret is sent to the token endpoint: in the Authorization header, or in the form."""

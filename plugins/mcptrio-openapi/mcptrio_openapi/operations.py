@@ -50,7 +50,7 @@ class Operation:
     path: str
     """The path template."""
     pointer: str
-    """Its JSON pointer in the document."""
+    """The JSON pointer of the operation in the document."""
     base_url: str
     title: str | None
     description: str

@@ -52,10 +52,10 @@ class Parameter:
     """One parameter."""
 
     name: str
-    """On the wire."""
+    """The name in the request."""
     place: Literal["path", "query", "header", "cookie"]
     argument: str
-    """Of the tool."""
+    """The name of the tool's argument."""
     required: bool
     style: Style
     explode: bool

@@ -31,7 +31,7 @@ class FoundOperation:
     """One operation in the index."""
 
     name: str
-    """By which a model calls it."""
+    """The name by which a model calls the operation."""
     place: OperationLocation
     summary: str
     tags: tuple[str, ...]

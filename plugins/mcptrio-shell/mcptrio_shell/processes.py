@@ -39,7 +39,7 @@ class Processes:
     config: Config
     _nursery: trio.Nursery
     _known: dict[str, Process] = field(init=False, factory=dict)
-    """By id, in the order of their start."""
+    """The processes by id, in the order of their start."""
     _grown: set[str] = field(init=False, factory=set)
     _growth: trio.Event = field(init=False, factory=trio.Event)
 

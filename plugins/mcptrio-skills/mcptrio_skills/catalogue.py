@@ -63,7 +63,7 @@ class Skill:
         return next(file for file in self.files if file.path == f"{self.path}/{MANIFEST}")
 
     def entry(self) -> dict[str, Any]:
-        """In wire form."""
+        """Return the entry of the index in wire form."""
         return {
             "uri": self.uri,
             "frontmatter": dict(self.frontmatter),
@@ -76,7 +76,7 @@ class Catalogue:
     """Everything that is served at one moment."""
 
     skills: Mapping[str, Skill] = field(factory=dict)
-    """By URI, in the order of their paths."""
+    """The skills by URI, in the order of their paths."""
     files: Mapping[str, File] = field(factory=dict)
     """By path."""
     folders: Mapping[str, tuple[str, ...]] = field(factory=dict)

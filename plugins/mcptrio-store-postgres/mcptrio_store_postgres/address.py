@@ -76,7 +76,7 @@ class Address:
             # Before the tables are analyzed, the planner takes them for small, and compares each row with each item
             # of a batch instead of using an index.
             "enable_seqscan": "off",
-            # A plan that has to scan a table all the same has a huge cost then, for which the engine would compile each
+            # A plan that must scan a table anyway has a huge cost then, for which the engine would compile each
             # such statement: that takes 100 ms, and the statement less than one.
             "jit": "off",
             "tcp_keepalives_idle": 10,

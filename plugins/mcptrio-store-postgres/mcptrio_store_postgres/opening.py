@@ -50,7 +50,7 @@ async def open_postgres_stores(url: str, settings: StoreSettings, *, bus: Bus | 
 
     Args:
         url: ``postgresql://USER@HOST:PORT/DATABASE``, with the parameters of libpq.
-        settings: Limits and settings.
+        settings: The limits of the stores, and settings of the engine.
         bus: Reaches the other replicas instead of ``NOTIFY``.
 
     Raises:

@@ -23,7 +23,7 @@ class RedisEngine:
     """
     Args:
         link: The connections for commands.
-        settings: Limits and settings.
+        settings: The limits of the stores, and settings of the engine.
 
     Attributes:
         replica: The id of this opening among those that use the engine.

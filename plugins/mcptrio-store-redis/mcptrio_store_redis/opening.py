@@ -43,7 +43,7 @@ async def open_redis_stores(url: str, settings: StoreSettings, *, bus: Bus | Non
     Args:
         url: ``redis://HOST:PORT/DATABASE``, ``rediss://…``, ``redis+sentinel://HOST,HOST/SERVICE`` or
             ``redis+cluster://HOST,HOST``.
-        settings: Limits and settings.
+        settings: The limits of the stores, and settings of the engine.
         bus: Reaches the other replicas instead of the engine.
 
     Raises:
