@@ -31,7 +31,7 @@ from mcptrio.plugins.hooks import HOOKS, Hooks
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.policy import PluginPolicy
 from mcptrio.plugins.settings import PluginTables
-from mcptrio.plugins.settings_class import settings_class
+from mcptrio.plugins.settings_class import settings_class, takes_settings
 from mcptrio.plugins.setup import PluginSetup
 
 if TYPE_CHECKING:
@@ -221,8 +221,11 @@ class PluginManager:
         plugin.begin(hooks)
 
         def work() -> None:
-            given: tuple[Any, ...] = (plugin.config,) if plugin.config_class is not None else ()
-            setup.add(plugin.object(*given) if isclass(plugin.object) else plugin.object)
+            made: Any = plugin.object
+            if isclass(made):
+                given: tuple[Any, ...] = (plugin.config,) if takes_settings(made) else ()
+                made = made(*given)
+            setup.add(made)
 
         outcome = run_guarded_sync(work)
         if isinstance(outcome, Failure):

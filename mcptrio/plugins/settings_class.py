@@ -13,7 +13,7 @@ from typing import Any, Union, get_args, get_origin
 
 from mcptrio.plugins.checking import hooks_in
 
-__all__ = ["settings_class"]
+__all__ = ["settings_class", "takes_settings"]
 
 _NONE = (None, Any, dict, Mapping, inspect.Parameter.empty)
 """Annotations that mean the plain table."""
@@ -39,6 +39,11 @@ def settings_class(plugin: object) -> type | None:
         names = ", ".join(f"{each.__name__} in {name}" for each, name in found.items())
         raise TypeError(f"config: expected one class of settings, got {names}")
     return next(iter(found), None)
+
+
+def takes_settings(cls: type) -> bool:
+    """Return whether ``__init__`` has the parameter ``config``."""
+    return next(_takers(cls), None) is not None
 
 
 def _takers(plugin: object) -> Iterator[tuple[Callable[..., Any], str]]:

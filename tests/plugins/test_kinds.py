@@ -132,6 +132,20 @@ async def test_plugin_class_is_instantiated_with_its_settings() -> None:
         assert (await client.call_tool("count")).structured_content == 3
 
 
+async def test_plugin_class_without_an_annotation_gets_its_table() -> None:
+    class Meadow(Garden):
+        def __init__(self, config) -> None:  # type: ignore[no-untyped-def]
+            self._config = config
+
+        @tool
+        async def table(self) -> dict[str, int]:
+            return dict(self._config)
+
+    server = Server(plugins=[Meadow], config={"Meadow": {"trees": 3}}, settings=ServerSettings(strict=True))
+    async with server.open(), mcptrio.connect(server) as client:
+        assert (await client.call_tool("table")).structured_content == {"trees": 3}
+
+
 def test_settings_of_a_plugin_class_are_checked() -> None:
     with pytest.raises(PluginError, match=r"plugins\.Orchard\.trees: expected an integer, got 'many'"):
         Server(plugins=[Orchard], config={"Orchard": {"trees": "many"}}, settings=ServerSettings(strict=True))
