@@ -94,6 +94,7 @@ def refused(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
         (("--stdio", "--prot", "1"), "--prot"),
         (("--stdio", "--plugin", "missing.py"), "mcptrio: --plugin: no such file: missing.py"),
         (("--stdio", "--plugin", "."), "mcptrio: no plugin '.' is installed; installed: "),
+        (("--stdio", "--plugin", "own"), "no plugin 'own' is installed; did you mean the file own.py?"),
         (("--stdio", "--plugin", "everythin"), "no plugin 'everythin' is installed; did you mean everything?"),
         (("--stdio", "--no-plugin", "everythin"), "no plugin 'everythin' is installed; did you mean everything?"),
         (("--stdio", "--config", "missing.toml"), "mcptrio: missing.toml: cannot be read: No such file"),
@@ -351,11 +352,12 @@ def test_strict_option_makes_a_broken_plugin_fatal(tmp_path: Path, installed: Pa
 
 
 def test_table_of_an_unknown_plugin_is_reported(folder: Path) -> None:
-    (folder / "mcptrio.toml").write_text("[plugins.fss]\nx = 1\n")
+    (folder / "mcptrio.toml").write_text("[plugins.fss]\nx = 1\n[plugins.owm]\nx = 1\n")
     ended = run("serve", "--stdio", "--plugin=own.py", cwd=folder)
 
     assert ended.returncode == 0
-    assert "WARNING mcptrio.cli: mcptrio.toml:1: plugins.fss: no such plugin is installed" in ended.stderr
+    assert "WARNING mcptrio.cli: mcptrio.toml:1: plugins.fss: no such plugin is installed\n" in ended.stderr
+    assert "mcptrio.toml:3: plugins.owm: no such plugin is installed; did you mean own?" in ended.stderr
 
 
 # Other options

@@ -193,6 +193,12 @@ def test_option_with_a_typing_error_is_refused(mark: Callable[..., object]) -> N
     assert refused(TypeError, lambda: mark(titel="Now")) == "there is no option titel; did you mean title?"
 
 
+def test_name_given_to_a_decorator_without_its_option_is_refused() -> None:
+    message = refused(TypeError, lambda: tool("water"))  # type: ignore[call-overload]
+
+    assert message == "expected a function below the decorator, got str; pass options by name, such as name='water'"
+
+
 def test_examples_of_a_tool_that_changes_something_are_refused() -> None:
     for hint in (None, False):
         said = refused(ValueError, lambda hint=hint: tool(read_only=hint, examples=[{}]))  # type: ignore[misc]

@@ -403,7 +403,8 @@ def marks_of(plugin: object) -> Iterator[tuple[Callable[..., Any], Mark]]:
 def _put(mark: Mark) -> Callable[[F], F]:
     def put(function: F) -> F:
         if not callable(function):
-            raise TypeError(f"expected a function below the decorator, got {type(function).__name__}")
+            hint = f"; pass options by name, such as name={function!r}" if isinstance(function, str) else ""
+            raise TypeError(f"expected a function below the decorator, got {type(function).__name__}{hint}")
         # The innermost decorator comes first.
         setattr(function, _MARKS, (mark, *getattr(function, _MARKS, ())))
         return function

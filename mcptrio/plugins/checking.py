@@ -76,20 +76,20 @@ def find_plugin(loaded: object) -> object:
     if classes:
         names = [each.__name__ for each in classes]
         raise ValueError(
-            f"nothing to serve: expected one class with marked methods, got {', '.join(names)}; "
+            f"nothing to serve: expected one class with decorated methods, got {', '.join(names)}; "
             f"write a setup hook that calls server.add({names[0]}())"
         )
     raise ValueError("nothing to serve: no function is decorated; write @tool, @resource or @prompt above one")
 
 
 def forgotten(plugin: object) -> str | None:
-    """Return a warning about classes of a module whose marked methods are not served."""
+    """Return a warning about classes of a module whose decorated methods are not served."""
     if not inspect.ismodule(plugin) or next(hooks_in(plugin), None) is not None:
         return None
     classes = _classes(plugin)
     if not classes:
         return None
-    listed = "; ".join(f"class {each.__name__} has marked methods ({', '.join(_methods(each))})" for each in classes)
+    listed = "; ".join(f"class {each.__name__} has decorated methods ({', '.join(_methods(each))})" for each in classes)
     return f"{listed}, but no instance is registered: write a setup hook that calls server.add({classes[0].__name__}())"
 
 

@@ -52,6 +52,8 @@ def check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:
         if name not in offered:
             near = get_close_matches(name, offered, 1)
             hint = f"did you mean {near[0]}?" if near else f"installed: {', '.join(offered) or 'none'}"
+            if Path(f"{name}.py").is_file():
+                hint = f"did you mean the file {name}.py?"
             raise ConfigError(f"no plugin {name!r} is installed; {hint}")
 
 

@@ -78,8 +78,10 @@ class PluginSetup(CatalogRegistrar):
             prefix: Empty for no prefix. A tool whose name is then taken gets the plugin's name as its prefix.
 
         Raises:
-            ValueError: A tool was added before.
+            ValueError: A tool was added before, or a host application would not accept the prefix.
         """
+        if prefix and not is_portable(prefix):
+            raise ValueError(f'set_tool_prefix: expected "" or 1 to 64 characters A-Za-z0-9_-, got {prefix!r}')
         plugin = self._plugin
         if plugin.offers.get("tools") or plugin.withheld:
             raise ValueError("set_tool_prefix: expected a call before the first tool is added, got one after it")

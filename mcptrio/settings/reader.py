@@ -29,6 +29,8 @@ __all__ = ["SettingsReader", "keys_of_class", "refers", "variable_of"]
 
 _T = TypeVar("_T")
 _MAX_FILE_BYTES = 64 * 1024
+# The message of the validators ge, gt, le and lt of attrs.
+_BOUND = re.compile(r"^'\w+' must be ([<>]=? \S+): (.+)$")
 _ENV, _FILE, _DEFAULT = "$env", "$file", "default"
 
 
@@ -121,7 +123,7 @@ class SettingsReader:
                 raise self.error(where, message) from error
             if named in hidden:
                 raise self.error((*where, named), "its value is invalid") from None
-            problem = message.removeprefix(f"{named}: ")
+            problem = _BOUND.sub(r"expected a value \1, got \2", message.removeprefix(f"{named}: "))
             if named in used:
                 raise ConfigError(f"{variable_of((*variables, named))}: {problem}") from error
             raise self.error((*where, named), problem) from error

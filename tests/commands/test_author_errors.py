@@ -344,7 +344,7 @@ def test_warning_names_the_line_in_the_plugin(garden: Path) -> None:
         (
             "from mcptrio import tool\n\n\nclass Garden:\n    @tool\n"
             "    async def water(self) -> str:\n        return ''\n\n\nclass Shed(Garden):\n    pass\n",
-            "nothing to serve: expected one class with marked methods, got Garden, Shed;"
+            "nothing to serve: expected one class with decorated methods, got Garden, Shed;"
             " write a setup hook that calls server.add(Garden())\n",
         ),
     ],
@@ -376,7 +376,7 @@ def test_unused_class_next_to_a_decorated_function_is_a_warning(tmp_path: Path) 
     done = run("list", "--plugin", "garden.py", cwd=tmp_path)
 
     assert done.returncode == 0
-    assert b"[warning] garden: class Garden has marked methods (water), but no instance is registered" in done.stderr
+    assert b"[warning] garden: class Garden has decorated methods (water), but no instance is registered" in done.stderr
 
 
 @pytest.mark.parametrize("command", [("serve", "--stdio"), ("list",)], ids=["serve", "list"])

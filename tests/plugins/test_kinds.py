@@ -122,7 +122,7 @@ def test_module_with_several_plugin_classes_is_an_error() -> None:
     module = types.ModuleType("garden")
     exec(CLASS + "class Tree(Bed): pass\n", vars(module))
 
-    with pytest.raises(PluginError, match="nothing to serve: expected one class with marked methods, got Bed, Tree"):
+    with pytest.raises(PluginError, match="nothing to serve: expected one class with decorated methods, got Bed, Tree"):
         Server(plugins=[module], settings=ServerSettings(strict=True))
 
 

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 import mcptrio
 from mcptrio import Context, MCPError, PluginSetup, Server, ToolError, connect, hookimpl, prompt, resource, tool
+from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.naming import exposed, is_portable
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
+from mcptrio.serving import ServerSettings
 from mcptrio.types import CallToolResult, TextContent
 
 __all__: list[str] = []
@@ -119,6 +121,16 @@ def with_tool(name: str) -> Plugin:
     manager = installed(("one", One()))
     Server(plugins=manager)
     return manager.plugins["one"]
+
+
+def test_prefix_that_some_hosts_reject_is_refused() -> None:
+    class Shop:
+        @hookimpl
+        def setup(self, server: PluginSetup) -> None:
+            server.set_tool_prefix("my shop")
+
+    with pytest.raises(PluginError, match=r'set_tool_prefix: expected "" or 1 to 64 characters .*, got .my shop.'):
+        Server(plugins=[Shop()], settings=ServerSettings(strict=True))
 
 
 @pytest.mark.parametrize("name", ["a.b", "x" * 61])

@@ -151,7 +151,7 @@ def test_environment_overrides_the_table(variable: str, text: str, name: str, va
             "plugins.Plugin.remotes.one: token: expected at least 1 character",
         ),
         ({"token": 12345}, "plugins.Plugin.token: expected a string, got a value that is not shown"),
-        ({"count": 0}, "plugins.Plugin.count: 'count' must be >= 1: 0"),
+        ({"count": 0}, "plugins.Plugin.count: expected a value >= 1, got 0"),
         ({"count": 13}, "plugins.Plugin: expected a lucky count, got 13"),
         ({"count": 14}, "plugins.Plugin.count: expected another one, got 14"),
     ],

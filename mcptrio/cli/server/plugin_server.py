@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -246,7 +247,9 @@ def make_server(
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins and (name != MOUNT or not read.mount):
             # Not an error: one file may serve several environments.
-            _log.warning("%s", read.error(("plugins", name), "no such plugin is installed"))
+            near = get_close_matches(name, manager.plugins, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            _log.warning("%s", read.error(("plugins", name), f"no such plugin is installed{hint}"))
     lock = _lock(read, wanted)
     server = Server(
         read.server.name,
