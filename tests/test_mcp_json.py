@@ -221,7 +221,7 @@ def test_folder_variables_are_substituted(tmp_path: Path) -> None:
         ("${NONE}", "${NONE}: expected NONE in the environment, got nothing"),
         ("${env:NONE}", "${env:NONE}: expected NONE in the environment, got nothing"),
         ("${command:pick}", "${command:…}: expected a variable of the kind env: or input:, got another kind"),
-        ("${A:-${B}}", "${A:-…}: expected a default without a variable in it, got one with it"),
+        ("${A:-${B}}", "${A:-…}: expected a default without a variable, got one with a variable"),
         ("${input:none}", "${input:none}: expected an input of that id in the file, got none"),
         ("${BIG}" * 10, "expected at most 131072 characters, with its variables, got more"),
     ],

@@ -61,6 +61,6 @@ async def test_status_is_that_of_the_failing_engine(url: str) -> None:
 
 
 async def test_state_that_an_engine_does_not_have_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"stores\.bus: expected an engine that has it, got memory"):
+    with pytest.raises(ConfigError, match=r"stores\.bus: expected an engine that supports it, got memory"):
         async with open_table(StoresTable(bus=StoreName("memory"))):
             raise AssertionError("memory alone has no bus")

@@ -130,7 +130,7 @@ async def _base(cmd: CommandContext, text: str | None) -> dict[str, Any] | None:
     if text == "-":
         # The shell reads its own commands from standard input.
         if not cmd.may_read_input:
-            raise ConfigError("--args: standard input is read by the shell; say @FILE")
+            raise ConfigError("--args: the shell reads standard input; pass @FILE")
         text = await read_input()
     elif text.startswith("@"):
         text = read_file(text[1:], "--args").decode("utf-8", "replace")

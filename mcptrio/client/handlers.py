@@ -215,7 +215,7 @@ class Handlers:
         mode = params.tool_choice.mode if params.tool_choice is not None else None
         uses = any(isinstance(block, ToolUseContent) for block in result.content)
         if uses and (not params.tools or mode == "none"):
-            raise ValueError("expected a message without tool use, since the server offers no tool, got one with it")
+            raise ValueError("expected a message without tool use, since the server offers no tool, got a tool use")
         if not uses and mode == "required":
             raise ValueError("expected a message with a tool use, since the server requires one, got one without")
         return result

@@ -110,7 +110,7 @@ def describe(annotations: Sequence[Any], *, output: bool = False) -> Description
     names_of = [definition_name(schema["$ref"]) for schema in schemas[len(wires) :]]
     if unknown := definitions.keys() - set(names_of):
         # msgspec would make instances of it without its __init__, and set its private fields.
-        raise TypeError(f"the annotation leads to {min(unknown)} in a way that is not understood")
+        raise TypeError(f"the annotation leads to {min(unknown)} in an unsupported way")
     for cls, name in zip(classes, names_of, strict=True):
         definition = definitions[name]
         # msgspec titles each definition with the class's name, which the key of `$defs` says already.

@@ -119,7 +119,7 @@ def _check_literal(template: str, start: int, end: int) -> None:
     for position in range(start, end):
         character = template[position]
         if character in NEVER or (character == "%" and not TRIPLET.match(template, position)):
-            raise ValueError(f"URI template {template!r}: {character!r} at position {position} cannot stand in a URI")
+            raise ValueError(f"URI template {template!r}: {character!r} at position {position} is not allowed in a URI")
 
 
 def _parse_expression(template: str, start: int, close: int, *, follows_slash: bool) -> Expression:

@@ -44,7 +44,7 @@ async def open_table(table: StoresTable, bus: Bus | None = None) -> AsyncIterato
         named = {name: getattr(opened[url], name) for name, url in table.urls.items()}
         for name, value in named.items():
             if value is None and getattr(table, name) is not None:
-                raise ConfigError(f"stores.{name}: expected an engine that has it, got {table.urls[name]}")
+                raise ConfigError(f"stores.{name}: expected an engine that supports it, got {table.urls[name]}")
         for name in _PROCESS_PORTS:
             if not opened[table.urls[name]].is_shared:
                 named[name] = None

@@ -300,5 +300,5 @@ def test_malformed_scope_is_refused(scopes: list[str]) -> None:
 
 
 def test_string_instead_of_a_list_of_scopes_is_refused() -> None:
-    with pytest.raises(TypeError, match="expected several texts"):
+    with pytest.raises(TypeError, match="expected a list of texts"):
         tool(scopes="read")

@@ -202,7 +202,7 @@ def test_aliases_that_expand_too_much_are_refused() -> None:
     ("name", "text", "message"),
     [
         ("toml", "a = 1\ns = { m = { b = 1 } }\n", r"line 2: expected s as a table with a header, \[s\], got a value"),
-        ("yaml", "a: &x {m: {b: 1}}\ns: {<<: *x}\n", "expected s.m in its own place, got one that << merges in"),
+        ("yaml", "a: &x {m: {b: 1}}\ns: {<<: *x}\n", "expected s.m to be written out, got one that << merges in"),
         ("yaml", "a: &x {m: {b: 1}}\ns: *x\n", "got one in which more would change"),
     ],
 )

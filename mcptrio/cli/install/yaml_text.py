@@ -66,7 +66,7 @@ def parse(text: str) -> Any:
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         column = error.position - text.rfind("\n", 0, error.position)
-        raise Unreadable("expected YAML: a character that it cannot have", line, column) from None
+        raise Unreadable("expected YAML: a character that YAML does not allow", line, column) from None
     except RecursionError:
         raise Unreadable("expected YAML: nested too deeply", 1, 1) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as the date 2024-99-99
@@ -124,7 +124,7 @@ def remove(text: str, keys: Keys) -> str:
     key, mapping = _members(root, text).get(keys[0], (None, None))
     members = _members(mapping, text) if key is not None else {}
     if keys[1] not in members:
-        raise Uneditable(f"expected {'.'.join(keys)} in its own place, got one that << merges in from an anchor")
+        raise Uneditable(f"expected {'.'.join(keys)} to be written out, got one that << merges in from an anchor")
     if mapping.flow_style:
         return spliced(text, [_out_of_flow(text, mapping, keys[1])])
     splices = [Splice(*_lines(text, *members[keys[1]]), "")]

@@ -101,10 +101,10 @@ def add(name: str | None, path: Path) -> None:
     try:
         edited = put(text, ("mount", name), preset.entry)
     except Uneditable as error:
-        raise ConfigError(f"{path}: cannot be edited: {error}; do it by hand") from error
+        raise ConfigError(f"{path}: cannot be edited: {error}; change it by hand") from error
     # Compared, because a wrong edit could change other settings.
     if parse(edited) != {**before, "mount": {**mounts, name: preset.entry}}:
-        raise ConfigError(f"{path}: mount is written in a form that cannot be edited; do it by hand")
+        raise ConfigError(f"{path}: mount is written in a form that cannot be edited; change it by hand")
     original.replace(encoded(mark, edited))
     click.echo(f"added [mount.{name}] to {path}" + (", which is new" if original.data is None else ""))
     for variable, content in preset.variables.items():

@@ -116,7 +116,7 @@ def _edit(path: Path, name: str, edits: list[Edit], *, done: str) -> None:
         try:
             text = _EDITS[action](text, key, name)
         except Inline as error:
-            raise ConfigError(f"{path}: cannot be edited: {error}; do it by hand") from error
+            raise ConfigError(f"{path}: cannot be edited: {error}; change it by hand") from error
     original.replace(encoded(mark, text))
     edited = ", ".join(f"{'added to' if action == 'put' else 'removed from'} server.{key}" for action, key in edits)
     click.echo(f"{name} is {done}: {edited} in {path}" + (", which is new" if original.data is None else ""))

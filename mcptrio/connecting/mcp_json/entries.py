@@ -218,5 +218,5 @@ class _Entry:
             raise place.error(f"expected a text, got {kind_of(value)}")
         text = self._variables.expand(value, place, whole=numbers)
         if "\0" in text:
-            raise place.error("expected a text without NUL, got one with it")
+            raise place.error("expected a text without NUL, got one with NUL")
         return text

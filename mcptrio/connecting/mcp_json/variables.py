@@ -99,7 +99,7 @@ class Variables:
         name, has_default, default = inner.removeprefix("env:").partition(":-")
         # The pattern ends at the first brace, which would cut such a default in two.
         if "${" in default:
-            raise place.error(f"${{{_shown(name)}:-…}}: expected a default without a variable in it, got one with it")
+            raise place.error(f"${{{_shown(name)}:-…}}: expected a default without a variable, got one with a variable")
         if _NAME.fullmatch(name):
             value = self._environ.get(name)
             if value is not None:

@@ -74,7 +74,7 @@ def check_url(reach: AddressPolicy, endpoint: HTTPEndpoint) -> None:
         RequestFailed: It has credentials, or it is http and https is required.
     """
     if endpoint.authorization is not None:
-        raise _refused(f"expected a URL without credentials, got one of {endpoint.authority}")
+        raise _refused(f"expected a URL without credentials, got one with credentials for {endpoint.authority}")
     if endpoint.scheme != "https" and endpoint.origin not in reach.origins and not reach.loopback:
         raise _refused(f"expected an https URL, got {endpoint.name!r}")
 

@@ -75,7 +75,7 @@ def read_client_metadata(
         raise Refusal("invalid_redirect_uri", "redirect_uris: expected at least one")
     known = tuple(grant for grant in grants if grant in _GRANTS)
     if not known:
-        raise _wrong(f"grant_types: expected of {', '.join(_GRANTS)}")
+        raise _wrong(f"grant_types: expected some of {', '.join(_GRANTS)}, got none of them")
     responses = _texts(document, "response_types", _ENTRIES)
     if responses is not None and responses and "code" not in responses:
         raise _wrong("response_types: expected code")

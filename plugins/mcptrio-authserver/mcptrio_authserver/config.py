@@ -101,7 +101,7 @@ class ClientSettings:
             check_redirect_uri(uri)
         for grant in self.grant_types:
             if grant not in _GRANTS:
-                raise ValueError(f"grant_types: expected of {', '.join(_GRANTS)}, got {grant!r}")
+                raise ValueError(f"grant_types: expected some of {', '.join(_GRANTS)}, got {grant!r}")
         if self.secret is not None and len(self.secret.reveal()) < _SECRET:
             raise ValueError(f"secret: expected at least {_SECRET} characters")
         if sum(each is not None for each in (self.secret, self.jwks, self.jwks_uri)) > 1:

@@ -53,7 +53,7 @@ def check_redirect_uri(
         raise ValueError(f"expected a redirect URI without credentials, got {uri[:200]!r}")
     if scheme == "https" and parts.hostname:
         if application_type == "web" and is_loopback(parts.hostname):
-            raise ValueError(f"expected no redirect URI on the user's machine of a web application, got {uri[:200]!r}")
+            raise ValueError(f"expected a web application's redirect URI on another machine, got {uri[:200]!r}")
         return
     if scheme == "http" and parts.hostname and is_loopback(parts.hostname):
         if application_type == "web":

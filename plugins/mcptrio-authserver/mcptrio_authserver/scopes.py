@@ -30,7 +30,7 @@ def granted_scopes(config: Config, requested: str | None, *allowed: Iterable[str
             granted = [scope for scope in granted if scope in {*bound}]
     if wanted and not granted and config.scopes:
         offered = " ".join(config.scopes)
-        raise Refusal("invalid_scope", f"scope: expected of {offered}, as far as this client and user may have them")
+        raise Refusal("invalid_scope", f"scope: expected some of {offered} that this client and user may have")
     return tuple(granted)
 
 

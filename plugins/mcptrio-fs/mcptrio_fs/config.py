@@ -102,7 +102,7 @@ def _deny_pattern(text: str) -> GlobPattern:
     """Deny patterns name names: then no move of a directory above can bring a denied file into view."""
     name = text.removeprefix("**/").removesuffix("/**").rstrip("/")
     if "/" in name or name.startswith("!"):
-        raise ValueError(f"expected the globs of names such as '.env*' in 'deny', got {text!r}")
+        raise ValueError(f"expected globs of names such as '.env*' in 'deny', got {text!r}")
     try:
         return GlobPattern.parse(name, ignore_case=True)
     except ToolError as error:

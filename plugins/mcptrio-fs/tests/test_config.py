@@ -86,8 +86,8 @@ def test_environment_overrides_the_table() -> None:
         ({"step_timeout": float("nan")}, r"^plugins\.fs\.step_timeout: .*> 0"),
         ({"step_timeout": float("inf")}, r"^plugins\.fs\.step_timeout: .*<= "),
         ({"watch_interval": 0.001}, r"^plugins\.fs\.watch_interval: .*>= 0\.01"),
-        ({"deny": ["secret/key"]}, r"^plugins\.fs\.deny: expected the globs of names .*, got 'secret/key'"),
-        ({"deny": ["!x"]}, r"^plugins\.fs\.deny: expected the globs of names"),
+        ({"deny": ["secret/key"]}, r"^plugins\.fs\.deny: expected globs of names .*, got 'secret/key'"),
+        ({"deny": ["!x"]}, r"^plugins\.fs\.deny: expected globs of names"),
         ({"deny": ["**/"]}, r"^plugins\.fs\.deny: expected a glob pattern"),
     ],
 )

@@ -68,7 +68,7 @@ def draft_request(operation: Operation, arguments: Mapping[str, Any], max_bytes:
     filled = _VARIABLE.sub(lambda match: path[match[1]], operation.path)
     if any(segment.replace("%2E", ".").replace("%2e", ".") in (".", "..") for segment in filled.split("/")):
         # One segment may be made of several values, or of a value and a text.
-        raise ToolError("expected arguments that make another path: a segment of it would be '.' or '..'")
+        raise ToolError("expected arguments that make no path segment '.' or '..', got one in the path of the request")
     url = operation.base_url + filled
     if len(url) + sum(map(len, query)) > _MAX_URL_CHARS:
         raise ToolError(f"expected arguments that make a URL of at most {_MAX_URL_CHARS} characters, got more")

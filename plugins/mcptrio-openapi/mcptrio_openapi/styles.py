@@ -63,7 +63,7 @@ def path_text(name: str, value: Any, style: Style, *, explode: bool) -> str:
     else:
         text = _joined(parts, ",", value, explode=explode)
     if text in ("", ".", ".."):
-        raise ToolError(f"expected a value that does not lead to another path, got {text!r} at `{name}`")
+        raise ToolError(f"expected a value other than '', '.' and '..' in the path, got {text!r} at `{name}`")
     return text
 
 

@@ -165,14 +165,14 @@ def _integer(text: str) -> int:
     else:
         value = int(text)
     if abs(value) > _MAX_SAFE_INTEGER:
-        raise ValueError(f"expected an integer within 2^53, or quotes, got {text[:40]}")
+        raise ValueError(f"expected an integer within 2^53 or a text in quotes, got {text[:40]}")
     return value
 
 
 def _float(text: str) -> float:
     value = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     if not math.isfinite(value):
-        raise ValueError(f"expected a finite number, or quotes, got {text[:40]}")
+        raise ValueError(f"expected a finite number or a text in quotes, got {text[:40]}")
     return value
 
 

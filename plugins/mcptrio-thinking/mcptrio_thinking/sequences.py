@@ -81,17 +81,17 @@ class Sequences:
         sequence = shelf.sequences.get(id) or Sequence(id)
         if thought.begins_branch(sequence) and len(sequence.branches) >= config.max_branches:
             raise ToolError(
-                f"the sequence {id} has {config.max_branches} branches already; go on in one of them, or in another "
+                f"the sequence {id} has {config.max_branches} branches already; continue one of them, or in another "
                 "sequence"
             )
         if len(sequence.thoughts) >= config.max_thoughts:
             raise ToolError(
-                f"the sequence {id} is full: it has {config.max_thoughts} thoughts; go on in another one, or clear it"
+                f"the sequence {id} is full: it has {config.max_thoughts} thoughts; use another one, or clear it"
             )
         if sequence.size + thought.size > config.max_bytes:
             raise ToolError(
-                f"the sequence {id} is full: it holds {sequence.size} of {config.max_bytes} bytes; go on in another "
-                "one, or clear it"
+                f"the sequence {id} is full: it holds {sequence.size} of {config.max_bytes} bytes; use "
+                "another one, or clear it"
             )
         self._shelves[caller.owner] = shelf
         shelf.sequences[id] = sequence
