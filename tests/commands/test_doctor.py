@@ -256,5 +256,7 @@ def test_shipped_plugins_have_no_findings(tmp_path: Path) -> None:
     report = json.loads(ended.stdout)
 
     assert ended.returncode == 0
-    assert {each["name"]: each["warnings"] for each in report["plugins"] if each["warnings"]} == {}
+    # How long an import takes says something about the machine too, which runs other tests.
+    found = [each for plugin in report["plugins"] for each in plugin["warnings"] if "importing it took" not in each]
+    assert found == []
     assert len(report["plugins"]) >= 10
