@@ -11,8 +11,8 @@ from mcptrio.ground.expected import PROGRAM_ONLY, integer, number
 
 __all__ = ["MAX_EVENT_PAGE", "MAX_EVENT_PAGE_BYTES", "StoreBounds", "StoreSettings"]
 
-MAX_EVENT_PAGE: Final = 512
-"""Events that one read of a stream returns: as many as a reader may be behind, so one read gets them all."""
+MAX_EVENT_PAGE: Final = 768
+"""Events that one read of a stream returns: as many as a reader may be behind by default, so one read gets them all."""
 MAX_EVENT_PAGE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of events that one read of a stream returns, but always at least one event."""
 

@@ -63,4 +63,4 @@ class HTTPLimits:
     retry_delay: float = field(default=1.0, validator=number(0), metadata=PROGRAM_ONLY)
     resume_timeout: float = field(default=60.0, validator=number(0), metadata=PROGRAM_ONLY)
     idle_timeout: float = field(default=300.0, validator=number(0))
-    window: int = field(default=512, validator=integer(1), metadata=PROGRAM_ONLY)
+    window: int = field(default=768, validator=integer(1), metadata=PROGRAM_ONLY)

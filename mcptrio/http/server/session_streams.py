@@ -30,7 +30,7 @@ from mcptrio.protocol.messages import Batch, ErrorResponse, Message, Notificatio
 
 __all__ = ["SessionStream", "StreamReader", "StreamSignals"]
 
-_MAX_OUTBOX_ITEMS: Final = 512
+_MAX_OUTBOX_ITEMS: Final = 768
 """Messages that may wait for the pump; a handler that sends more waits."""
 _APPEND_BYTES: Final = 64 * 1024
 """Bytes of messages after which they are stored before more are encoded."""
@@ -272,7 +272,8 @@ class SessionStream:
         while self.readers:
             room = self.readers[-1].backlog.room
             if room > 0:
-                return room
+                # Half of the window: the reader then reads one half while the other one is being stored.
+                return min(room, max(1, self.window // 2))
             await self._room_changed.wait()
         return _MAX_OUTBOX_ITEMS
 

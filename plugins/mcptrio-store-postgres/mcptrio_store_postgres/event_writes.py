@@ -46,7 +46,7 @@ RETURNING token, number, first, next
 """
 # Its own statement: joining the events with the streams above costs more than sending it.
 _STORE: Final = """
-INSERT INTO events (stream, position, data) SELECT * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[])
+INSERT INTO events (stream, position, data) SELECT * FROM unnest(%s::bigint[], %s::bigint[], %b::bytea[])
 """
 
 _STATE: Final = """
@@ -208,7 +208,7 @@ class EventWrites:
         if again:
             batch.connection.execute("DELETE FROM streams WHERE number = ANY(%s)", (again,))
         if data:
-            batch.connection.execute(_STORE, (numbers, positions, data))
+            batch.connection.execute(_STORE, (_array(numbers), _array(positions), data))
         if missing:
             self._explain(batch, items, missing, results)
         self._keep_bounds(batch, changed)
@@ -333,3 +333,8 @@ class EventWrites:
         }
         batch.connection.execute(_DROP_EXCESS, parameters)
         batch.connection.execute(_DROP_EMPTY, (session,))
+
+
+def _array(numbers: Iterable[int]) -> str:
+    """Return an array as text, because psycopg dumps each number of a list by itself in Python."""
+    return f"{{{','.join(map(str, numbers))}}}"
