@@ -8,13 +8,15 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from calls import ERAS, HANDSHAKE, MODERN
-from connections import connected, open_session
+from connections import Connection, connected, open_session, unexpected
 from crowd import allow, open_sessions, open_streams
 from load_fanout import fan_out
 from load_http import make_calls
@@ -28,6 +30,8 @@ __all__ = ["main", "serving"]
 _ECHO: Final = Path(__file__).resolve().parent / "echo"
 _ROUNDS: Final = 3
 _SESSIONS: Final = 2000
+_SPREAD: Final = 3000
+"""Sessions that three replicas hold together."""
 _EVENTS: Final = 5000
 
 Row = tuple[str, str, str, str]
@@ -44,6 +48,7 @@ def main() -> int:
     rows.append(_events(options.url))
     rows.append(_memory(options.url))
     rows.append(_fan_out(options.url, options.listeners))
+    rows.append(_spread(options.url))
     print(describe_machine())
     print(terminal(rows))
     return 0
@@ -111,6 +116,23 @@ def _fan_out(url: str, listeners: int) -> Row:
     with serving(url) as (_, port), serving(url) as (_, other), open_streams(other, listeners) as streams:
         shared = fan_out(port, streams, _ROUNDS)
     return _row(f"a change to {listeners:,} listeners of {MODERN}, s", alone, shared, ".3f")
+
+
+def _spread(url: str) -> Row:
+    """Call each session on each of three replicas, of which each has opened a third of the sessions."""
+    with ExitStack() as stack:
+        ports = [stack.enter_context(serving(url))[1] for _ in range(3)]
+        sessions = [session for port in ports for session in open_sessions(port, _SPREAD // 3)]
+        began = time.perf_counter()
+        for port in ports:
+            connection = Connection(port)
+            stack.callback(connection.close)
+            for number, session in enumerate(sessions):
+                answer = connection.ask(replace(session, port=port).call("echo", {"text": "hello"}).numbered(number))
+                if b"hello" not in answer:
+                    raise unexpected("an echo", answer)
+        rate = len(ports) * len(sessions) / (time.perf_counter() - began)
+    return f"{_SPREAD:,} sessions, each called on three replicas, calls/s", "", format(rate, ".0f"), ""
 
 
 def _row(name: str, memory: list[float], stored: list[float], form: str) -> Row:

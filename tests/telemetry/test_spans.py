@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -198,14 +198,18 @@ async def test_rounds_of_a_call_are_one_trace(spans: Spans, parked: int) -> None
     assert (asked[0].end_time > second.start_time) == bool(parked)
 
 
-async def test_rounds_of_a_client_without_tracing_are_linked(spans: Spans) -> None:
-    """The state that the client returns names the first round."""
-    server = Server(plugins=[Shop()])
-    async with connected(server, revision=None) as client:
-        asked = await client.result(call(1, "order", modern=True))
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_rounds_of_a_client_without_tracing_are_linked(spans: Spans, replicas: int) -> None:
+    """The state that the client returns names the first round, which may have been on another replica."""
+    options = server_options({"keys": (b"a key of both replicas",)})
+    servers = [Server(plugins=[Shop()], **options) for _ in range(replicas)]
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connected(server, revision=None)) for server in servers]
+        asked = await clients[0].result(call(1, "order", modern=True))
         [key] = asked["inputRequests"]
         answers = {key: {"action": "accept", "content": {"value": "Ada"}}}
-        await client.result(call(2, "order", modern=True, inputResponses=answers, requestState=asked["requestState"]))
+        again = call(2, "order", modern=True, inputResponses=answers, requestState=asked["requestState"])
+        await clients[-1].result(again)
 
     first, second = spans.named("tools/call order", "SERVER")
     assert [link.context.span_id for link in second.links] == [first.context.span_id]

@@ -241,6 +241,10 @@ async def test_session_is_recorded_by_keyboard(tmp_path: Path) -> None:
         await browser.leads_on(partial(browser.press, "Enter"))
         assert (await browser.url()) == f"{site.console}message?number=2"
         await browser.open(f"{site.console}wire")
+        await tab_to(browser, "Download the recording")
+        assert await browser.evaluate("document.activeElement.hasAttribute('download')")
+        kept = await browser.evaluate("fetch(document.activeElement.href).then(answer => answer.text())")
+        assert '"draw"' in kept
         await tab_to(browser, "Delete")
         await browser.leads_on(partial(browser.press, "Enter"))
         assert await browser.evaluate("document.querySelectorAll('tbody tr').length") == 0
