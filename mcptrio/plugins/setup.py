@@ -16,7 +16,7 @@ from mcptrio.abc import ASGIApp, OwnIssuer, QuotaStore
 from mcptrio.abc.observers import Observer
 from mcptrio.capabilities.authorization import Authorizer
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
-from mcptrio.capabilities.decorators import Mark, ToolMark, marks_of
+from mcptrio.capabilities.decorators import Mark, PromptMark, ToolMark, marks_of
 from mcptrio.capabilities.functions import unannotated_context
 from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.middleware import Middleware
@@ -228,7 +228,8 @@ class PluginSetup(CatalogRegistrar):
         if isinstance(mark, ToolMark):
             return self._offer_tool(function, mark)
         name = catalog.register(function, mark, plugin)
-        self._check_context(function, mark, name)
+        if isinstance(mark, PromptMark):
+            self._check_context(function, mark, name)
         for registry in catalog.registries_of(type(mark)):
             _name_tools_in(registry.find(name), self.tool_name)
         self._note(mark.kind, name)
@@ -294,7 +295,7 @@ class PluginSetup(CatalogRegistrar):
         self._note("tools", name)
         return name
 
-    def _check_context(self, function: Any, mark: Mark, name: str) -> None:
+    def _check_context(self, function: Any, mark: PromptMark | ToolMark, name: str) -> None:
         if (parameter := unannotated_context(function)) is not None:
             kind = mark.kind.removesuffix("s")
             text = f"{kind} {name}: {parameter} has no annotation, so clients pass it; expected `{parameter}: Context`"

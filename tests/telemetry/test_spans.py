@@ -124,8 +124,8 @@ async def test_span_of_the_caller_is_the_parent(spans: Spans) -> None:
     ("revision", "call", "error", "message"),
     [
         (MODERN, ("fail", {}), "tool_error", None),
-        (MODERN, ("price", {"item": 3}), "tool_error", None),
-        ("2025-06-18", ("price", {"item": 3}), "-32602", "at `item`"),
+        (MODERN, ("price", {"item": [3]}), "tool_error", None),
+        ("2025-06-18", ("price", {"item": [3]}), "-32602", "at `item`"),
         (MODERN, ("nothing", {}), "-32602", "no such tool: nothing"),
     ],
 )
