@@ -121,7 +121,9 @@ def test_guide_leads_to_a_console_a_dashboard_and_a_trace(tmp_path: Path) -> Non
             r"“water” of mcptrio [^“]*? runs in orchard; its deadline is in [^“]*? s\.",
         )[0]
         requests = plain(browser.get(f"{base}tree"))
-        assert re.fullmatch(late, call.communicate(timeout=WAIT_TIMEOUT)[0].rstrip("\n"))
+        # On a busy machine it notices some hundredths of a second later.
+        text = re.sub(r"after 8\.\d\d s", "after 8 s", call.communicate(timeout=WAIT_TIMEOUT)[0])
+        assert re.fullmatch(late, text.rstrip("\n"))
 
         [quoted] = re.findall(r"^> (.*)$", PAGE, re.MULTILINE)
         assert re.sub(r"\d+(\.\d)?", "0", trace) == re.sub(r"\d+(\.\d)?", "0", quoted)
@@ -132,4 +134,4 @@ def test_guide_leads_to_a_console_a_dashboard_and_a_trace(tmp_path: Path) -> Non
         eventually(lambda: guide.run(query), failed)
 
         collector.until(r"(?m)^[0-9a-f]{8} tools/call pick 0\.\d{3} s")
-        collector.until(r"(?m)^[0-9a-f]{8} tools/call water 8\.\d{3} s water timed out after 8 s")
+        collector.until(r"(?m)^[0-9a-f]{8} tools/call water 8\.\d{3} s water timed out after 8(\.\d\d)? s")
