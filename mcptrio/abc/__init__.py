@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mcptrio.abc.status import ReplicaStatus as ReplicaStatus
     from mcptrio.abc.status import StoreStatus as StoreStatus
     from mcptrio.abc.stores import INBOX_MESSAGE as INBOX_MESSAGE
+    from mcptrio.abc.stores import STORE_RETRY_SECONDS as STORE_RETRY_SECONDS
     from mcptrio.abc.stores import Bus as Bus
     from mcptrio.abc.stores import EffectClaim as EffectClaim
     from mcptrio.abc.stores import EffectState as EffectState
@@ -78,6 +79,7 @@ _HOMES = {
     "EffectState": "mcptrio.abc.stores",
     "EffectStore": "mcptrio.abc.stores",
     "INBOX_MESSAGE": "mcptrio.abc.stores",
+    "STORE_RETRY_SECONDS": "mcptrio.abc.stores",
     "QuotaStore": "mcptrio.abc.stores",
     "ReplayStore": "mcptrio.abc.stores",
     "ReplicaStatus": "mcptrio.abc.status",

@@ -18,6 +18,7 @@ from mcptrio.abc.tasks import TaskStore
 
 __all__ = [
     "INBOX_MESSAGE",
+    "STORE_RETRY_SECONDS",
     "Bus",
     "EffectClaim",
     "EffectState",
@@ -34,6 +35,8 @@ __all__ = [
     "wake_message",
 ]
 
+STORE_RETRY_SECONDS: Final = 5.0
+"""Seconds that a client should wait after a store has failed."""
 INBOX_MESSAGE: Final = b"inbox"
 """Published on the topic of a session when its inbox has a new message."""
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
 
+from mcptrio.abc import STORE_RETRY_SECONDS
 from mcptrio.errors import InternalError, MCPError, Overloaded, StoreFailed, ToolError
 from mcptrio.ground.tracebacks import log_failure
 
 __all__ = ["Expired", "error_for"]
 
 _log = logging.getLogger("mcptrio.dispatch")
-
-_STORE_RETRY_SECONDS: Final = 2.0
 
 
 class Expired(InternalError):
@@ -28,7 +26,7 @@ def error_for(error: BaseException, label: str) -> MCPError:
     if isinstance(error, StoreFailed):
         # The reason is for the operator, and has no use for a traceback.
         _log.error("%s failed: %s", label, error)
-        return Overloaded("the store of the server does not work at the moment", retry_after=_STORE_RETRY_SECONDS)
+        return Overloaded("the store of the server does not work at the moment", retry_after=STORE_RETRY_SECONDS)
     # The client gets only an id: the text of an exception may contain secrets.
     failure_id = log_failure(_log, error, "%s failed", label)
     return InternalError(f"internal error in {label}: see id {failure_id} in the server's log")

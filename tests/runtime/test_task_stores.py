@@ -166,7 +166,7 @@ async def test_client_is_told_that_the_store_does_not_work(
                 Request(method, method, {**params, "_meta": {**envelope(), **CAPABILITIES}})
             )
             assert error.message == "the store of the server does not work at the moment"
-            assert error.data == {"retryAfter": 2.0}
+            assert error.data == {"retryAfter": 5.0}
 
     assert "it failed: the store is away: create" in caplog.text
     assert "Traceback" not in caplog.text

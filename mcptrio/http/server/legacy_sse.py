@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, quote
 import trio
 from attrs import frozen
 
-from mcptrio.abc import Engine, Principal
+from mcptrio.abc import STORE_RETRY_SECONDS, Engine, Principal
 from mcptrio.errors import ConnectionClosed, Overloaded, StoreFailed
 from mcptrio.http.server.asgi import Scope
 from mcptrio.http.server.decoder import MessageDecoder
@@ -41,8 +41,6 @@ _CLOSE_TIMEOUT: Final = 1.0
 """Seconds from the client's leaving to the end of the session, whatever it is doing."""
 _MAX_PARAMETERS: Final = 16
 """Query parameters of a POST: ours, and additions of a proxy."""
-_STORE_RETRY_SECONDS: Final = 5.0
-"""Seconds that a client should wait after the store has failed."""
 
 _log = logging.getLogger("mcptrio.http.sessions")
 
@@ -209,7 +207,7 @@ _UNCERTAIN: Final = HTTPRefusal.because(504, "the store has failed; whether the 
 
 def _unavailable(error: StoreFailed) -> Overloaded:
     _log.error("%s", error)
-    return Overloaded("sessions cannot be kept at the moment", retry_after=_STORE_RETRY_SECONDS)
+    return Overloaded("sessions cannot be kept at the moment", retry_after=STORE_RETRY_SECONDS)
 
 
 def _id_in(scope: Scope) -> str:

@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from mcptrio.abc import Principal
+from mcptrio.abc import STORE_RETRY_SECONDS, Principal
 from mcptrio.errors import ConnectionClosed, InvalidRequest, Overloaded, StoreFailed
 from mcptrio.http.server.exchange import Exchange
 from mcptrio.http.server.rules import SESSION_ID, Decision, Deliver, EndSession, HTTPRefusal, Initialize, Listen, Resume
@@ -31,8 +31,6 @@ __all__ = ["serve_session"]
 
 _BATCH_TIMEOUT: Final = 5.0
 """Seconds for the engine to decide whether the revision allows a batch."""
-_STORE_RETRY_SECONDS: Final = 5.0
-"""Seconds that a client should wait after the store has failed."""
 _RECORD_METHODS: Final = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
 """Methods whose only effect is a change to the record."""
 
@@ -57,7 +55,7 @@ async def serve_session(
         return
     _log.error("%s", failed)
     if not exchange.is_streaming:
-        raise Overloaded("sessions cannot be kept at the moment", retry_after=_STORE_RETRY_SECONDS) from failed
+        raise Overloaded("sessions cannot be kept at the moment", retry_after=STORE_RETRY_SECONDS) from failed
     # The client reconnects for the rest, and tries again later if that fails.
     await exchange.end()
 
