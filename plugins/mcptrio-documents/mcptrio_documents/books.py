@@ -37,10 +37,10 @@ def read_epub(data: bytes, order: ConversionOrder) -> PagedDocument:
     """
     archive = Archive(data)
     root = archive.xml(_CONTAINER).find(".//{*}rootfile")
-    place = root.get("full-path") if root is not None else None
-    if not place:
+    location = root.get("full-path") if root is not None else None
+    if not location:
         raise UnreadableDocument(f"the file is damaged: {_CONTAINER} names no package document")
-    package = archive.xml(place)
+    package = archive.xml(location)
     items = {item.get("id"): item for item in package.iterfind(".//{*}manifest/{*}item")}
     found = package.find(f".//{_TITLE}")
     parts = PartCollector(order)
@@ -48,7 +48,7 @@ def read_epub(data: bytes, order: ConversionOrder) -> PagedDocument:
         item = items.get(reference.get("idref"))
         if item is None or item.get("media-type") not in _XHTML:
             continue
-        name = posixpath.normpath(posixpath.join(posixpath.dirname(place), unquote(item.get("href") or "")))
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(location), unquote(item.get("href") or "")))
         if not archive.has(name):
             parts.notes.append(f"missing in the file: {name[:200]}")
             continue

@@ -67,11 +67,11 @@ class DocumentLibrary:
 
     def _open(self, sandbox: Sandbox, path: str) -> _Opened:
         limit = self.config.max_file_bytes
-        with sandbox.open_file(path) as (descriptor, status, place):
-            name = os.path.basename(place.typed)
+        with sandbox.open_file(path) as (descriptor, status, location):
+            name = os.path.basename(location.typed)
             if status.st_size > limit:
                 raise ToolError(f"{name}: expected a document of at most {limit} bytes, got {status.st_size}")
-            key = (place.real, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+            key = (location.real, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
             if key in self._kept:
                 return _Opened(key, name, b"")
             data = bytearray()

@@ -1,11 +1,11 @@
-"""Glob patterns over relative paths, in time that grows with their length and not with their stars.
+"""Glob patterns for relative paths.
 
-Called by listing (search, exclude) and by the sandbox (deny). A pattern is cut into segments at ``/``; a segment
-becomes one regular expression whose stars are atomic, and ``**`` is matched over whole segments, so no pattern makes a
-match explode. Names that begin with a dot are ordinary names.
+The tools use them for searches and exclusions, the sandbox for denied names. A pattern is split into segments at ``/``.
+A segment becomes a regular expression with atomic stars, and ``**`` matches whole segments, so no number of stars makes
+a match take exponential time. Names that begin with a dot are ordinary names.
 
-Source: the meaning is minimatch's with ``dot: true``, which the reference filesystem server uses. Braces are expanded;
-extended globs such as ``+(a|b)`` are not a part of it: parentheses are literal.
+Source: the rules are those of minimatch with ``dot: true``, which the reference filesystem server uses. Braces are
+expanded. Extended globs such as ``+(a|b)`` are not supported; their parentheses are literal.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from mcptrio.errors import ToolError
 __all__ = ["MAX_ALTERNATIVES", "MAX_PATTERN", "GlobPattern"]
 
 MAX_PATTERN = 1024
-"""Characters in one pattern."""
+"""Maximum number of characters in one pattern."""
 
 MAX_ALTERNATIVES = 128
-"""Patterns that the braces of one pattern may expand to."""
+"""Maximum number of patterns to which the braces of one pattern expand."""
 
 
 class GlobPattern(Struct, frozen=True):
@@ -33,7 +33,7 @@ class GlobPattern(Struct, frozen=True):
 
     text: str
     _alternatives: tuple[tuple[re.Pattern[str] | None, ...], ...]
-    """The segments of each; ``None`` is ``**``."""
+    """The segments of each alternative; ``None`` stands for ``**``."""
 
     _negated: bool = False
 
@@ -65,7 +65,10 @@ class GlobPattern(Struct, frozen=True):
 
 
 def _match(segments: tuple[re.Pattern[str] | None, ...], names: list[str]) -> bool:
-    """Match with a single backtracking point: a later ``**`` makes every earlier choice irrelevant."""
+    """Match the segments with the names.
+
+    Only the last ``**`` needs backtracking: the names before it can stay where they matched first.
+    """
     at = position = 0
     resume_at = resume_position = -1
     while position < len(names):
@@ -110,14 +113,14 @@ def _compile(segment: str, ignore_case: bool) -> re.Pattern[str] | None:
             index += 1
         else:
             runs[-1] += re.escape(char)
-    # As fnmatch does: the first place where a run fits is as good as any, so its star need never be reconsidered.
+    # As in fnmatch, a run that matches at its first position never needs a later one, so each star can be atomic.
     first, *others = runs
     body = first + "".join(f"(?>.*?{run})" for run in others[:-1]) + (f".*{others[-1]}" if others else "")
     return re.compile(body, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
 def _character_class(segment: str, index: int) -> tuple[str, int]:
-    """Translate ``[…]``, whose bracket is before ``index``; without an end it is a literal bracket."""
+    """Translate ``[…]``, whose bracket is before ``index``. A bracket that is not closed is literal."""
     start = index + 1 if segment[index : index + 1] in ("!", "^") else index
     end = segment.find("]", start + 1)
     if end < 0:
@@ -142,7 +145,7 @@ def _character_class(segment: str, index: int) -> tuple[str, int]:
 
 
 def _expand(pattern: str) -> Iterator[str]:
-    """Expand ``{a,b}`` and ``{1..9}``, lazily: the caller stops counting at its bound."""
+    """Yield the expansions of ``{a,b}`` and ``{1..9}`` lazily, so that the caller can stop at its limit."""
     found = _first_brace(pattern)
     if found is None:
         yield pattern
@@ -156,7 +159,7 @@ def _expand(pattern: str) -> Iterator[str]:
 
 
 def _first_brace(pattern: str) -> tuple[int, int, Sequence[str]] | None:
-    """The first brace group with a choice: its start, its end and its choices."""
+    """Return the first brace group that has choices: its start, its end and its choices."""
     opened: list[tuple[int, list[int]]] = []
     best: tuple[int, int, Sequence[str]] | None = None
     index = 0
@@ -190,5 +193,5 @@ def _choices(pattern: str, start: int, end: int, commas: list[int]) -> Sequence[
     low, high = int(span[1]), int(span[2])
     step = 1 if low <= high else -1
     numbers = range(low, high + step, step)
-    # One more than allowed is enough for parse() to refuse it, and spares the rest.
+    # parse() refuses the pattern after one alternative more than allowed.
     return [str(number) for number in numbers[: MAX_ALTERNATIVES + 1]]
