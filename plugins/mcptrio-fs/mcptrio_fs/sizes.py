@@ -39,7 +39,7 @@ async def read_fitting(read: Callable[[int], Awaitable[Text]], bound: int, max_b
     Args:
         read: a function that reads at most the given number of bytes.
         bound: the requested number of bytes.
-        most: maximum bytes of the text as JSON.
+        max_bytes: maximum size of the text as JSON.
     """
     bound = min(bound, max_bytes)
     for _ in range(_MAX_ATTEMPTS):
