@@ -51,10 +51,15 @@ class Folder(Struct, frozen=True):
         """Return the resolved path. It is not cached, because a folder may be mounted or created later."""
         return resolve(self.path)
 
-    def holds(self, real: str) -> bool:
-        """Return True if a resolved path is in this folder. A root of the client must itself still be in its anchor."""
+    def real_above(self, real: str) -> str | None:
+        """Return the resolved path of this folder if a resolved path is in it, else None.
+
+        A root of the client must itself still be in its anchor.
+        """
         own = self.real()
-        return _is_within(real, own) and (self.anchor is None or _is_within(own, resolve(self.anchor)))
+        if _is_within(real, own) and (self.anchor is None or _is_within(own, resolve(self.anchor))):
+            return own
+        return None
 
     def names_below(self, real: str) -> list[str]:
         """The components of a resolved path that deny patterns look at."""
@@ -202,7 +207,8 @@ class Sandbox(Struct, frozen=True):
         return common
 
     def _make(self, place: AllowedPath) -> AllowedPath:
-        anchor = next((folder.real() for folder in self._by_likelihood(place.typed) if folder.holds(place.real)), None)
+        above = (folder.real_above(place.real) for folder in self._by_likelihood(place.typed))
+        anchor = next((real for real in above if real is not None), None)
         if anchor is None:
             raise Swapped
         at = descend(anchor)
@@ -243,10 +249,11 @@ class Sandbox(Struct, frozen=True):
         is_denied = False
         for folder in self._by_likelihood(typed):
             # The first will do, and the others are left alone: one may lie on a mount that hangs.
-            if not folder.holds(real):
+            own = folder.real_above(real)
+            if own is None:
                 continue
-            if not self.is_denied(folder.names_below(real)):
-                is_folder = real == folder.real() or any(other.path in (typed, real) for other in self.folders)
+            if not self.denied or not self.is_denied(folder.names_below(real)):
+                is_folder = real == own or any(other.path in (typed, real) for other in self.folders)
                 return AllowedPath(typed=typed, real=real, is_folder=is_folder)
             is_denied = True
         if is_denied:
@@ -279,7 +286,9 @@ class Sandbox(Struct, frozen=True):
             if not above:
                 continue
             # A denied name that is a symbolic link is denied too, wherever it leads.
-            if all(self.is_denied(components(os.path.relpath(candidate, folder))) for folder in above):
+            if self.denied and all(
+                self.is_denied(components(os.path.relpath(candidate, folder))) for folder in above
+            ):
                 raise AccessDenied(f"access denied: {printable(path)} matches a deny pattern")
             return candidate
         raise AccessDenied(
@@ -287,7 +296,7 @@ class Sandbox(Struct, frozen=True):
         )
 
     def _holds(self, real: str) -> bool:
-        return any(folder.holds(real) for folder in self._by_likelihood(real))
+        return any(folder.real_above(real) is not None for folder in self._by_likelihood(real))
 
     def _by_likelihood(self, typed: str) -> list[Folder]:
         return sorted(self.folders, key=lambda folder: not _is_within(typed, folder.path))
