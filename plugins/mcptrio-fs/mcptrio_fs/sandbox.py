@@ -286,9 +286,7 @@ class Sandbox(Struct, frozen=True):
             if not above:
                 continue
             # A denied name that is a symbolic link is denied too, wherever it leads.
-            if self.denied and all(
-                self.is_denied(components(os.path.relpath(candidate, folder))) for folder in above
-            ):
+            if self.denied and all(self.is_denied(components(os.path.relpath(candidate, folder))) for folder in above):
                 raise AccessDenied(f"access denied: {printable(path)} matches a deny pattern")
             return candidate
         raise AccessDenied(
