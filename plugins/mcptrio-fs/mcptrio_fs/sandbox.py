@@ -61,10 +61,15 @@ class Folder(Struct, frozen=True):
         """Return the resolved path. It is not cached, because a folder may be mounted or created later."""
         return resolve(self.path)
 
-    def contains(self, real: str) -> bool:
-        """Return whether a resolved path is in this folder. A root of the client must still be in its anchor."""
+    def real_if_contains(self, real: str) -> str | None:
+        """Return the resolved path of this folder if it contains a resolved path, else None.
+
+        A root of the client must still be in its anchor.
+        """
         own = self.real()
-        return _is_within(real, own) and (self.anchor is None or _is_within(own, resolve(self.anchor)))
+        if _is_within(real, own) and (self.anchor is None or _is_within(own, resolve(self.anchor))):
+            return own
+        return None
 
     def names_below(self, real: str) -> list[str]:
         """Return the components of a resolved path to which deny patterns apply."""
@@ -213,9 +218,8 @@ class Sandbox(Struct, frozen=True):
         return common
 
     def _make_directories(self, location: AllowedPath) -> AllowedPath:
-        anchor = next(
-            (folder.real() for folder in self._by_likelihood(location.typed) if folder.contains(location.real)), None
-        )
+        above = (folder.real_if_contains(location.real) for folder in self._by_likelihood(location.typed))
+        anchor = next((real for real in above if real is not None), None)
         if anchor is None:
             raise PathChanged
         directory = open_for_traversal(anchor)
@@ -256,10 +260,11 @@ class Sandbox(Struct, frozen=True):
         is_denied = False
         for folder in self._by_likelihood(typed):
             # The first folder that contains the path decides. Other folders may be on a mount that hangs.
-            if not folder.contains(real):
+            own = folder.real_if_contains(real)
+            if own is None:
                 continue
-            if not self.is_denied(folder.names_below(real)):
-                is_folder = real == folder.real() or any(other.path in (typed, real) for other in self.folders)
+            if not self.denied or not self.is_denied(folder.names_below(real)):
+                is_folder = real == own or any(other.path in (typed, real) for other in self.folders)
                 return AllowedPath(typed=typed, real=real, is_folder=is_folder)
             is_denied = True
         if is_denied:
@@ -293,7 +298,7 @@ class Sandbox(Struct, frozen=True):
             if not above:
                 continue
             # A symbolic link with a denied name is denied, whatever its target is.
-            if all(self.is_denied(components(os.path.relpath(candidate, folder))) for folder in above):
+            if self.denied and all(self.is_denied(components(os.path.relpath(candidate, folder))) for folder in above):
                 raise AccessDenied(f"access denied: {printable(path)} matches a deny pattern")
             return candidate
         raise AccessDenied(
@@ -301,7 +306,7 @@ class Sandbox(Struct, frozen=True):
         )
 
     def _contains(self, real: str) -> bool:
-        return any(folder.contains(real) for folder in self._by_likelihood(real))
+        return any(folder.real_if_contains(real) is not None for folder in self._by_likelihood(real))
 
     def _by_likelihood(self, typed: str) -> list[Folder]:
         return sorted(self.folders, key=lambda folder: not _is_within(typed, folder.path))

@@ -101,7 +101,10 @@ def test_file_is_in_the_data_folder_of_the_user(monkeypatch: pytest.MonkeyPatch,
     ("make", "failure"),
     [
         (lambda path: path.write_bytes(b"no database" * 1000), "not an SQLite database"),
-        (lambda path: sqlite3.connect(path).executescript("CREATE TABLE x (y)").connection.close(), "of another program"),
+        (
+            lambda path: sqlite3.connect(path).executescript("CREATE TABLE x (y)").connection.close(),
+            "of another program",
+        ),
         (lambda path: path.mkdir(), "got something else"),
     ],
 )
