@@ -35,8 +35,8 @@ class Config:
     sequences are deleted, then the earliest thoughts of its own sequence."""
 
     max_callers: int = field(default=100, validator=and_(ge(1), le(100_000)))
-    """Maximum callers whose sequences are stored; 1 to 100000. When there are more, the sequences of the caller that has
-    not added a thought for longest are deleted."""
+    """Maximum callers whose sequences are stored; 1 to 100000. When there are more, those of the caller that has not
+    added a thought for longest are deleted."""
 
     ttl: float = field(default=86_400.0, validator=and_(ge(1), le(31_536_000)))
     """Seconds for which an unused sequence is stored; 1 to a year."""
