@@ -65,7 +65,7 @@ class RequestHead:
         headers: All values of each header in the order received; names are in lower case.
         query: The query as received. It serves only to refuse requests that carry a token in it.
         address: The address of the client; ``None`` on sockets without addresses.
-        is_beside: True if the path is not the MCP endpoint: a WebSocket, or HTTP with SSE.
+        is_outside_endpoint: True if the path is not the MCP endpoint: a WebSocket, or HTTP with SSE.
         certificate: The client certificate in DER, if TLS requested one and verified it.
     """
 
@@ -76,7 +76,7 @@ class RequestHead:
     # A query may contain a token by mistake.
     query: str = field(default="", repr=False)
     address: str | None = None
-    is_beside: bool = False
+    is_outside_endpoint: bool = False
     certificate: bytes | None = field(default=None, repr=False)
 
 
@@ -117,7 +117,9 @@ class Guard(Protocol):
         """
         ...
 
-    def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
+    def insufficient_scope(
+        self, request: RequestHead, principal: Principal, scopes: frozenset[str]
+    ) -> AuthorizationError:
         """Return the error for a principal that lacks scopes: status 403, and the scopes to request next.
 
         Args:

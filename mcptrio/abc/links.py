@@ -81,11 +81,11 @@ class Link(Protocol):
         """Return whether arguments marked in a tool's schema are sent as parameter headers (see :meth:`exchange`)."""
         ...
 
-    def settled(self, revision: Revision) -> None:
+    def start_listening(self, revision: Revision) -> None:
         """Start to receive unsolicited messages: a handshake, the first or a later one, is complete."""
         ...
 
-    def outgrown(self, revision: Revision) -> bool:
+    def drop_revision(self, revision: Revision) -> bool:
         """Make :meth:`wait_closed` raise SessionLost: the server no longer supports the negotiated revision.
 
         Returns:

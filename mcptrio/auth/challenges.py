@@ -16,9 +16,9 @@ from attrs import field, frozen
 
 from mcptrio.auth.scopes import read_scope
 
-__all__ = ["PASS_A_TOKEN", "Challenge", "ChallengeResponse", "build_challenge", "parse_challenges"]
+__all__ = ["TOKEN_ADVICE", "Challenge", "ChallengeResponse", "build_challenge", "parse_challenges"]
 
-PASS_A_TOKEN: Final = (
+TOKEN_ADVICE: Final = (
     "ask its operator for a token and pass it with --header 'Authorization=Bearer TOKEN', "
     "or as a header of the server's entry in the configuration"
 )

@@ -18,7 +18,7 @@ import orjson
 from attrs import field, frozen
 
 from mcptrio.abc import FetchRequest, FetchResponse
-from mcptrio.auth.challenges import PASS_A_TOKEN
+from mcptrio.auth.challenges import TOKEN_ADVICE
 from mcptrio.auth.flows import Flow
 from mcptrio.auth.metadata import ServerMetadata, read_object
 from mcptrio.auth.scopes import read_scope, union
@@ -255,5 +255,5 @@ def _refusal(response: FetchResponse, where: str) -> str:
     # A server that issues static tokens fails here with a guessed registration endpoint; name the option that works.
     if response.status == 404:
         detail = "" if detail_text == "HTTP 404" else f", {detail_text}"
-        return f"the server seems to have no login (HTTP 404{detail} at {shown(where)}): {PASS_A_TOKEN}"
+        return f"the server seems to have no login (HTTP 404{detail} at {shown(where)}): {TOKEN_ADVICE}"
     return f"client registration failed{reason}: {detail_text} at {shown(where)}"

@@ -204,7 +204,9 @@ class ResourceServer:
             )
         return again
 
-    def demand(self, request: RequestHead, principal: Principal, scopes: frozenset[str]) -> AuthorizationError:
+    def insufficient_scope(
+        self, request: RequestHead, principal: Principal, scopes: frozenset[str]
+    ) -> AuthorizationError:
         """Return the error that asks for scopes. See :class:`mcptrio.abc.Guard`.
 
         It names the missing scopes and those already granted.
@@ -231,7 +233,7 @@ class ResourceServer:
         else:
             principal = await self._by_token(request, scheme, token)
         if not self._scopes <= principal.scopes:
-            raise self.demand(request, principal, self._scopes)
+            raise self.insufficient_scope(request, principal, self._scopes)
         return principal
 
     def _by_certificate(self, request: RequestHead) -> Principal:
@@ -355,7 +357,7 @@ class ResourceServer:
         # there.
         resource = self._challenge_documents.resource_of(request)
         path = path_of(request) or "/"
-        if request.is_beside:
+        if request.is_outside_endpoint:
             return origin(resource) + path
         try:
             named = peek(proofs[0]).claims.get("htu")
