@@ -35,7 +35,7 @@ _ALGORITHM: Final = "ES256"
 class GrantClient:
     """Authorizes the requests to one server, as a :class:`mcptrio.abc.ClientAuth`.
 
-    The method ``client_auth`` of a :class:`GrantMethod` creates it. Tokens are sent to that server only.
+    Made by :meth:`mcptrio.abc.AuthMethod.client_auth`. Tokens are sent to that server only.
     """
 
     def __init__(self, grant: Grant[GrantMethod]) -> None:

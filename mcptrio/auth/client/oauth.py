@@ -127,7 +127,7 @@ class OAuth(GrantMethod):
 
 
 class OAuthClient(GrantClient):
-    """Authorizes the requests to one server. :meth:`OAuth.client_auth` creates it."""
+    """Authorizes the requests to one server. Made by :meth:`OAuth.client_auth`."""
 
     def __init__(self, grant: UserGrant) -> None:
         super().__init__(grant)
