@@ -21,7 +21,7 @@ from mcptrio.ground.expected import integer
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.runtime.settings import ServerSettings
-from mcptrio.settings.problems import Key, shown
+from mcptrio.settings.problems import Key, describe_value
 from mcptrio.settings.reader import SettingsReader, keys_of_class, variable_of
 from mcptrio.settings.toml_source import TOMLSource, read_toml
 
@@ -299,7 +299,7 @@ class ServeConfig:
     def _table(self, tables: Mapping[str, Any], key: Key, prefix: Key = ()) -> Mapping[str, Any]:
         table = tables.get(key[-1], {})
         if not isinstance(table, dict):
-            raise self.error((*prefix, *key), f"expected a table, got {shown(table, ())}")
+            raise self.error((*prefix, *key), f"expected a table, got {describe_value(table, ())}")
         return table
 
 
@@ -363,10 +363,10 @@ def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | Non
     """Return the tables merged with those of a profile. Every profile is checked, also those that are not selected."""
     profiles = tables.pop("profiles", {})
     if not isinstance(profiles, dict):
-        raise source.error(("profiles",), f"expected a table, got {shown(profiles, ())}")
+        raise source.error(("profiles",), f"expected a table, got {describe_value(profiles, ())}")
     for name, table in profiles.items():
         if not isinstance(table, dict):
-            raise source.error(("profiles", name), f"expected a table, got {shown(table, ())}")
+            raise source.error(("profiles", name), f"expected a table, got {describe_value(table, ())}")
         ServeConfig(source, table).check(("profiles", name))
     ServeConfig(source, tables).check()
     if profile is None:

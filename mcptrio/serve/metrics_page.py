@@ -59,7 +59,7 @@ class MetricsPage:
             return HTTPRefusal.because(403, "Origin: not allowed", reason="origin")
         if (refusal := check_page(scope["method"], ("GET", "HEAD"))) is not None or self._guard is None:
             return refusal
-        head = request_head(scope, exchange.headers, is_beside=True)
+        head = request_head(scope, exchange.headers, is_outside_endpoint=True)
         scopes = frozenset({self._scope})
         try:
             principal = await self._guard.admit(head)
@@ -70,5 +70,5 @@ class MetricsPage:
         if principal is None:
             return HTTPRefusal(401)
         if not scopes <= principal.scopes:
-            return refusal_of(self._guard.demand(head, principal, scopes), scopes=scopes)
+            return refusal_of(self._guard.insufficient_scope(head, principal, scopes), scopes=scopes)
         return None

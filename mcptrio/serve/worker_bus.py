@@ -46,7 +46,7 @@ class WorkerBus:
 
     def lost(self) -> None:
         """Tell all followers that messages of other workers may have been lost."""
-        self._followers.lost()
+        self._followers.report_lost()
 
     def arrived(self, body: bytes) -> None:
         """Deliver the body of a MESSAGE frame from the parent."""
