@@ -174,7 +174,7 @@ class BatchWriter(Generic[W]):
             each = self._waiting.popleft()
             self._bytes -= each.size
             # The caller was cancelled while its work was in the queue.
-            if not each.waiter.is_over:
+            if not each.waiter.is_done:
                 batch.append(each)
         self._room.unpark_all()
         return batch

@@ -22,8 +22,8 @@ from attrs import field, frozen
 from attrs.validators import gt, lt
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.ground.last_words import with_last_words
-from mcptrio.ground.nurseries import raised_alone
+from mcptrio.ground.nurseries import unwrap_single_exceptions
+from mcptrio.ground.stderr_tail import append_stderr
 from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILL_TIMEOUT, ChildProcess, program_name, signal_name, start_process
@@ -121,9 +121,9 @@ class ChildChannel(LineChannel):
         return self._process.returncode
 
     @property
-    def last_words(self) -> tuple[str, ...]:
+    def last_stderr_lines(self) -> tuple[str, ...]:
         """The last lines of standard error: at most 64, of 2,000 bytes each."""
-        return self._stderr.last_words
+        return self._stderr.last_lines
 
     async def wait(self) -> int:
         """Wait for the process to exit, and return its exit code."""
@@ -185,7 +185,7 @@ class ChildChannel(LineChannel):
     def _state(self) -> str:
         code = self.returncode
         if code is not None:
-            return with_last_words(f"the server {_ending(code)}", self.last_words)
+            return append_stderr(f"the server {_ending(code)}", self.last_stderr_lines)
         if self._ended:
             return "the server closed its standard output but is still running"
         return self._unsent or "the server is running"
@@ -233,8 +233,8 @@ async def open_child(
         env: Variables that are added to the inherited ones or replace them.
         inherit_env: Inherit the whole environment.
         cwd: Working directory; by default that of this process.
-        stderr: The destination of the lines of standard error, in addition to ``last_words``; by default, the logger
-            ``mcptrio.server_stderr`` at level INFO.
+        stderr: The destination of the lines of standard error; by default, the logger ``mcptrio.server_stderr`` at
+            level INFO. ``last_stderr_lines`` has the last ones in any case.
         limits: Limits of one message.
         timeouts: Timeouts for exiting and for writing.
 
@@ -251,7 +251,7 @@ async def open_child(
     output = ChildStderr(process.stderr, stderr, name=name)
     channel = ChildChannel(process, output, name=name, limits=limits, timeouts=timeouts or ChildTimeouts())
     # The reading task raises nothing, so a single exception is the caller's.
-    with raised_alone():
+    with unwrap_single_exceptions():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(output.listen)
             try:

@@ -68,7 +68,7 @@ class ChildStderr:
         self.ended = trio.Event()
 
     @property
-    def last_words(self) -> tuple[str, ...]:
+    def last_lines(self) -> tuple[str, ...]:
         """The last lines that are not blank, at most :data:`LINES`."""
         return tuple([_readable(line) for line in [*self._last, self._line] if line and not line.isspace()][-LINES:])
 

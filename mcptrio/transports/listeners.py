@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import trio
 
-from mcptrio.transports.sparing_log import SparingLog
+from mcptrio.transports.rate_limited_log import RateLimitedLog
 
-__all__ = ["Accepted", "Accepting", "StreamAccepting"]
+__all__ = ["AcceptedSocket", "ConnectionListener", "StreamListener"]
 
 _PAUSE: Final = 0.1
 """Seconds until the next attempt after an error that is likely to repeat."""
@@ -34,7 +34,7 @@ _OF_THE_CONNECTION: Final = frozenset(
 )
 
 
-class Accepted(trio.abc.AsyncResource):
+class AcceptedSocket(trio.abc.AsyncResource):
     """A connected, non-blocking socket that its connection has not taken over yet."""
 
     def __init__(self, sock: socket.socket, peer: Any) -> None:
@@ -46,12 +46,12 @@ class Accepted(trio.abc.AsyncResource):
         await trio.lowlevel.checkpoint()
 
 
-class Accepting(trio.abc.Listener[Accepted]):
+class ConnectionListener(trio.abc.Listener[AcceptedSocket]):
     """A listener for ``trio.serve_listeners`` whose :meth:`accept` raises no system errors.
 
     Args:
-        sock: The listening socket, as for :class:`Accepting`.
-        log: The logger, as for :class:`Accepting`.
+        sock: The listening socket, as for :class:`ConnectionListener`.
+        log: The logger, as for :class:`ConnectionListener`.
         wait_turn: Awaited before each connection is accepted.
         make_room: A function called when no descriptor is left. It returns True if it has closed a connection.
     """
@@ -65,11 +65,11 @@ class Accepting(trio.abc.Listener[Accepted]):
         make_room: Callable[[], bool] | None = None,
     ) -> None:
         self._sock = sock
-        self._log = SparingLog(log, per_key=1, total=10)
+        self._log = RateLimitedLog(log, per_key=1, total=10)
         self._wait_turn = wait_turn
         self._make_room = make_room
 
-    async def accept(self) -> Accepted:
+    async def accept(self) -> AcceptedSocket:
         """Return the next connection.
 
         Raises:
@@ -94,7 +94,7 @@ class Accepting(trio.abc.Listener[Accepted]):
             except OSError:  # macOS: the client has disconnected already
                 sock.close()
                 continue
-            return Accepted(sock, peer)
+            return AcceptedSocket(sock, peer)
 
     async def aclose(self) -> None:
         if self._sock.fileno() >= 0:
@@ -116,16 +116,16 @@ class Accepting(trio.abc.Listener[Accepted]):
             await trio.sleep(_PAUSE)
 
 
-class StreamAccepting(trio.abc.Listener[trio.SocketStream]):
+class StreamListener(trio.abc.Listener[trio.SocketStream]):
     """A listener that returns Trio streams.
 
     Args:
-        sock: The listening socket, as for :class:`Accepting`.
-        log: The logger, as for :class:`Accepting`.
+        sock: The listening socket, as for :class:`ConnectionListener`.
+        log: The logger, as for :class:`ConnectionListener`.
     """
 
     def __init__(self, sock: socket.socket, log: logging.Logger) -> None:
-        self._accepting = Accepting(sock, log)
+        self._accepting = ConnectionListener(sock, log)
 
     async def accept(self) -> trio.SocketStream:
         while True:

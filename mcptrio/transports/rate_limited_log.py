@@ -10,10 +10,10 @@ from collections import Counter
 
 import trio
 
-__all__ = ["SparingLog"]
+__all__ = ["RateLimitedLog"]
 
 
-class SparingLog:
+class RateLimitedLog:
     """Writes a limited number of lines per minute and counts the others.
 
     Args:
