@@ -67,7 +67,6 @@ class RequestScope:
     label: str = field(init=False)
     """The name of the tool or other feature, for messages."""
     owner: str | None = field(init=False, default=None)
-    """The plugin of that feature; ``None`` for the server."""
     progress: ProgressSink | None = field(init=False, default=None)
     plan: TaskPlan | None = field(init=False, default=None)
     """Can make the request a task while its handler runs; ``None`` if it must be answered with its result."""
@@ -75,10 +74,8 @@ class RequestScope:
     """The task that the request has become; the client's request has then been answered."""
     waits_for: WaitsFor | None = field(init=False, default=None)
     in_thread: bool = field(init=False, default=False)
-    store_waits: int = field(init=False, default=0)
-    """Operations of stores for which the request waits."""
-    is_resumable: bool = field(init=False, default=False)
-    """Whether another process may run the handler again, once the request is a task."""
+    store_waits: int = field(init=False, default=0)  # operations of stores for which the request waits
+    is_resumable: bool = field(init=False, default=False)  # by another process, once the request is a task
     can_stay_open: bool = field(init=False, default=False)
     """Whether :meth:`keep_open` may keep it open without a task."""
     open: OpenRequest | None = field(init=False, default=None)
@@ -87,19 +84,16 @@ class RequestScope:
     on_lost_result: Callable[[], None] | None = field(init=False, default=None)
     """Called when the request ends without its result having been sent. Does not block or raise."""
     started: float = field(init=False, factory=trio.current_time)
-    """Trio time at which the request was admitted."""
     deadline: float = field(init=False)
     """Trio time at which the request is ended with an error."""
     _timeouts: Timeouts = field(init=False)
-    _timeouts_start: float = field(init=False)
+    _turn_start: float = field(init=False)
     _caller_deadline: float = field(init=False, default=inf)
     """The caller's own deadline, which nothing extends."""
-    waited: float = field(init=False, default=0.0)
-    """Seconds in which the client was asked, valid while no question is open."""
+    waited: float = field(init=False, default=0.0)  # seconds in which the client was asked, if no question is open
     _open_questions: int = field(init=False, default=0)
     _cancel_scope: trio.CancelScope | None = field(init=False, default=None)
     _concluding: trio.CancelScope | None = field(init=False, default=None)
-    """Cancelled to answer a request that :meth:`until_concluded` keeps open."""
 
     def __attrs_post_init__(self) -> None:
         self.label = self.request.method.name
@@ -109,7 +103,7 @@ class RequestScope:
             self.forwarded_caller = decode_caller(self.label, meta)
             self.principal = self.forwarded_caller.principal
         self._timeouts = times = self.session.settings.timeouts
-        self._timeouts_start = started = self.started
+        self._turn_start = started = self.started
         if meta:
             if CALL_TIMEOUT in meta and (allowed := call_timeout(meta)) is not None:
                 self._caller_deadline = started + allowed
@@ -131,11 +125,10 @@ class RequestScope:
 
     @property
     def caller(self) -> str:
-        """A string that identifies the caller.
+        """A string that is the same for one principal (issuer and subject) in all sessions and processes.
 
-        It is the same for one principal (issuer and subject) in all sessions and processes. Without a principal, it is
-        the same in one session or connection. Without either, it is :data:`mcptrio.ANONYMOUS`. It reveals neither a
-        name nor the id of a session.
+        Without a principal, it is the same in one session or connection. Without either, it is
+        :data:`mcptrio.ANONYMOUS`. It reveals neither a name nor the id of a session.
         """
         if self.principal is not None:
             return caller_of_principal(self.principal)
@@ -243,18 +236,14 @@ class RequestScope:
     # Time
 
     def begin(self, timeout: float | None) -> None:
-        """Start the timeouts, after the request has waited for its places in limiters.
-
-        Args:
-            timeout: The timeout of the tool or the plugin in seconds, if it has one.
-        """
+        """Start the timeouts when the request has its places in limiters. ``timeout`` is that of the tool or plugin."""
         if trio.current_time() >= self.deadline:
             # The task that watches the deadlines has not run yet.
             self.expire()
             return
         if timeout is not None:
             self._timeouts = self._timeouts.with_request(timeout)
-            self._timeouts_start = trio.current_time()
+            self._turn_start = trio.current_time()
         self._set_deadline()
 
     def remove_deadline(self) -> None:
@@ -270,7 +259,7 @@ class RequestScope:
         if not self._open_questions:
             self.waited -= trio.current_time()
         self._open_questions += 1
-        self.deadline = min(self._timeouts_start + self._timeouts.request, self._caller_deadline)
+        self.deadline = min(self._turn_start + self._timeouts.request, self._caller_deadline)
         return self._timeouts.input
 
     def input_arrived(self) -> None:
@@ -357,9 +346,7 @@ class RequestScope:
 
     def _set_deadline(self) -> None:
         times = self._timeouts
-        self.deadline = min(
-            trio.current_time() + times.idle, self._timeouts_start + times.request, self._caller_deadline
-        )
+        self.deadline = min(trio.current_time() + times.idle, self._turn_start + times.request, self._caller_deadline)
         if self.deadline < self._deadlines.next:
             self._deadlines.moved(self)
 
@@ -377,7 +364,6 @@ async def dispatch(
     """Run the handler of a request, and return the response; ``None`` if the request stays open.
 
     Args:
-        handlers: The handlers by method.
         around: The middleware, which calls the handler.
 
     Raises:

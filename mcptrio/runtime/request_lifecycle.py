@@ -11,8 +11,7 @@
 - After a cancellation no error is sent. A failing request can still be cancelled, because the client then no longer
   wants the error. Once a request is being answered, neither has an effect.
 - The handler is cancelled at most once, through the scope that was attached when it began.
-- From CANCELLED on, no message of the handler is sent. In FAILING, the handler may still send messages while it cleans
-  up.
+- From CANCELLED on, no message of the handler is sent. In FAILING, it may still send messages while it cleans up.
 - A request that is kept open has no task, so a cancellation closes it at once. In all other states the task of the
   handler closes the request.
 - No event leaves CLOSED, and closing twice is harmless.

@@ -72,7 +72,6 @@ class Session(Conversation):
     """A session with its requests and tasks. The arguments that are not listed are those of :class:`Conversation`.
 
     Args:
-        server: The supervisor.
         begin: A function called before the first task. It must start a task that calls :meth:`run`. Without it, the
             owner of the session calls :meth:`run`.
     """
@@ -132,7 +131,6 @@ class Session(Conversation):
             self.start(keep_alive, self, self.end)
 
     def start(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Start a task of the session. It is cancelled when the session ends."""
         if self._nursery is not None:
             self._nursery.start_soon(function, *args)
             return
@@ -162,7 +160,6 @@ class Session(Conversation):
 
     @property
     def busy(self) -> bool:
-        """True while the session has a request in flight or an open stream."""
         return bool(self.in_flight or self.outlets)
 
     def _close(self) -> None:
@@ -216,8 +213,7 @@ class Session(Conversation):
         """Handle a received message or batch. ``outlet`` is closed after the last response.
 
         Returns:
-            False for a response or a cancellation whose request this process does not have. Another replica may have
-            it.
+            False for a response or a cancellation whose request another replica may have, because this one has not.
         """
         if self._is_closed or self.reason is not None:
             # The session has no tasks left that could answer.
@@ -313,10 +309,7 @@ class Session(Conversation):
     async def answer(
         self, event: RequestReceived, outlet: MessageSink, *, opened: Callable[[RequestScope], None]
     ) -> bool:
-        """Serve the single request of this session in the task of the caller.
-
-        Args:
-            opened: A function called with the scope of the admitted request before the handler runs.
+        """Serve the single request of this session in the task of the caller. ``opened`` is called when it is admitted.
 
         Returns:
             True if the request is kept open without a task, until :meth:`conclude` or a cancellation.
@@ -349,7 +342,6 @@ class Session(Conversation):
             await self.finish(scope)
 
     async def serve(self, scope: RequestScope) -> None:
-        """Run the handler of a request, and set the reply."""
         CURRENT.set(scope)
         if TRACING.tracer is not None:
             with TRACING.tracer.serving(scope):
@@ -382,7 +374,6 @@ class Session(Conversation):
             self.release(scope)
 
     def release(self, scope: RequestScope) -> None:
-        """Release a request that has ended. A second call does nothing."""
         is_open = scope.open is not None
         if not scope.close():
             return

@@ -233,7 +233,7 @@ async def test_stderr_is_read_while_the_server_is_terminated(tmp_path: Path) -> 
 
 async def test_open_standard_error_does_not_delay_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon in its own session is neither awaited nor ended."""
-    monkeypatch.setattr(child, "OUTPUT_TIMEOUT", 0.2)  # has no effect
+    monkeypatch.setattr(child, "STDERR_TIMEOUT", 0.2)  # has no effect
     code = """
     child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, start_new_session=True)
     say(pid=child.pid)
