@@ -359,7 +359,7 @@ def _is_auth_method(auth: object) -> TypeGuard[AuthMethod]:
 
 
 def _socket_opener(target: Socket) -> LinkOpener:
-    from mcptrio.transports.socket_dialing import check_socket_address, open_socket_channel
+    from mcptrio.transports.socket_client import check_socket_address, open_socket_channel
 
     try:
         check_socket_address(target.address)

@@ -214,7 +214,7 @@ class Upstream:
             # A lost connection is logged by the member, with its reason.
             if not isinstance(outcome.error, ConnectionClosed):
                 _log.warning("%s: its lists cannot be read: %s", self._name, outcome.error)
-            await member.until(lambda: member.is_over, timeout=backoff.draw())
+            await member.until(lambda: member.is_over, timeout=backoff.next_pause())
 
     async def _listen(self, member: ManagedServer, client: Client) -> None:
         """Follow the server's changes until it is connected again.

@@ -88,4 +88,4 @@ class Watching:
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, ConnectionClosed):
                     _log.info("%s: subscription to %s failed: %s", self._name, uri, outcome.error)
                 # The request itself waits for the connection, so this pause only limits how often a server refuses.
-                await trio.sleep(backoff.draw())
+                await trio.sleep(backoff.next_pause())

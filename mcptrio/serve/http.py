@@ -16,7 +16,7 @@ from attrs import frozen
 
 from mcptrio.abc import Engine
 from mcptrio.ground.expected import expect
-from mcptrio.ground.nurseries import first_of, open_hidden_nursery, require_trio
+from mcptrio.ground.nurseries import first_exception, open_hidden_nursery, require_trio
 from mcptrio.serve.http_options import HTTPOptions, make_http_app
 from mcptrio.serve.opened import CLOSE_TIMEOUT, serve_transport, until_left
 from mcptrio.server import Server
@@ -187,7 +187,7 @@ async def _listen(
     try:
         urls: list[str] = await connections.start(accept)
     except* OSError as group:
-        error = first_of(group)
+        error = first_exception(group)
         assert isinstance(error, OSError)
         refused = OSError(str(error))
     else:

@@ -22,7 +22,7 @@ from mcptrio.connecting.mcp_json.locations import SourceLocation, kind_of
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint, Socket
 from mcptrio.ground.quoting import printable
-from mcptrio.transports.socket_dialing import check_socket_address
+from mcptrio.transports.socket_client import check_socket_address
 
 __all__ = ["read_entry", "read_entry_at"]
 
