@@ -47,7 +47,7 @@ def revealed(
     """Return the client address and the scheme that the server derives."""
     raw = [(name.encode(), value.encode()) for name, value in headers]
     scope: dict[str, Any] = {"client": peer, "scheme": scheme, "headers": raw}
-    Proxies.of(trusted).reveal(scope)
+    Proxies.of(trusted).apply_forwarded(scope)
     return address_of(scope), scope["scheme"]
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from mcptrio.http.client.connection_pool import RawHeaders
 from mcptrio.http.client.endpoint import HTTPEndpoint
 from mcptrio.http.headers import EVENT_STREAM, JSON
-from mcptrio.http.param_headers import NAMES, encode_value, follow
+from mcptrio.http.param_headers import NAME_PARAMS, encode_value, value_at
 from mcptrio.protocol.messages import ErrorResponse, Notification, Request, Response
 from mcptrio.protocol.revisions.revision import Revision
 
@@ -178,11 +178,11 @@ def _of_session(revision: Revision | None, session: str | None) -> RawHeaders:
 def _mirrored_headers(message: Request | Notification, param_headers: Mapping[str, tuple[str, ...]]) -> RawHeaders:
     params = message.params or {}
     headers = [(b"Mcp-Method", message.method.encode())]
-    member = NAMES.get(message.method)
+    member = NAME_PARAMS.get(message.method)
     if member is not None and isinstance(name := params.get(member), str):
         headers.append((b"Mcp-Name", _encoded(name)))
     for header, path in param_headers.items():
-        value = follow(params.get("arguments"), path)
+        value = value_at(params.get("arguments"), path)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         # Other values do not match the schema; the server's error for the body says more than one for a header.

@@ -214,7 +214,7 @@ class HTTPApp:
     def _exchange(self, scope: Scope, http: HTTPExchange) -> Exchange:
         if self._proxies is not None:
             # Writes the client's own address and scheme into the scope, for plugins' routes as well.
-            self._proxies.reveal(scope)
+            self._proxies.apply_forwarded(scope)
         client = scope.get("client")
         # A Unix socket has a path instead of an address, so its requests count for no client.
         owner = network_of(client[0]) if client and client[1] is not None else None

@@ -33,7 +33,7 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
         method=scope.get("method", "GET"),
         # DPoP proofs name the URL that the client used (RFC 9449 section 4.3), which Host and scheme give.
         url=f"{scheme}://{headers.get('host', '')}{scope['path']}",
-        headers=headers.every(),
+        headers=headers.all_values(),
         query=scope.get("query_string", b"").decode("latin-1"),
         address=address_of(scope),
         is_beside=is_beside,

@@ -20,7 +20,7 @@ from attrs import frozen
 from mcptrio.errors import Code, HeaderMismatch, InvalidParams, InvalidRequest, MCPError, Overloaded, RateLimited
 from mcptrio.ground.refusals import HTTPRefusalReason
 from mcptrio.http.headers import EVENT_STREAM, JSON, JSON_AND_EVENTS, Headers, accepts, is_json
-from mcptrio.http.param_headers import ENCODED, NAMES, check_method, check_parameters
+from mcptrio.http.param_headers import BASE64_PREFIX, NAME_PARAMS, check_method, check_parameters
 from mcptrio.http.subprotocol import SUBPROTOCOL
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, Envelope
 from mcptrio.protocol.messages import (
@@ -286,7 +286,7 @@ def _check_request(
         if not _repeats(headers, request, params):
             envelope = Envelope.read(params)
             # Proxies route by the header, and the engine serves by the body: they must agree.
-            version = headers.routing(VERSION)
+            version = headers.single(VERSION)
             if version != envelope.version:
                 raise HeaderMismatch(_version_mismatch(version, envelope.version))
             check_method(headers, request)
@@ -304,7 +304,7 @@ def _repeats(headers: Headers, request: Request, params: Mapping[str, Any]) -> b
 
     Any other request may still be good: a name may be in Base64, for example.
     """
-    meta, member, version = params.get("_meta"), NAMES.get(request.method), headers.get(VERSION)
+    meta, member, version = params.get("_meta"), NAME_PARAMS.get(request.method), headers.get(VERSION)
     name = None if member is None else params.get(member)
     return (
         not headers.repeated
@@ -316,7 +316,7 @@ def _repeats(headers: Headers, request: Request, params: Mapping[str, Any]) -> b
         and type(meta.get(LOG_LEVEL, "")) is str
         and headers.get("mcp-method") == request.method
         and headers.get("mcp-name") == name
-        and (name is None or (name.isascii() and name.isprintable() and not name.startswith(ENCODED)))
+        and (name is None or (name.isascii() and name.isprintable() and not name.startswith(BASE64_PREFIX)))
     )
 
 
