@@ -49,10 +49,11 @@ class HTTPExchange(Protocol):
         """
         ...
 
-    async def while_connected(self, work: Callable[[], Awaitable[object]], leave: Callable[[], None]) -> None:
-        """Run ``work``, and call ``leave`` once if the client disconnects before the response is complete.
+    async def while_connected(self, work: Callable[[], Awaitable[object]], on_disconnect: Callable[[], None]) -> None:
+        """Run ``work``, and call ``on_disconnect`` once if the client disconnects before the response is complete.
 
-        Call it only after the body was read. With :meth:`keep_open`, ``leave`` may be called after ``work`` has ended.
+        Call it only after the body was read. With :meth:`keep_open`, ``on_disconnect`` may be called after ``work`` has
+        ended.
         """
         ...
 
