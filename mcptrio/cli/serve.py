@@ -209,9 +209,9 @@ def _telemetry(read: ServeConfig) -> AbstractContextManager[MeterProvider | None
     # The variables decide without an import, because most servers have no telemetry.
     if not (read.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)):
         return nullcontext()
-    from mcptrio.telemetry.settings import is_wanted
+    from mcptrio.telemetry.settings import is_export_configured
 
-    if not is_wanted(read.telemetry, os.environ):
+    if not is_export_configured(read.telemetry, os.environ):
         return nullcontext()
     from mcptrio.telemetry.otlp import exporting
 

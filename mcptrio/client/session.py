@@ -359,7 +359,7 @@ class ClientSession:
             done = self._urls.get(params.elicitation_id)
             if done is not None:
                 done.set()
-            self._handlers._handle_url_visited(params.elicitation_id)
+            self._handlers._handle_url_completed(params.elicitation_id)
         else:
             self._pass_on(event)
 

@@ -298,7 +298,7 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
         raise ConfigError(f"transport: expected auto for a {url.scheme} URL, got {endpoint.transport}")
 
     def opening(function: Callable[..., T], *args: Any) -> T:
-        from mcptrio.http.client.dialing import Dialing
+        from mcptrio.http.client.dialer import Dialing
 
         return function(endpoint.url, *args, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls))
 

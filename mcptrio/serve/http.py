@@ -136,7 +136,7 @@ async def _close_after(
 
 async def _report_unready(app: HTTPApp, shutdown: trio.Event) -> None:
     await shutdown.wait()
-    app.leave()
+    app.announce_stop()
 
 
 async def _listen(
