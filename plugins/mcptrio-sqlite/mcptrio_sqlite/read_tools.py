@@ -1,6 +1,6 @@
 """The tools that read.
 
-A tool creates a job; ``Queries`` provides the process, the deadline and the connection.
+A tool creates a job, and ``Queries`` runs it in a child process with a deadline.
 
 Source: names and first arguments of read_query, list_tables and describe_table as in the archived reference SQLite
 server (2025.4.25); the others are added.
@@ -24,7 +24,7 @@ from .queries import Queries
 from .rows import PageLimits, RowPage, Rows, cursor_for, position_of
 from .schema import Table, TableEntry
 from .texts import databases_text, plan_text, rows_text, table_text, tables_text
-from .values import Parameter, Parameters, checked
+from .values import Parameter, Parameters, checked_parameters
 
 __all__ = [
     "NO_PARAMS",
@@ -33,7 +33,7 @@ __all__ = [
     "DatabaseName",
     "Params",
     "Query",
-    "SQLiteReading",
+    "SQLiteReadTools",
     "TableList",
 ]
 
@@ -43,7 +43,7 @@ Params = Annotated[
     "Values for ? or :name; a blob as {base64}, an integer beyond 2^53 as {integer}.",
 ]
 NO_PARAMS: Final[list[Parameter]] = []
-"""Never changed, and shown in the schemas."""
+"""The default of ``params``. The schemas show it, and the tools do not change it."""
 DatabaseName = Annotated[str, "Name; may be left out if there is only one."]
 Limit = Annotated[int, Meta(ge=1)]
 Cursor = Annotated[str, "From the previous answer."]
@@ -79,7 +79,7 @@ class TableList:
 
 
 @frozen(eq=False)
-class SQLiteReading:
+class SQLiteReadTools:
     """The reading tools."""
 
     queries: Queries
@@ -104,14 +104,14 @@ class SQLiteReading:
     ) -> Rows:
         """Run one read-only SQL statement and return its rows. Pass values in params. Use ORDER BY if you page with
         cursor."""
-        found = await self.queries.find(database)
-        values = checked(params)
-        skip = position_of(cursor, found.name, query, values)
+        database_file = await self.queries.find(database)
+        values = checked_parameters(params)
+        skip = position_of(cursor, database_file.name, query, values)
         job = ReadRows(query=query, params=values, bounds=self.bounds(limit), skip=skip)
-        page: RowPage = await self.queries.run(ctx, found, job)
-        more = cursor_for(skip + len(page.items), found.name, query, values) if page.has_more else None
+        page: RowPage = await self.queries.run(ctx, database_file, job)
+        more = cursor_for(skip + len(page.items), database_file.name, query, values) if page.has_more else None
         return Rows(
-            database=found.name,
+            database=database_file.name,
             columns=page.columns,
             items=page.items,
             truncated=page.has_more,
@@ -130,18 +130,18 @@ class SQLiteReading:
     )
     async def list_databases(self, limit: Limit = 500, cursor: Cursor = "") -> DatabaseList:
         """List the databases with their sizes and whether they are writable."""
-        most = self._most(limit)
+        max_rows = self._max_rows(limit)
 
         def work() -> list[DatabaseEntry]:
             after = [each for each in self.queries.databases.all() if each.name > cursor]
-            # One more than requested shows whether there are more.
-            return [_entry(each) for each in after[: most + 1]]
+            # One entry more than requested shows whether there are more.
+            return [_entry(each) for each in after[: max_rows + 1]]
 
         entries = await self.queries.run_in_thread(work)
         return DatabaseList(
-            items=tuple(entries[:most]),
-            truncated=len(entries) > most,
-            next_cursor=entries[most - 1].name if len(entries) > most else None,
+            items=tuple(entries[:max_rows]),
+            truncated=len(entries) > max_rows,
+            next_cursor=entries[max_rows - 1].name if len(entries) > max_rows else None,
         )
 
     @tool(
@@ -157,11 +157,11 @@ class SQLiteReading:
         self, ctx: Context, database: DatabaseName = "", limit: Limit = 500, cursor: Cursor = ""
     ) -> TableList:
         """List the tables and views of a database with their numbers of columns."""
-        found = await self.queries.find(database)
-        most = self._most(limit)
-        entries, has_more = await self.queries.run(ctx, found, ListTables(limit=most, after=cursor))
+        database_file = await self.queries.find(database)
+        max_rows = self._max_rows(limit)
+        entries, has_more = await self.queries.run(ctx, database_file, ListTables(limit=max_rows, after=cursor))
         return TableList(
-            database=found.name,
+            database=database_file.name,
             items=entries,
             truncated=has_more,
             next_cursor=entries[-1].name if has_more else None,
@@ -176,9 +176,9 @@ class SQLiteReading:
         count_rows: Annotated[bool, "Slow for a large table."] = False,
     ) -> Table:
         """Show the SQL of a table or view, its indexes and its triggers."""
-        found = await self.queries.find(database)
+        database_file = await self.queries.find(database)
         job = DescribeTable(table=table_name, count_rows=count_rows)
-        described: Table = await self.queries.run(ctx, found, job)
+        described: Table = await self.queries.run(ctx, database_file, job)
         return described
 
     @tool(
@@ -194,16 +194,20 @@ class SQLiteReading:
         self, ctx: Context, query: Query, params: Params = NO_PARAMS, database: DatabaseName = ""
     ) -> Plan:
         """Show the query plan of a statement without running it: where it uses an index, scans or sorts."""
-        found = await self.queries.find(database)
-        plan: Plan = await self.queries.run(ctx, found, ExplainQuery(query=query, params=checked(params)))
+        database_file = await self.queries.find(database)
+        plan: Plan = await self.queries.run(
+            ctx, database_file, ExplainQuery(query=query, params=checked_parameters(params))
+        )
         return plan
 
     def bounds(self, limit: int) -> PageLimits:
         """Return the limits of one result."""
         config = self.queries.config
-        return PageLimits(rows=self._most(limit), size=config.max_result_bytes, cell=config.max_cell_bytes)
+        return PageLimits(
+            max_rows=self._max_rows(limit), max_bytes=config.max_result_bytes, max_cell_bytes=config.max_cell_bytes
+        )
 
-    def _most(self, limit: int) -> int:
+    def _max_rows(self, limit: int) -> int:
         return min(limit, self.queries.config.max_rows)
 
 

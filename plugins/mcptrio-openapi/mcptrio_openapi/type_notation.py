@@ -1,7 +1,7 @@
 """Writes JSON Schemas compactly, in a notation of types: ``{name: string, tags?: [string], state: "open" | "closed"}``.
 
-``find_operation`` shows arguments this way, in about a tenth of the tokens of the schema. A reference is replaced by
-its target; a schema that contains itself, and the levels below the limit, are written as ``{…}``.
+``find_operation`` shows arguments in this notation, which takes about a tenth of the tokens of the schema. A reference
+is replaced by its target. A schema that contains itself, and levels below the limit, are written as ``{…}``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .problems import shorten
 __all__ = ["arguments_text", "shape_of"]
 
 _MAX_VALUES = 12
-"""Values of an enum that are shown."""
+"""Maximum number of values of an enum that are shown."""
 _MAX_FIELDS = 60
 _MAX_DESCRIPTION = 120
 _PREFIX = "#/$defs/"
@@ -29,9 +29,9 @@ def arguments_text(schema: Schema, *, levels: int, descriptions: bool) -> list[s
     """Return one line for each argument, required ones first.
 
     Args:
-        schema: of all arguments, an object.
-        levels: of nested objects that are shown.
-        descriptions: whether the descriptions of the arguments follow them.
+        schema: the schema of all arguments, an object.
+        levels: number of levels of nested objects that are shown.
+        descriptions: True to add the description of each argument.
     """
     required = frozenset(schema.get("required", ()))
     properties: Schema = schema.get("properties", {})
@@ -52,9 +52,9 @@ def shape_of(schema: Any, definitions: Schema, levels: int, within: frozenset[st
     """Return the type that a schema describes.
 
     Args:
-        definitions: The targets of its references.
-        levels: of nested objects that are shown.
-        within: The definitions that the schema is a part of.
+        definitions: the targets of references.
+        levels: number of levels of nested objects that are shown.
+        within: the definitions that contain the schema.
     """
     if not isinstance(schema, Mapping):
         return "any"

@@ -1,6 +1,7 @@
 """The tools that change a graph, which the plugin registers unless ``read_only`` is set.
 
-A call is one transaction and happens as a whole or not at all. An import is several, because each line is independent.
+Each call is one transaction. Only an import has several, because its lines are independent of each other. Only the
+tools that read describe ``namespace``, because models pay for the description in each definition.
 
 Source: names, arguments, annotations, titles, structured results and messages of the reference memory server
 (2026.8.31).
@@ -14,9 +15,9 @@ from attrs import frozen
 
 from mcptrio import Context, ToolError, tool
 
-from .answers import added, created_entities, created_relations
-from .graph import Editor
-from .jsonl import Line, add_up, import_lines, lines_of
+from .answers import added_observations, created_entities, created_relations
+from .graph import GraphEditor
+from .jsonl import Line, add_imports, batches_of_lines, import_lines
 from .memory import Memory
 from .model import (
     Added,
@@ -29,14 +30,13 @@ from .model import (
     ObservationsToDelete,
     Relation,
 )
-from .reading import Namespace
 from .texts import added_text, created_text, deleted_text, imported_text, related_text
 
-__all__ = ["Writing"]
+__all__ = ["MemoryWriteTools"]
 
 
 @frozen(eq=False)
-class Writing:
+class MemoryWriteTools:
     """The tools that change one memory."""
 
     memory: Memory
@@ -49,15 +49,15 @@ class Writing:
         open_world=False,
         text=created_text,
     )
-    async def create_entities(
-        self, ctx: Context, entities: list[NewEntity], namespace: Namespace = ""
-    ) -> CreatedEntities:
+    async def create_entities(self, ctx: Context, entities: list[NewEntity], namespace: str = "") -> CreatedEntities:
         """Create entities. Existing names are skipped; the result lists those created."""
         memory = self.memory
-        memory.bounds.check_count(entities, "entities")
+        memory.limits.check_count(entities, "entities")
         for number, entity in enumerate(entities):
-            memory.bounds.check_entity(entity, f"entities[{number}]")
-        created = await memory.change(memory.namespace(ctx, namespace), lambda editor: editor.create_entities(entities))
+            memory.limits.check_entity(entity, f"entities[{number}]")
+        created = await memory.change(
+            memory.graph_name(ctx, namespace), lambda editor: editor.create_entities(entities)
+        )
         return created_entities(created, memory.config.max_answer_bytes)
 
     @tool(
@@ -68,17 +68,15 @@ class Writing:
         open_world=False,
         text=related_text,
     )
-    async def create_relations(
-        self, ctx: Context, relations: list[Relation], namespace: Namespace = ""
-    ) -> CreatedRelations:
+    async def create_relations(self, ctx: Context, relations: list[Relation], namespace: str = "") -> CreatedRelations:
         """Create relations between existing entities; relation_type is a verb in active voice. Existing relations are
         skipped."""
         memory = self.memory
-        memory.bounds.check_count(relations, "relations")
+        memory.limits.check_count(relations, "relations")
         for number, relation in enumerate(relations):
-            memory.bounds.check_relation(relation, f"relations[{number}]")
+            memory.limits.check_relation(relation, f"relations[{number}]")
         created = await memory.change(
-            memory.namespace(ctx, namespace), lambda editor: editor.create_relations(relations)
+            memory.graph_name(ctx, namespace), lambda editor: editor.create_relations(relations)
         )
         return created_relations(created, memory.config.max_answer_bytes)
 
@@ -90,18 +88,16 @@ class Writing:
         open_world=False,
         text=added_text,
     )
-    async def add_observations(
-        self, ctx: Context, observations: list[NewObservations], namespace: Namespace = ""
-    ) -> Added:
+    async def add_observations(self, ctx: Context, observations: list[NewObservations], namespace: str = "") -> Added:
         """Add observations to existing entities. Fails and adds nothing if an entity does not exist."""
         memory = self.memory
-        memory.bounds.check_count(observations, "observations")
+        memory.limits.check_count(observations, "observations")
         for number, addition in enumerate(observations):
-            memory.bounds.check_addition(addition, f"observations[{number}]")
+            memory.limits.check_addition(addition, f"observations[{number}]")
         results = await memory.change(
-            memory.namespace(ctx, namespace), lambda editor: editor.add_observations(observations)
+            memory.graph_name(ctx, namespace), lambda editor: editor.add_observations(observations)
         )
-        return added(results, memory.config.max_answer_bytes)
+        return added_observations(results, memory.config.max_answer_bytes)
 
     @tool(
         title="Delete Entities",
@@ -115,13 +111,13 @@ class Writing:
         self,
         ctx: Context,
         entity_names: list[str],
-        namespace: Namespace = "",
+        namespace: str = "",
     ) -> Deleted:
         """Delete entities with their relations. Unknown names are ignored."""
         memory = self.memory
-        memory.bounds.check_count(entity_names, "entity_names")
+        memory.limits.check_count(entity_names, "entity_names")
         missing = await memory.change(
-            memory.namespace(ctx, namespace), lambda editor: editor.delete_entities(entity_names)
+            memory.graph_name(ctx, namespace), lambda editor: editor.delete_entities(entity_names)
         )
         message = "Entities deleted successfully"
         if missing:
@@ -138,15 +134,15 @@ class Writing:
         text=deleted_text,
     )
     async def delete_observations(
-        self, ctx: Context, deletions: list[ObservationsToDelete], namespace: Namespace = ""
+        self, ctx: Context, deletions: list[ObservationsToDelete], namespace: str = ""
     ) -> Deleted:
         """Delete observations. Each of the deletions names an entity. Unknown ones are ignored."""
         memory = self.memory
-        memory.bounds.check_count(deletions, "deletions")
+        memory.limits.check_count(deletions, "deletions")
         for number, deletion in enumerate(deletions):
-            memory.bounds.check_count(deletion.observations, f"deletions[{number}].observations")
+            memory.limits.check_count(deletion.observations, f"deletions[{number}].observations")
         count, missing = await memory.change(
-            memory.namespace(ctx, namespace), lambda editor: editor.delete_observations(deletions)
+            memory.graph_name(ctx, namespace), lambda editor: editor.delete_observations(deletions)
         )
         requested = sum(len(deletion.observations) for deletion in deletions)
         message = "Observations deleted successfully"
@@ -167,12 +163,14 @@ class Writing:
         self,
         ctx: Context,
         relations: list[Relation],
-        namespace: Namespace = "",
+        namespace: str = "",
     ) -> Deleted:
         """Delete relations. Unknown ones are ignored."""
         memory = self.memory
-        memory.bounds.check_count(relations, "relations")
-        count = await memory.change(memory.namespace(ctx, namespace), lambda editor: editor.delete_relations(relations))
+        memory.limits.check_count(relations, "relations")
+        count = await memory.change(
+            memory.graph_name(ctx, namespace), lambda editor: editor.delete_relations(relations)
+        )
         message = "Relations deleted successfully"
         if count != len(relations):
             message = f"Deleted {count} of {len(relations)} relations. The rest matched nothing."
@@ -190,7 +188,7 @@ class Writing:
         self,
         ctx: Context,
         jsonl: str,
-        namespace: Namespace = "",
+        namespace: str = "",
     ) -> Imported:
         """Import lines of JSON (jsonl) as {tool:export_graph} writes them. Existing items are kept."""
         memory = self.memory
@@ -199,20 +197,20 @@ class Writing:
                 f"expected at most {memory.config.max_import_bytes} characters at `jsonl`, got {len(jsonl)}; "
                 f"import the lines in several calls"
             )
-        space = memory.namespace(ctx, namespace)
+        graph_name = memory.graph_name(ctx, namespace)
         done = Imported()
-        batches = lines_of(jsonl)
+        batches = batches_of_lines(jsonl)
         total = sum(len(batch) for batch in batches)
         seen = 0
         for batch in batches:
-            done = add_up(done, await memory.change(space, partial(_import, memory, batch)))
+            done = add_imports(done, await memory.change(graph_name, partial(_import, memory, batch)))
             seen += len(batch)
             await ctx.report_progress(seen, total, f"{seen} of {total} lines")
         return done
 
 
-def _import(memory: Memory, batch: list[Line], editor: Editor) -> Imported:
-    return import_lines(editor, memory.bounds, batch)
+def _import(memory: Memory, batch: list[Line], editor: GraphEditor) -> Imported:
+    return import_lines(editor, memory.limits, batch)
 
 
 def _listed(names: list[str]) -> str:

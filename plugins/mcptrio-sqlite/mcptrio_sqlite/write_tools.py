@@ -1,7 +1,7 @@
 """The tools that write.
 
-The plugin registers them if a database is writable. Each call is one transaction; a call that fails, is cancelled or
-times out has changed nothing.
+The plugin registers them if a database is writable. Each call is one transaction, so a call that fails, is cancelled or
+times out changes nothing.
 
 Source: names and the argument ``query`` as in the archived reference SQLite server (2025.4.25).
 """
@@ -15,32 +15,32 @@ from attrs import field, frozen
 
 from mcptrio import Context, ToolError, tool
 
-from .changes import Changed, CreatedTable, Made, Written
+from .changes import ChangeResult, CreatedTable, CreateTableResult, Written
 from .databases import DatabaseFile
 from .jobs import ChangeRows, CreateTable
 from .policy import AccessMode
 from .queries import Queries
-from .reading import NO_PARAMS, DatabaseName, Limit, Params, Query, SQLiteReading
+from .read_tools import NO_PARAMS, DatabaseName, Limit, Params, Query, SQLiteReadTools
 from .texts import created_text, written_text
-from .values import checked
+from .values import checked_parameters
 
-__all__ = ["Changing"]
+__all__ = ["WriteTools"]
 
 _MAX_NOTIFIED_TABLES: Final = 100
-"""Tables whose subscribers are notified after one statement."""
+"""Maximum number of tables whose subscribers are notified after one statement."""
 
 DryRun = Annotated[bool, "Report the effect and roll back."]
 
 
 @frozen(eq=False)
-class Changing:
+class WriteTools:
     """The writing tools."""
 
     queries: Queries
-    _reading: SQLiteReading = field(init=False)
+    _reading: SQLiteReadTools = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_reading", SQLiteReading(self.queries))
+        object.__setattr__(self, "_reading", SQLiteReadTools(self.queries))
 
     @tool(
         title="Write Query",
@@ -61,20 +61,20 @@ class Changing:
     ) -> Written:
         """Run one INSERT, UPDATE, DELETE or REPLACE in its own transaction and return the number of changed rows, and
         the rows of RETURNING. Pass values in params."""
-        found = await self._writable(database)
-        changed: Changed = await self.queries.run(
+        database_file = await self._writable(database)
+        changed: ChangeResult = await self.queries.run(
             ctx,
-            found,
+            database_file,
             ChangeRows(
                 access=AccessMode.SCHEMA if self.queries.config.schema_changes else AccessMode.CHANGE,
                 query=query,
-                params=checked(params),
+                params=checked_parameters(params),
                 bounds=self._reading.bounds(limit),
                 keep=not dry_run,
             ),
         )
         if not dry_run:
-            self._notify(ctx, found, changed.altered)
+            self._notify(ctx, database_file, changed.altered)
         return changed.written
 
     @tool(
@@ -84,22 +84,23 @@ class Changing:
         self, ctx: Context, query: Query, database: DatabaseName = "", dry_run: DryRun = False
     ) -> CreatedTable:
         """Run one CREATE TABLE statement."""
-        found = await self._writable(database)
-        made: Made = await self.queries.run(ctx, found, CreateTable(query=query, keep=not dry_run))
+        database_file = await self._writable(database)
+        made: CreateTableResult = await self.queries.run(ctx, database_file, CreateTable(query=query, keep=not dry_run))
         if made.created.created:
-            self._notify(ctx, found, made.altered)
+            self._notify(ctx, database_file, made.altered)
         return made.created
 
     async def _writable(self, name: str) -> DatabaseFile:
-        found = await self.queries.find(name)
-        if not found.is_writable:
+        database_file = await self.queries.find(name)
+        if not database_file.is_writable:
             raise ToolError(
-                f"the database {found.name} is read-only; the setting writable lists the databases that accept changes"
+                f"the database {database_file.name} is read-only; "
+                "the setting writable lists the databases that accept changes"
             )
-        return found
+        return database_file
 
     def _notify(self, ctx: Context, database: DatabaseFile, altered: tuple[str, ...]) -> None:
-        # Only schemas are resources, so changed rows are not announced.
+        # Resources contain schemas only, so subscribers are not notified of changed rows.
         if not altered:
             return
         name = quote(database.name, safe="")

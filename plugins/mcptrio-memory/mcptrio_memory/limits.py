@@ -1,6 +1,7 @@
-"""Checks texts and their number against the operator's limits, before anything is written.
+"""Checks texts and their number against the operator's limits.
 
-The tools that write and the import call it. A refusal has the expected value, the actual one and the place.
+The tools that write and the import call it before they write. An error names the expected value, the actual one and the
+argument.
 """
 
 from __future__ import annotations
@@ -20,17 +21,14 @@ __all__ = ["MemoryLimits"]
 
 @frozen(eq=False)
 class MemoryLimits:
-    """
-    Args:
-        config: has the numbers.
-    """
+    """The operator's limits for texts and numbers of items."""
 
     config: Config
 
     def check_count(self, items: Sequence[Any], where: str) -> None:
         """
         Raises:
-            ToolError: there are too many for one call.
+            ToolError: there are too many items for one call.
         """
         if len(items) > self.config.max_items:
             raise ToolError(
@@ -40,7 +38,7 @@ class MemoryLimits:
     def check_entity(self, entity: NewEntity, where: str) -> None:
         """
         Raises:
-            ToolError: a text is too long or has what cannot be kept.
+            ToolError: a text is too long or contains NUL or a lone surrogate, or there are too many observations.
         """
         self.check_name(entity.name, f"{where}.name")
         self._check(entity.entity_type, self.config.max_name, f"{where}.entity_type")
@@ -49,7 +47,7 @@ class MemoryLimits:
     def check_relation(self, relation: Relation, where: str) -> None:
         """
         Raises:
-            ToolError: a text is too long or has what cannot be kept.
+            ToolError: a text is empty, too long, or contains NUL or a lone surrogate.
         """
         self.check_name(relation.source, f"{where}.from")
         self.check_name(relation.target, f"{where}.to")
@@ -58,7 +56,7 @@ class MemoryLimits:
     def check_addition(self, addition: NewObservations, where: str) -> None:
         """
         Raises:
-            ToolError: a text is too long or has what cannot be kept.
+            ToolError: a text is too long or contains NUL or a lone surrogate, or there are too many observations.
         """
         self.check_name(addition.entity_name, f"{where}.entity_name")
         self._check_observations(addition.contents, f"{where}.contents")
@@ -66,7 +64,7 @@ class MemoryLimits:
     def check_name(self, name: str, where: str) -> None:
         """
         Raises:
-            ToolError: it is empty, too long, or has what cannot be kept.
+            ToolError: the name is empty, too long, or contains NUL or a lone surrogate.
         """
         if not name:
             raise ToolError(f"expected a text at `{where}`, got an empty one")

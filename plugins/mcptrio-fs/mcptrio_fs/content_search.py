@@ -1,10 +1,10 @@
-"""A search for lines: the text files below a directory, or one file, with the lines that match a pattern.
+"""Searches the text files below a directory, or one file, for lines that match a pattern.
 
-The search tool calls it in a worker thread, one slice at a time. Between slices it keeps names and no descriptors. The
-files are in the order of their paths, so a path and a line number are a position to continue from.
+The tool ``grep`` calls it in a worker thread, one slice at a time. Between slices it keeps names and no descriptors.
+The files are in the order of their paths, so a cursor is a path and a line number.
 
-ripgrep would be faster but opens files by their names, so a link that is put in place of a directory would lead it out
-of the allowed folders.
+ripgrep would be faster, but it opens files by their names. If a link replaced a directory, ripgrep would leave the
+allowed folders.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from attrs import define, field
 from mcptrio.errors import ToolError
 
 from .errors import printable
-from .matching import LinePattern
+from .line_pattern import LinePattern
 from .media import binary_type
-from .opening import descend, open_regular_in
+from .no_follow import open_for_traversal, open_regular_in
 from .patterns import GlobPattern
 from .reading import Checkpoint, read_at
 from .sandbox import Sandbox
@@ -33,14 +33,14 @@ from .sizes import wire_size
 
 __all__ = ["ContentSearch"]
 
-_BATCH = 500
-"""Files whose names are collected before they are read."""
-_EXAMINED = 8 * 1024
-"""Bytes at the beginning of a file that show whether it is a text."""
+_BATCH_FILES = 500
+"""Number of files whose names are collected before they are read."""
+_EXAMINED_BYTES = 8 * 1024
+"""Bytes at the beginning of a file that decide whether it is text."""
 _MAX_LINE_CHARS = 300
-"""Characters of a line that are shown, around the match."""
-_BEFORE = 100
-"""How many of them may be before the match."""
+"""Maximum number of characters of a line that are shown, around the match."""
+_MAX_CHARS_BEFORE_MATCH = 100
+"""Maximum number of shown characters before the match."""
 
 
 @define
@@ -52,14 +52,14 @@ class ContentSearch:
     """The directory or file, absolute, as typed."""
 
     shown: str
-    """The same as the answer shows it."""
+    """``start`` as the answer shows it."""
 
     pattern: LinePattern
     included: Sequence[GlobPattern]
     excluded: Sequence[GlobPattern]
     context: int
     limit: int
-    """Matching lines."""
+    """Maximum number of matching lines."""
 
     max_visited: int
     max_file_bytes: int
@@ -68,63 +68,63 @@ class ContentSearch:
 
     cursor: str = ""
     max_seconds: float = 20.0
-    """Seconds of one call, not only of one slice; the cursor continues."""
+    """Seconds of one call with all its slices. The cursor continues after them."""
 
     lines: list[str] = field(init=False, factory=list)
-    """The result: the path of a file, then its lines."""
+    """The lines of the result: the path of each file, followed by its matches."""
 
     found: int = field(init=False, default=0)
-    """Matching lines in the result."""
+    """Number of matching lines in the result."""
 
     searched: int = field(init=False, default=0)
-    """Files that were read."""
+    """Number of files that were read."""
 
     large: int = field(init=False, default=0)
-    """Files that are too large to be searched."""
+    """Number of files that are too large to be searched."""
 
     unreadable: int = field(init=False, default=0)
-    """Files and directories that could not be read."""
+    """Number of files and directories that could not be read."""
 
     next_cursor: str | None = field(init=False, default=None)
     visited: int = field(init=False, default=0)
-    _until: float = field(init=False, default=0.0)
-    _real: str = field(init=False, default="")
+    _deadline: float = field(init=False, default=0.0)
+    _real_start: str = field(init=False, default="")
     _walk: Search | None = field(init=False, default=None)
     _files: deque[tuple[tuple[str, ...], int]] = field(init=False, factory=deque)
     """Files to read, each with the index of the line to begin at."""
 
-    _at: tuple[str, int] | None = field(init=False, default=None)
-    """The directory of the last file, and its descriptor."""
+    _opened: tuple[str, int] | None = field(init=False, default=None)
+    """The directory of the file that was read last, and its descriptor."""
 
     _bytes: int = field(init=False, default=0)
 
     def advance(self, seconds: float, checkpoint: Checkpoint) -> bool:
-        """Search on for a while; returns whether there is more.
+        """Search for about ``seconds``. Return True if the search must be continued.
 
         Raises:
-            ToolError: nothing that may be read is at the start, the cursor is not one of ours, or the expression takes
-                too long.
+            ToolError: the start does not exist or may not be read, the cursor is invalid, or the expression takes too
+                long.
         """
         until = time.monotonic() + seconds
-        if not self._real:
+        if not self._real_start:
             self._begin()
         try:
-            return self._go_on(until, checkpoint)
+            return self._run_until(until, checkpoint)
         finally:
-            self._leave()
+            self._close_directory()
 
-    def _go_on(self, until: float, checkpoint: Checkpoint) -> bool:
+    def _run_until(self, until: float, checkpoint: Checkpoint) -> bool:
         while self.next_cursor is None:
             if self._files:
                 parts, first = self._files.popleft()
-                if time.monotonic() > self._until:
-                    self.next_cursor = _cursor(parts, first)
+                if time.monotonic() > self._deadline:
+                    self.next_cursor = _format_cursor(parts, first)
                 else:
                     self._search(parts, first, checkpoint)
             elif self._walk is None:
                 return False
             else:
-                self._take(self._walk, checkpoint, until)
+                self._collect_files(self._walk, checkpoint, until)
             if time.monotonic() > until:
                 return self.next_cursor is None
         return False
@@ -144,10 +144,10 @@ class ContentSearch:
         return notes
 
     def _begin(self) -> None:
-        self._until = time.monotonic() + self.max_seconds
-        status, place = self.sandbox.status(self.start)
-        self._real = place.real
-        after, first = _position(self.cursor)
+        self._deadline = time.monotonic() + self.max_seconds
+        status, location = self.sandbox.status(self.start)
+        self._real_start = location.real
+        after, first = _parse_cursor(self.cursor)
         # A cursor comes from the client, and the file that it names is opened without another check.
         if self.sandbox.is_denied(list(after)) or (after and not stat.S_ISDIR(status.st_mode)):
             raise _bad_cursor(self.cursor)
@@ -166,14 +166,14 @@ class ContentSearch:
             start=self.start,
             patterns=self.included,
             excluded=self.excluded,
-            limit=_BATCH,
+            limit=_BATCH_FILES,
             max_visited=self.max_visited - self.visited,
             after=after,
             files_only=True,
         )
 
-    def _take(self, walk: Search, checkpoint: Checkpoint, until: float) -> None:
-        """Advance the walk; at its end, queue the files that it has found."""
+    def _collect_files(self, walk: Search, checkpoint: Checkpoint, until: float) -> None:
+        """Advance the walk. When it has ended, queue the files that it has found."""
         if walk.advance(max(0.0, until - time.monotonic()), checkpoint):
             return
         self.visited += walk.visited
@@ -181,65 +181,65 @@ class ContentSearch:
         skip = len(self.start.rstrip("/")) + 1
         self._files.extend((tuple(path[skip:].split("/")), 0) for path in walk.found)
         self._walk = None
-        if walk.cut is None:
+        if walk.resume_after is None:
             return
-        after = tuple(walk.cut.split("/"))
+        after = tuple(walk.resume_after.split("/"))
         if self.visited < self.max_visited:
             self._walk = self._search_after(after)
         elif self._files:
             self._files.append((after, -1))
         else:
-            self.next_cursor = _cursor(after, -1)
+            self.next_cursor = _format_cursor(after, -1)
 
     def _search(self, parts: tuple[str, ...], first: int, checkpoint: Checkpoint) -> None:
         if first < 0:
-            self.next_cursor = _cursor(parts, first)
+            self.next_cursor = _format_cursor(parts, first)
             return
-        data = self._read("/".join((self._real, *parts)), checkpoint)
+        data = self._read("/".join((self._real_start, *parts)), checkpoint)
         if self.pattern.needed not in data:
             return
         text = data.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
         name = printable(os.path.normpath(os.path.join(self.shown, *parts)))
         found = self.pattern.matches(text, first, name, checkpoint)
-        # One more than there is room for shows that there are more.
+        # One match more than the limit shows that there are more.
         hits = list(islice(found, self.limit - self.found + 1))
         if hits:
             self._show(parts, name, text.split("\n"), hits)
 
     def _read(self, path: str, checkpoint: Checkpoint) -> bytes:
-        """A text file; empty if it is none, too large, or has gone."""
+        """Return the bytes of a text file; empty if the file is binary, too large, or cannot be read."""
         above, _, name = path.rpartition("/")
         try:
-            descriptor = open_regular_in(self._enter(above), name, path)
+            descriptor = open_regular_in(self._open_directory(above), name, path)
         except (OSError, ToolError):
             self.unreadable += 1
             return b""
         try:
-            head = os.pread(descriptor, _EXAMINED, 0)
+            head = os.pread(descriptor, _EXAMINED_BYTES, 0)
             if binary_type(name, head) is not None:
                 return b""
             if os.fstat(descriptor).st_size > self.max_file_bytes:
                 self.large += 1
                 return b""
             self.searched += 1
-            return head if len(head) < _EXAMINED else read_at(descriptor, 0, self.max_file_bytes, checkpoint)
+            return head if len(head) < _EXAMINED_BYTES else read_at(descriptor, 0, self.max_file_bytes, checkpoint)
         except OSError:
             self.unreadable += 1
             return b""
         finally:
             os.close(descriptor)
 
-    def _enter(self, path: str) -> int:
-        """The descriptor of a directory, which stays open for the next file until the end of the slice."""
-        if self._at is None or self._at[0] != path:
-            self._leave()
-            self._at = path, descend(path)
-        return self._at[1]
+    def _open_directory(self, path: str) -> int:
+        """Return the descriptor of a directory. It stays open for the next file until the end of the slice."""
+        if self._opened is None or self._opened[0] != path:
+            self._close_directory()
+            self._opened = path, open_for_traversal(path)
+        return self._opened[1]
 
-    def _leave(self) -> None:
-        if self._at is not None:
-            os.close(self._at[1])
-            self._at = None
+    def _close_directory(self) -> None:
+        if self._opened is not None:
+            os.close(self._opened[1])
+            self._opened = None
 
     def _show(self, parts: tuple[str, ...], name: str, lines: list[str], hits: list[tuple[int, int]]) -> None:
         end = 0
@@ -250,12 +250,12 @@ class ContentSearch:
             block = [] if index else [name]
             if self.context and index and begin > end:
                 block.append("--")
-            block += [f"{each + 1}-{_cut(lines[each], 0)}" for each in range(begin, number)]
-            block.append(f"{number + 1}:{_cut(lines[number], at)}")
-            block += [f"{each + 1}-{_cut(lines[each], 0)}" for each in range(number + 1, stop)]
+            block += [f"{each + 1}-{_shorten(lines[each], 0)}" for each in range(begin, number)]
+            block.append(f"{number + 1}:{_shorten(lines[number], at)}")
+            block += [f"{each + 1}-{_shorten(lines[each], 0)}" for each in range(number + 1, stop)]
             size = wire_size("\n".join(block)) + 2
             if self.found and (self.found >= self.limit or self._bytes + size > self.max_bytes):
-                self.next_cursor = _cursor(parts, number)
+                self.next_cursor = _format_cursor(parts, number)
                 return
             self.lines += block
             self._bytes += size
@@ -263,20 +263,20 @@ class ContentSearch:
             end = stop
 
 
-def _cut(line: str, at: int) -> str:
+def _shorten(line: str, at: int) -> str:
     if len(line) <= _MAX_LINE_CHARS:
         return line
-    begin = max(0, at - _BEFORE)
+    begin = max(0, at - _MAX_CHARS_BEFORE_MATCH)
     end = begin + _MAX_LINE_CHARS
     return f"{'…' if begin else ''}{line[begin:end]}{'…' if end < len(line) else ''}"
 
 
-def _cursor(parts: tuple[str, ...], first: int) -> str:
-    """The position of a line in a file; -1 is the end of the file."""
+def _format_cursor(parts: tuple[str, ...], first: int) -> str:
+    """Return the cursor of a line in a file; the line -1 is the end of the file."""
     return f"{first}:{quote(os.fsencode('/'.join(parts)))}"
 
 
-def _position(cursor: str) -> tuple[tuple[str, ...], int]:
+def _parse_cursor(cursor: str) -> tuple[tuple[str, ...], int]:
     if not cursor:
         return (), 0
     number, colon, path = cursor.partition(":")

@@ -1,13 +1,13 @@
-"""The tools that read, which the plugin registers. Every answer is a page and tells whether there is another one.
+"""The tools that read, which the plugin registers. Every answer is a page; ``next_cursor`` continues with the next one.
 
-Source: names, arguments, annotations, titles and structured results of the reference memory server (2026.8.31).
-Arguments that it does not have are optional: limit, cursor, fields, namespace.
+Source: names, arguments, annotations, titles and structured results of the reference memory server (2026.8.31). The
+additional arguments limit, cursor, fields and namespace are optional.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import msgspec
 from attrs import frozen
@@ -19,26 +19,24 @@ from .examples import in_memory
 from .jsonl import write_lines
 from .memory import Memory
 from .model import Count, Field, Graph, GraphExport, GraphStats
-from .pages import Chosen, Everything, GraphPage, Wanted, read_page
-from .searching import find_entities
+from .pages import AllEntities, GraphPage, PageRequest, SelectedEntities, read_page
+from .search import find_entities
 from .statements import Statements
 from .texts import export_text, graph_text, stats_text
 
-__all__ = ["ALL", "Cursor", "Fields", "Limit", "MemoryReading", "Namespace", "read_graph_page"]
+__all__ = ["ALL", "Cursor", "Fields", "Limit", "MemoryReadTools", "Namespace", "read_graph_page"]
 
 Limit = Annotated[int, Meta(ge=0, description="0 for the default.")]
-# An answer that has a next page says how to get it.
-Cursor: TypeAlias = str
+Cursor = Annotated[str, "next_cursor to continue."]
 Fields = Annotated[list[Field], "What to return; empty for all."]
-# An unknown one is refused with the allowed ones, which costs less than a description in each tool.
-Namespace: TypeAlias = str
+Namespace = Annotated[str, "Graph name."]
 
 ALL: Final[list[Field]] = []
-"""Default of ``fields``. Never changed, and shown in the schemas."""
+"""The default of ``fields``. The schemas show it, and the tools do not change it."""
 
 
 @frozen(eq=False)
-class MemoryReading:
+class MemoryReadTools:
     """The tools that read one memory."""
 
     memory: Memory
@@ -62,8 +60,8 @@ class MemoryReading:
     ) -> Graph:
         """Read the whole knowledge graph, oldest entities first. Prefer {tool:search_nodes} to find something."""
         memory = self.memory
-        name = memory.namespace(ctx, namespace)
-        return await memory.read(partial(read_graph_page, name, memory.wanted(limit, fields), cursor))
+        name = memory.graph_name(ctx, namespace)
+        return await memory.read(partial(read_graph_page, name, memory.page_request(limit, fields), cursor))
 
     @tool(
         title="Search Nodes",
@@ -86,12 +84,12 @@ class MemoryReading:
         """Search names, types and observations for all words or their beginnings; typos are tolerated if nothing
         matches. Best matches first, then the newest, with their relations."""
         memory = self.memory
-        name = memory.namespace(ctx, namespace)
-        wanted = memory.wanted(limit, fields)
+        name = memory.graph_name(ctx, namespace)
+        request = memory.page_request(limit, fields)
 
         def search(statements: Statements) -> Graph:
             found = find_entities(statements, name, query)
-            return _graph(read_page(statements, name, Chosen(found, "s"), wanted, cursor), len(found))
+            return _graph(read_page(statements, name, SelectedEntities(found, "s"), request, cursor), len(found))
 
         return await memory.read(search)
 
@@ -115,10 +113,10 @@ class MemoryReading:
     ) -> Graph:
         """Read entities by their exact names, with their relations. Unknown names are ignored."""
         memory = self.memory
-        memory.bounds.check_count(names, "names")
-        space = memory.namespace(ctx, namespace)
-        wanted = memory.wanted(limit, fields)
-        return await memory.read(partial(_open, space, names, wanted, cursor))
+        memory.limits.check_count(names, "names")
+        graph_name = memory.graph_name(ctx, namespace)
+        request = memory.page_request(limit, fields)
+        return await memory.read(partial(_open, graph_name, names, request, cursor))
 
     @tool(
         title="Graph Statistics",
@@ -132,15 +130,15 @@ class MemoryReading:
     async def graph_stats(self, ctx: Context, namespace: Namespace = "") -> GraphStats:
         """Count entities, relations and observations by type, and list the namespaces."""
         memory = self.memory
-        name = memory.namespace(ctx, namespace)
+        name = memory.graph_name(ctx, namespace)
 
         def count(statements: Statements) -> GraphStats:
             found = [row[0] for row in statements.execute("SELECT name FROM namespaces ORDER BY name").fetchall()]
             if memory.config.is_by_principal:
-                named = [memory.shown(each) for each in found if each == name]
+                named = [memory.display_name(each) for each in found if each == name]
             else:
-                named = [each for each in found if memory.config.allowed(each)]
-            return msgspec.structs.replace(_stats(statements, name, named), namespace=memory.shown(name))
+                named = [each for each in found if memory.config.allowed_namespace(each)]
+            return msgspec.structs.replace(_stats(statements, name, named), namespace=memory.display_name(name))
 
         return await memory.read(count)
 
@@ -158,11 +156,11 @@ class MemoryReading:
     ) -> GraphExport:
         """Export the knowledge graph as lines of JSON, which {tool:import_graph} reads."""
         memory = self.memory
-        name = memory.namespace(ctx, namespace)
-        wanted = memory.wanted(limit, ALL, whole=True)
+        name = memory.graph_name(ctx, namespace)
+        request = memory.page_request(limit, ALL, whole=True)
 
         def export(statements: Statements) -> GraphExport:
-            page = read_page(statements, name, Everything(name, "x"), wanted, cursor)
+            page = read_page(statements, name, AllEntities(name, "x"), request, cursor)
             lines = write_lines(page.entities, page.relations)
             return GraphExport(
                 jsonl="".join(f"{line}\n" for line in lines),
@@ -174,24 +172,24 @@ class MemoryReading:
         return await memory.read(export)
 
 
-def read_graph_page(namespace: str, wanted: Wanted, cursor: str, statements: Statements) -> Graph:
-    """A page of the whole graph, in a thread."""
-    total = statements.one(
+def read_graph_page(namespace: str, request: PageRequest, cursor: str, statements: Statements) -> Graph:
+    """Return a page of the whole graph. Must be called in a thread."""
+    total = statements.fetch_value(
         "SELECT count(*) FROM entities WHERE namespace = (SELECT id FROM namespaces WHERE name = ?)", (namespace,)
     )
-    return _graph(read_page(statements, namespace, Everything(namespace), wanted, cursor), total)
+    return _graph(read_page(statements, namespace, AllEntities(namespace), request, cursor), total)
 
 
-def _open(namespace: str, names: list[str], wanted: Wanted, cursor: str, statements: Statements) -> Graph:
+def _open(namespace: str, names: list[str], request: PageRequest, cursor: str, statements: Statements) -> Graph:
     found: list[int] = []
     for name in dict.fromkeys(names):
-        identity = statements.one(
+        entity_id = statements.fetch_value(
             "SELECT id FROM entities WHERE name = ? AND namespace = (SELECT id FROM namespaces WHERE name = ?)",
             (name, namespace),
         )
-        if identity is not None:
-            found.append(identity)
-    return _graph(read_page(statements, namespace, Chosen(found, "o"), wanted, cursor), len(found))
+        if entity_id is not None:
+            found.append(entity_id)
+    return _graph(read_page(statements, namespace, SelectedEntities(found, "o"), request, cursor), len(found))
 
 
 def _graph(page: GraphPage, total: int) -> Graph:
@@ -205,21 +203,22 @@ def _graph(page: GraphPage, total: int) -> Graph:
 
 
 def _stats(statements: Statements, namespace: str, namespaces: list[str]) -> GraphStats:
-    space = statements.one("SELECT id FROM namespaces WHERE name = ?", (namespace,))
+    graph_name = statements.fetch_value("SELECT id FROM namespaces WHERE name = ?", (namespace,))
 
     def types(table: str) -> list[Count]:
         rows = statements.execute(
             f"SELECT type, count(*) FROM {table} WHERE namespace = ? GROUP BY type ORDER BY 2 DESC, 1 LIMIT 100",
-            (space,),
+            (graph_name,),
         ).fetchall()
         return [Count(type=kind, count=count) for kind, count in rows]
 
     return GraphStats(
         namespace=namespace,
-        entities=statements.one("SELECT count(*) FROM entities WHERE namespace = ?", (space,)),
-        relations=statements.one("SELECT count(*) FROM relations WHERE namespace = ?", (space,)),
-        observations=statements.one(
-            "SELECT count(*) FROM observations WHERE entity IN (SELECT id FROM entities WHERE namespace = ?)", (space,)
+        entities=statements.fetch_value("SELECT count(*) FROM entities WHERE namespace = ?", (graph_name,)),
+        relations=statements.fetch_value("SELECT count(*) FROM relations WHERE namespace = ?", (graph_name,)),
+        observations=statements.fetch_value(
+            "SELECT count(*) FROM observations WHERE entity IN (SELECT id FROM entities WHERE namespace = ?)",
+            (graph_name,),
         ),
         entity_types=types("entities"),
         relation_types=types("relations"),

@@ -1,8 +1,8 @@
 """Watches subscribed files by polling.
 
-The plugin's lifespan runs it; without subscribers, nothing runs. inotify(7) is not in the standard library, and polling
-also works on network file systems. A change is a new size, modification time, inode or mode, or that the file appears
-or disappears. Two writes within one interval are one change, as the protocol allows.
+The plugin runs it in the background; without subscribers, it does not poll. inotify(7) is not in the standard library,
+and polling also works on network file systems. A file has changed if its size, modification time, inode or mode is
+different, or if it appears or disappears. Two writes within one interval are one change, as the protocol allows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["FileSubscriptions", "FileWatcher", "Fingerprint"]
 logger = logging.getLogger(__name__)
 
 Fingerprint = tuple[int, ...] | None
-"""Distinguishes the states of a file; ``None`` if there is no visible file."""
+"""A value that changes when the file changes; ``None`` if the file does not exist or may not be accessed."""
 
 
 class FileSubscriptions(Struct, frozen=True):
@@ -29,10 +29,10 @@ class FileSubscriptions(Struct, frozen=True):
     """Returns all subscribed URIs, of this plugin and of others."""
 
     changed: Callable[[], Awaitable[object]]
-    """Waits until that set is another."""
+    """Waits until the set of subscribed URIs changes."""
 
     notify: Callable[[str], object]
-    """Tells the subscribers of a URI."""
+    """Notifies the subscribers of a URI."""
 
 
 class FileWatcher(Struct, kw_only=True, frozen=True):
@@ -40,11 +40,11 @@ class FileWatcher(Struct, kw_only=True, frozen=True):
 
     subscriptions: FileSubscriptions
     read_fingerprints: Callable[[Iterable[str]], Awaitable[Mapping[str, Fingerprint]]]
-    """The fingerprints of some URIs. A URI that is left out is unknown for now, such as one on a mount that hangs."""
+    """Returns the fingerprints of URIs. A URI whose state is unknown, such as one on a hanging mount, is left out."""
 
     interval: float
     limit: int
-    """Maximum number of watched URIs, in sorted order; further ones are not watched, and the log says so."""
+    """Maximum number of watched URIs, the first ones in sorted order. A warning is logged if there are more."""
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -61,8 +61,8 @@ class FileWatcher(Struct, kw_only=True, frozen=True):
             known = {uri: known[uri] for uri in wanted if uri in known}
             if wanted:
                 await self._check(wanted, known)
-            # No checkpoint between the question and the wait, so no change of the set is missed; a URI that is new
-            # is looked at at once, because what happens after the subscription has to be seen.
+            # If the set has changed during the check, the loop repeats at once: a change right after a subscription
+            # must be noticed. There is no checkpoint between this comparison and the wait, so no change is missed.
             if self.subscriptions.watched() == watched:
                 with trio.move_on_after(self.interval if wanted else inf):
                     await self.subscriptions.changed()

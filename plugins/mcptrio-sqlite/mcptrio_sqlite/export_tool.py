@@ -1,6 +1,6 @@
 """The tool that exports rows as a CSV file.
 
-A file is one result of limited size; the next one continues at its cursor.
+A result contains one file of limited size; its cursor continues with the next file.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .csv_files import Exported
 from .examples import in_database
 from .jobs import ExportRows
 from .queries import Queries
-from .reading import NO_PARAMS, Cursor, DatabaseName, Limit, Params, Query
+from .read_tools import NO_PARAMS, Cursor, DatabaseName, Limit, Params, Query
 from .rows import cursor_for, position_of
-from .values import checked
+from .values import checked_parameters
 
-__all__ = ["ExportedFile", "Exporting"]
+__all__ = ["ExportTool", "ExportedFile"]
 
 
 @frozen(kw_only=True)
@@ -40,7 +40,7 @@ class ExportedFile:
 
 
 @frozen(eq=False)
-class Exporting:
+class ExportTool:
     """The exporting tool."""
 
     queries: Queries
@@ -66,22 +66,22 @@ class Exporting:
         delimiter: Annotated[str, Meta(pattern="^[,;\\t|]$", description="Comma, semicolon, tab or bar.")] = ",",
     ) -> CallToolResult:
         """Run one read-only SQL statement and return header and rows as an embedded CSV file with full values."""
-        found = await self.queries.find(database)
-        values = checked(params)
-        skip = position_of(cursor, found.name, query, values)
+        database_file = await self.queries.find(database)
+        values = checked_parameters(params)
+        skip = position_of(cursor, database_file.name, query, values)
         config = self.queries.config
-        most = min(limit, config.max_export_rows)
+        max_rows = min(limit, config.max_export_rows)
         job = ExportRows(
             query=query,
             params=values,
             skip=skip,
-            rows=most,
-            size=config.max_export_bytes,
+            max_rows=max_rows,
+            max_bytes=config.max_export_bytes,
             header=header,
             delimiter=delimiter,
         )
-        file: Exported = await self.queries.run(ctx, found, job)
-        # The next cursor would be the same as this one.
+        file: Exported = await self.queries.run(ctx, database_file, job)
+        # The next cursor would equal this one, so the model would never get past this row.
         if file.has_more and not file.rows:
             raise ToolError(
                 f"a row is larger than max_export_bytes, {config.max_export_bytes} bytes; select less of it"
@@ -89,19 +89,19 @@ class Exporting:
         # A new URI for each file, since the same query may return other rows later.
         uri = f"urn:uuid:{uuid.uuid4()}"
         export = ExportedFile(
-            database=found.name,
+            database=database_file.name,
             columns=file.columns,
             rows=file.rows,
             bytes=file.size,
             uri=uri,
             truncated=file.has_more,
-            next_cursor=cursor_for(skip + file.rows, found.name, query, values) if file.has_more else None,
+            next_cursor=cursor_for(skip + file.rows, database_file.name, query, values) if file.has_more else None,
         )
         more = f"; more rows: continue with cursor={export.next_cursor}" if file.has_more else ""
         contents = TextResourceContents(uri=uri, mime_type="text/csv", text=file.text)
         return CallToolResult(
             content=(
-                TextContent(text=f"{file.rows} rows of {found.name} as CSV, {file.size} bytes{more}"),
+                TextContent(text=f"{file.rows} rows of {database_file.name} as CSV, {file.size} bytes{more}"),
                 EmbeddedResource(resource=contents),
             ),
             structured_content=encode_value(export),

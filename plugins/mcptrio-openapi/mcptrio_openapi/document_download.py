@@ -1,6 +1,6 @@
-"""Fetches a document over HTTP, once, when the server starts.
+"""Fetches documents over HTTP.
 
-Bytes, seconds and origins are bounded. An error is a misfit of this document and affects no other.
+The plugin calls it when the server starts. Size, time and origins are limited. An error affects only its own document.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from mcptrio.errors import ToolError
 from .config import Api, Config
 from .connections import Connections, user_agent
 from .documents import Document, read_document
-from .incoming import ACCEPTED_CODINGS
 from .problems import DocumentError
-from .redirects import HOPS, RedirectRefused, is_redirect, next_url
+from .redirects import MAX_REDIRECTS, RedirectRefused, is_redirect, next_url
+from .response_stream import ACCEPTED_CODINGS
 
 __all__ = ["fetch_document"]
 
@@ -25,10 +25,12 @@ async def fetch_document(api: Api, config: Config) -> Document:
     """Fetch and parse the document of an API.
 
     Raises:
-        Misfit: it could not be had, or is none.
+        DocumentError: the document could not be fetched, or is invalid.
     """
     assert api.url is not None
-    connections = Connections(most=1, connect_timeout=api.connect_timeout, proxy=api.proxy, ca_file=api.ca_file)
+    connections = Connections(
+        max_connections=1, connect_timeout=api.connect_timeout, proxy=api.proxy, ca_file=api.ca_file
+    )
     try:
         with trio.fail_after(config.document_timeout):
             data, url = await _download(connections, api, api.url, config.max_document_bytes)
@@ -39,25 +41,25 @@ async def fetch_document(api: Api, config: Config) -> Document:
         raise DocumentError("#", text) from error
     finally:
         await connections.aclose()
-    # A large YAML document takes seconds to parse; how many, its size bounds.
+    # A large YAML document takes seconds to parse. max_document_bytes bounds this time.
     return await trio.to_thread.run_sync(lambda: read_document(data, url=url))
 
 
-async def _download(connections: Connections, api: Api, url: str, most: int) -> tuple[bytes, str]:
+async def _download(connections: Connections, api: Api, url: str, max_bytes: int) -> tuple[bytes, str]:
     headers = [("Accept", _ACCEPT), ("Accept-Encoding", ACCEPTED_CODINGS), ("User-Agent", user_agent())]
     headers += [(name, value.reveal()) for name, value in api.url_headers.items()]
-    for _ in range(HOPS + 1):
-        async with connections.send("GET", url, headers) as incoming:
-            location = incoming.header("location")
-            if location is not None and is_redirect(incoming.status, location):
+    for _ in range(MAX_REDIRECTS + 1):
+        async with connections.send("GET", url, headers) as stream:
+            location = stream.header("location")
+            if location is not None and is_redirect(stream.status, location):
                 url, _ = next_url(url, location)
                 continue
-            if incoming.status != 200:
-                raise ToolError(f"the status is {incoming.status}")
+            if stream.status != 200:
+                raise ToolError(f"the status is {stream.status}")
             data = bytearray()
-            while (piece := await incoming.receive()) is not None:
+            while (piece := await stream.receive()) is not None:
                 data += piece
-                if len(data) > most:
-                    raise ToolError(f"it has more than {most} bytes (max_document_bytes)")
+                if len(data) > max_bytes:
+                    raise ToolError(f"it has more than {max_bytes} bytes (max_document_bytes)")
             return bytes(data), url
-    raise RedirectRefused(f"redirected more than {HOPS} times")
+    raise RedirectRefused(f"redirected more than {MAX_REDIRECTS} times")

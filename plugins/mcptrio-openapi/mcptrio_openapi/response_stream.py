@@ -1,9 +1,9 @@
-"""A response as it arrives: its status, its headers, and its body in parts.
+"""A response that is being received: its status, its headers, and its body in pieces.
 
-:mod:`mcptrio_openapi.connections` makes it. The caller may stop reading at any point, and may be cancelled: the
-connection is then closed. The iterators of httpx2 are nested generators, and the garbage collector would have to close
-those that are left early; this class closes the innermost one. httpx2 decompresses all data that has arrived; this
-class stops at the limit.
+:mod:`mcptrio_openapi.connections` creates it. If the caller stops reading early or is cancelled, the connection is
+closed. The iterators of httpx2 are nested generators. If one is left early, the garbage collector would have to close
+the inner ones, so this class iterates only the innermost one. httpx2 would also decompress all received data at once;
+this class decompresses it in pieces of limited size.
 
 Source: RFC 9110, 8.4; RFC 1950; RFC 1952.
 """
@@ -20,20 +20,21 @@ from mcptrio.errors import ToolError
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["ACCEPTED_CODINGS", "Incoming"]
+__all__ = ["ACCEPTED_CODINGS", "ResponseStream"]
 
 ACCEPTED_CODINGS = "gzip"
-"""The accepted coding. ``deflate`` is decoded too, but servers disagree on its meaning."""
-_PIECE = 256 * 1024
+"""The content codings that requests accept. ``deflate`` is decoded too, but servers disagree on its format."""
+_MAX_PIECE_BYTES = 256 * 1024
 _CLOSE_TIMEOUT = 1.0
 _GZIP_NAMES = ("gzip", "x-gzip")
-_GZIP = 16 + zlib.MAX_WBITS
-_MEMBER = b"\x1f"
-"""The first byte of each member of a gzip file."""
+_GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
+_MEMBER_START = b"\x1f"
+"""The first byte of each member of gzip data."""
 
 
-class Incoming:
-    """
+class ResponseStream:
+    """The received part of a response.
+
     Attributes:
         status: The HTTP status.
         headers: The headers in the order received.
@@ -44,16 +45,16 @@ class Incoming:
         self.headers = tuple((_text(name), _text(value)) for name, value in response.headers.raw)
         self._response = response
         self._pieces = response.aiter_raw()
-        self._is_begun = False
-        self._is_over = False
+        self._has_begun = False
+        self._has_ended = False
         coding = (self.header("content-encoding") or "").strip().lower()
-        self._unpacking = _unpacking(coding)
+        self._decompressor = _decompressor_for(coding)
         self._is_gzip = coding in _GZIP_NAMES
-        self._waiting = b""
+        self._compressed = b""
         """Received data that is not decompressed yet."""
-        self._is_full = False
+        self._may_have_more = False
         """True if the last piece had the maximum size. The decompressor may then have more output without new input."""
-        self._has_come = False
+        self._has_data = False
 
     def header(self, name: str) -> str | None:
         """Return the first header with this name, which is in lower case."""
@@ -63,7 +64,7 @@ class Incoming:
     def length(self) -> int | None:
         """The number of bytes in the body, if known."""
         text = self.header("content-length") or ""
-        return int(text[:15]) if self._unpacking is None and text.isascii() and text.isdigit() else None
+        return int(text[:15]) if self._decompressor is None and text.isascii() and text.isdigit() else None
 
     async def receive(self) -> bytes | None:
         """Return the next decompressed piece of the body, at most 256 KiB; ``None`` at the end.
@@ -73,76 +74,77 @@ class Incoming:
             httpx2.TransportError: The connection was closed too early.
         """
         while True:
-            while self._unpacking is not None and (self._waiting or self._is_full):
-                if piece := self._unpack():
+            while self._decompressor is not None and (self._compressed or self._may_have_more):
+                if piece := self._decompress():
                     return piece
-            is_whole = self._unpacking is not None and self._unpacking.eof
-            arrived = await self._next()
+            is_whole = self._decompressor is not None and self._decompressor.eof
+            arrived = await self._receive_compressed()
             if arrived is None:
-                if self._has_come and not is_whole:
+                if self._has_data and not is_whole:
                     raise ToolError("the answer cannot be unpacked: it ends early")
                 return None
-            if self._unpacking is None:
+            if self._decompressor is None:
                 return arrived
             if is_whole and not self._begins_member(arrived):
                 return None  # unknown data after the end of the compressed data
-            self._has_come = True
-            self._waiting += arrived
+            self._has_data = True
+            self._compressed += arrived
 
     async def aclose(self) -> None:
         """Close the response without waiting for the rest."""
-        if self._is_begun and not self._is_over:
-            self._is_over = True
+        if self._has_begun and not self._has_ended:
+            self._has_ended = True
             with trio.CancelScope() as scope:
                 scope.cancel()
-                # The generator yields the pieces that have arrived, and is cancelled where it waits for more.
+                # The generator yields the pieces that have arrived, and is cancelled when it waits for more.
                 async for _ in self._pieces:
                     continue
         with trio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await self._response.aclose()
 
-    async def _next(self) -> bytes | None:
+    async def _receive_compressed(self) -> bytes | None:
         """Return received data, still compressed; ``None`` at the end.
 
-        The connection can be reused only after the end was read.
+        Only after the end was read can the connection be reused.
         """
-        if self._is_over:
+        if self._has_ended:
             return None
-        self._is_begun = True
+        self._has_begun = True
         try:
             return await anext(self._pieces)
         except StopAsyncIteration:
-            self._is_over = True
+            self._has_ended = True
             return None
         except BaseException:
-            self._is_over = True
+            self._has_ended = True
             raise
 
-    def _unpack(self) -> bytes:
-        assert self._unpacking is not None
+    def _decompress(self) -> bytes:
+        assert self._decompressor is not None
         try:
-            piece = self._unpacking.decompress(self._waiting, _PIECE)
+            piece = self._decompressor.decompress(self._compressed, _MAX_PIECE_BYTES)
         except zlib.error as error:
             raise ToolError("the answer cannot be unpacked: it is not as its Content-Encoding says") from error
-        self._waiting, rest = self._unpacking.unconsumed_tail, self._unpacking.unused_data
-        self._is_full = len(piece) == _PIECE
+        self._compressed, rest = self._decompressor.unconsumed_tail, self._decompressor.unused_data
+        self._may_have_more = len(piece) == _MAX_PIECE_BYTES
         if rest and self._begins_member(rest):
-            self._waiting = rest
+            self._compressed = rest
         return piece
 
     def _begins_member(self, rest: bytes) -> bool:
-        """Whether the bytes after compressed data are another member to decompress (RFC 1952 section 2.2)."""
-        if self._unpacking is None or not self._is_gzip or rest[:1] != _MEMBER:
+        """Return whether bytes after compressed data are another member (RFC 1952 section 2.2). Prepare to decompress
+        it."""
+        if self._decompressor is None or not self._is_gzip or rest[:1] != _MEMBER_START:
             return False
-        self._unpacking = zlib.decompressobj(_GZIP)
+        self._decompressor = zlib.decompressobj(_GZIP_WINDOW_BITS)
         return True
 
 
-def _unpacking(coding: str) -> zlib._Decompress | None:
+def _decompressor_for(coding: str) -> zlib._Decompress | None:
     if coding in ("", "identity"):
         return None
     if coding in _GZIP_NAMES:
-        return zlib.decompressobj(_GZIP)
+        return zlib.decompressobj(_GZIP_WINDOW_BITS)
     if coding == "deflate":
         return zlib.decompressobj()
     raise ToolError(f"expected gzip, deflate or nothing as Content-Encoding, got {coding[:60]!r}")

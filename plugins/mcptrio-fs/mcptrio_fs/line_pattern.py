@@ -1,10 +1,10 @@
-"""Finds the lines of a text that match a pattern, within a time.
+"""Finds the lines of a text that match a pattern, in limited time.
 
-The search of contents uses it, in a worker thread. A regular expression comes from a model and can take exponential
-time, so each line is matched alone, up to a length, with a timeout. Text that every match contains is looked for first,
-and then the expression in many lines at once: both are far faster, and rule out most files.
+``ContentSearch`` calls it in a worker thread. A regular expression comes from a model and can take exponential time, so
+each line is matched separately, up to a length and with a timeout. Two faster tests come first and exclude most files:
+a search for a text that every match contains, and a search with the expression in many lines at once.
 
-Source: the syntax is that of the package regex, which is Python's, and whose matching has timeouts.
+Source: the syntax is that of the package regex, which extends Python's and has timeouts.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from mcptrio.errors import ToolError
 
 from .reading import Checkpoint
 
-__all__ = ["MAX_LINE", "LinePattern"]
+__all__ = ["MAX_LINE_CHARS", "LinePattern"]
 
-MAX_LINE = 20_000
-"""Characters of a line that a regular expression sees."""
+MAX_LINE_CHARS = 20_000
+"""Maximum number of characters of a line that are matched with a regular expression."""
 
 _MAX_PATTERN = 1000
-_WINDOW = 64 * 1024
-"""Characters that an expression sees at a time. It remembers places in them, so this bounds its memory."""
+_WINDOW_CHARS = 64 * 1024
+"""Maximum number of characters in one search with an expression. It limits the memory for backtracking positions."""
 _LINE_TIMEOUT = 1.0
 """Seconds for one line; a usual expression takes microseconds."""
 _WINDOW_TIMEOUT = 0.1
-_BEYOND_A_LINE = re.compile(r"\\[AZzG]|\(\?(?!:)|[*+?}]\+")
-"""Expressions that may match a line but not the text around it: assertions, and repetitions that give nothing back."""
+_CONTEXT_DEPENDENT = re.compile(r"\\[AZzG]|\(\?(?!:)|[*+?}]\+")
+"""Expressions that may match a line alone but not within several lines: assertions, groups with options, and possessive
+repetitions."""
 _TOKEN = re.compile(
     r"(?:\\(?P<escaped>[^\w\s])|(?P<literal>[^][\\.^$*+?{}()|])|\\[dwsbDWSB]|[.^$])(?P<repeated>[*+?]{0,2})", re.DOTALL
 )
@@ -51,14 +52,14 @@ class LinePattern(Struct, frozen=True):
     """The regular expression for a line; None if the text is the whole pattern."""
 
     window: Any = None
-    """The regular expression for several lines, which finds something if one of them matches; None if it might not."""
+    """The regular expression for several lines, which matches if one of them does; None if that is not certain."""
 
     @classmethod
     def parse(cls, pattern: str, *, ignore_case: bool, fixed_strings: bool) -> LinePattern:
         """Compile a pattern.
 
         Raises:
-            ToolError: it is empty, too long, contains a line end, or is no regular expression.
+            ToolError: the pattern is empty, too long, contains a line end, or is not a valid regular expression.
         """
         import regex  # only searches need it
 
@@ -73,16 +74,16 @@ class LinePattern(Struct, frozen=True):
         source = regex.escape(pattern) if fixed_strings else pattern
         try:
             line = regex.compile(source, flags)
-            window = None if _BEYOND_A_LINE.search(source) else regex.compile(source, flags | regex.MULTILINE)
+            window = None if _CONTEXT_DEPENDENT.search(source) else regex.compile(source, flags | regex.MULTILINE)
         except (regex.error, OverflowError, RecursionError) as error:
             raise ToolError(
                 f"expected a regular expression, got {pattern!r}: {error}; fixed_strings=true searches for it as it is"
             ) from error
-        text = "" if ignore_case else _required(pattern)
+        text = "" if ignore_case else _longest_literal(pattern)
         return cls(text, text.encode("utf-8", "replace"), line, window)
 
     def matches(self, text: str, first: int, where: str, checkpoint: Checkpoint) -> Iterator[tuple[int, int]]:
-        """The indexes of the lines that match, from the index ``first`` on, and where in the line the match begins.
+        """Yield the index of each matching line, from the index ``first`` on, and the column of its match.
 
         Raises:
             ToolError: the expression takes too long on a line.
@@ -90,8 +91,8 @@ class LinePattern(Struct, frozen=True):
         at = number = 0
         while at <= len(text):
             checkpoint()
-            # Whole lines; a longer one is its own window.
-            end = text.rfind("\n", at, at + _WINDOW) if len(text) - at > _WINDOW else len(text)
+            # A window has whole lines. A line that is longer than a window is a window of its own.
+            end = text.rfind("\n", at, at + _WINDOW_CHARS) if len(text) - at > _WINDOW_CHARS else len(text)
             if end < 0:
                 end = text.find("\n", at)
                 end = end if end >= 0 else len(text)
@@ -109,7 +110,7 @@ class LinePattern(Struct, frozen=True):
     def _may_match(self, text: str, at: int, end: int) -> bool:
         if text.find(self.text, at, end) < 0:
             return False
-        if self.window is None or end - at > _WINDOW:
+        if self.window is None or end - at > _WINDOW_CHARS:
             return True
         try:
             return self.window.search(text, at, end, timeout=_WINDOW_TIMEOUT) is not None
@@ -122,7 +123,7 @@ class LinePattern(Struct, frozen=True):
         if self.line is None or column < 0:
             return column
         try:
-            found = self.line.search(line[:MAX_LINE], timeout=_LINE_TIMEOUT)
+            found = self.line.search(line[:MAX_LINE_CHARS], timeout=_LINE_TIMEOUT)
         except TimeoutError as error:
             raise ToolError(
                 f"the regular expression took longer than {_LINE_TIMEOUT:g} s on line {number + 1} of {where}; "
@@ -131,8 +132,8 @@ class LinePattern(Struct, frozen=True):
         return -1 if found is None else found.start()
 
 
-def _required(pattern: str) -> str:
-    """The longest text that every match of an expression contains; empty if the expression is not a simple one."""
+def _longest_literal(pattern: str) -> str:
+    """Return the longest text that every match of an expression contains; empty if it has groups, sets or counts."""
     runs = [""]
     at = 0
     while at < len(pattern):

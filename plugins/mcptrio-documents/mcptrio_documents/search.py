@@ -1,4 +1,4 @@
-"""Finds a phrase in a document, or the parts that have all its words."""
+"""Finds a phrase in a document, or the parts that contain all its words."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ["DocumentHits", "find_phrase"]
 
 _MAX_QUERY_CHARS = 500
 _MAX_HITS = 10_000
-_BEFORE = 80
-"""Characters of context before a hit."""
-_AFTER = 160
+_CHARS_BEFORE_HIT = 80
+"""Maximum number of characters that are shown before a hit."""
+_CHARS_AFTER_HIT = 160
 
 
 class DocumentHits(NamedTuple):
     """The hits in a document."""
 
     items: list[tuple[int, str]]
-    """The index of the part, and the text around the hit on one line."""
-    are_words: bool
-    """No part has the phrase; these have all its words."""
+    """For each hit, the index of the part and a line with the hit and the text around it."""
+    match_words_only: bool
+    """True if no part contains the phrase, and the hits are parts with all its words."""
 
 
 def find_phrase(document: PagedDocument, query: str, checkpoint: Callable[[], None]) -> DocumentHits:
-    """Find a phrase in any case and with any white space.
+    """Find a phrase, ignoring case and differences in white space.
 
     Args:
-        checkpoint: called for each part.
+        checkpoint: a function that is called for each part, and raises after a cancellation.
 
     Raises:
         ToolError: the query is empty or too long.
@@ -46,29 +46,29 @@ def find_phrase(document: PagedDocument, query: str, checkpoint: Callable[[], No
         checkpoint()
         shown_until = -1
         for found in phrase.finditer(part.text):
-            # A hit that the context of the one before shows is no second one.
+            # The context of the previous hit already shows this one.
             if found.end() <= shown_until:
                 continue
-            shown_until = found.end() + _AFTER
-            hits.append((index, _around(part.text, found)))
+            shown_until = found.end() + _CHARS_AFTER_HIT
+            hits.append((index, _line_around(part.text, found)))
             if len(hits) == _MAX_HITS:
-                return DocumentHits(hits, are_words=False)
+                return DocumentHits(hits, match_words_only=False)
     if hits or len(words) == 1:
-        return DocumentHits(hits, are_words=False)
-    # The longest word is the rarest one, mostly.
+        return DocumentHits(hits, match_words_only=False)
+    # The longest word is usually the rarest, so its context tells most.
     patterns = [re.compile(re.escape(word), re.IGNORECASE) for word in sorted(words, key=len, reverse=True)]
     for index, part in enumerate(document.parts):
         checkpoint()
-        places = [pattern.search(part.text) for pattern in patterns]
-        if places[0] is not None and all(places):
-            hits.append((index, _around(part.text, places[0])))
-    return DocumentHits(hits, are_words=True)
+        matches = [pattern.search(part.text) for pattern in patterns]
+        if matches[0] is not None and all(matches):
+            hits.append((index, _line_around(part.text, matches[0])))
+    return DocumentHits(hits, match_words_only=True)
 
 
-def _around(text: str, found: re.Match[str]) -> str:
-    start, end = max(found.start() - _BEFORE, 0), min(found.end() + _AFTER, len(text))
+def _line_around(text: str, found: re.Match[str]) -> str:
+    start, end = max(found.start() - _CHARS_BEFORE_HIT, 0), min(found.end() + _CHARS_AFTER_HIT, len(text))
     before, after = text[start : found.start()], text[found.end() : end]
-    # Whole words only, unless a word fills the context.
+    # The context is cut between words, unless it is a single word.
     if start:
         before = before.partition(" ")[2] or before
     if end < len(text):

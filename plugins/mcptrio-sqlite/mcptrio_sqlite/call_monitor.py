@@ -1,7 +1,7 @@
-"""The progress of a call, and whether it was stopped.
+"""Reports the progress of a call to the server, and stops the call when the server orders it.
 
-The child creates a Watch for each call. Code that computes for long calls :meth:`Watch.check` at intervals; SQLite does
-so in its progress handler.
+The child process creates a CallMonitor for each call. Code that may run for long calls :meth:`CallMonitor.check` at
+intervals. SQLite calls :meth:`CallMonitor.on_progress` as its progress handler.
 
 Source: sqlite.org/c3ref/progress_handler.html, sqlite.org/c3ref/interrupt.html.
 """
@@ -16,13 +16,13 @@ from typing import Final
 
 from attrs import define, field
 
-from .frames import CallProgress, Message, Turn
+from .frames import JobProgress, Message, StatementEnded
 
-__all__ = ["STEPS", "CallStopped", "Watch"]
+__all__ = ["STEPS_PER_CHECK", "CallMonitor", "CallStopped"]
 
-STEPS: Final = 5_000
-"""Steps of SQLite's virtual machine between two checks: about a tenth of a millisecond."""
-_ROWS: Final = 256
+STEPS_PER_CHECK: Final = 5_000
+"""Steps of SQLite's virtual machine between two calls of the progress handler: about a tenth of a millisecond."""
+_ROWS_PER_CHECK: Final = 256
 _PROGRESS_INTERVAL: Final = 0.4
 """Seconds between two progress reports to the server."""
 
@@ -32,8 +32,8 @@ class CallStopped(BaseException):
 
 
 @define(eq=False)
-class Watch:
-    """The state of one call. Another thread may call :meth:`stop` only."""
+class CallMonitor:
+    """The state of one call. Other threads may only call :meth:`stop`."""
 
     send: Callable[[Message], None]
     connection: sqlite3.Connection | None = None
@@ -44,7 +44,7 @@ class Watch:
 
     def stop(self) -> None:
         """Stop the current SQLite operation, and make later calls of :meth:`check` raise."""
-        # Set first: interrupt() has no effect between two statements, where check() stops the call.
+        # Set first, because interrupt() has no effect between two statements; there, check() stops the call.
         self._is_stopped = True
         connection = self.connection
         if connection is not None:
@@ -56,30 +56,30 @@ class Watch:
         if self._is_stopped:
             raise CallStopped
 
-    def step(self) -> int:
+    def on_progress(self) -> int:
         """SQLite's progress handler; a nonzero result interrupts SQLite."""
-        self._steps += STEPS
+        self._steps += STEPS_PER_CHECK
         self._report_progress()
         return int(self._is_stopped)
 
-    def row(self) -> None:
+    def count_row(self) -> None:
         """Count one row, and check for a stop at intervals.
 
         Raises:
             CallStopped: The call was stopped.
         """
         self._rows += 1
-        # A row may take fewer steps than the progress handler's interval.
-        if self._rows % _ROWS == 0:
+        # Many short statements or rows may never reach the progress handler's interval.
+        if self._rows % _ROWS_PER_CHECK == 0:
             self._report_progress()
             self.check()
 
-    def turn(self) -> None:
+    def report_statement_ended(self) -> None:
         """Report that the statement has ended. COMMIT, ROLLBACK and closing may take longer and are not stopped."""
-        self.send(Turn())
+        self.send(StatementEnded())
 
     def _report_progress(self) -> None:
         now = time.monotonic()
         if now - self._reported_at > _PROGRESS_INTERVAL:
             self._reported_at = now
-            self.send(CallProgress(steps=self._steps, rows=self._rows))
+            self.send(JobProgress(steps=self._steps, rows=self._rows))

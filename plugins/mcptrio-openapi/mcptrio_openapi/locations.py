@@ -1,7 +1,7 @@
-"""Finds the operations of a document, names their tools, and applies the operator's choice.
+"""Finds the operations of a document, names their tools, and selects those that the operator wants.
 
-Called while a document is read. All operations get names, in the order of the document, before any is dropped, so that
-no choice changes a name.
+It is the first step of reading operations. All operations are named in the order of the document before any is dropped,
+so that a selection cannot change a name.
 
 Source: OpenAPI 3.1.1, 4.8.8 "Paths Object", 4.8.9 "Path Item Object".
 """
@@ -19,12 +19,12 @@ from .documents import Document, mapping
 from .names import MAX_NAME_CHARS, Names
 from .problems import DocumentError, DocumentProblem, join, name_kind, shorten
 
-__all__ = ["OperationLocation", "is_chosen", "read_places"]
+__all__ = ["OperationLocation", "find_operations", "is_chosen"]
 
 
 @frozen
 class OperationLocation:
-    """The place of an operation in the document."""
+    """An operation, its location in the document, and the name of its tool."""
 
     method: str
     path: str
@@ -43,7 +43,7 @@ class OperationLocation:
         return f"{self.method} {shorten(self.path, 200)}"
 
 
-def read_places(document: Document, name: str, problems: list[DocumentProblem]) -> Iterator[OperationLocation]:
+def find_operations(document: Document, name: str, problems: list[DocumentProblem]) -> Iterator[OperationLocation]:
     prefix = f"{name}_"
     names = Names(MAX_NAME_CHARS - len(prefix))
     for path, raw in mapping(document.root.get("paths", {}), "#/paths").items():
@@ -55,9 +55,9 @@ def read_places(document: Document, name: str, problems: list[DocumentProblem]) 
                 raise DocumentError(pointer, f"expected a path that begins with a slash, got {shorten(path, 60)!r}")
             value, item_pointer = document.follow(raw, pointer)
             item = mapping(value, item_pointer)
-        except DocumentError as misfit:
+        except DocumentError as error:
             problems.append(
-                DocumentProblem(pointer=misfit.pointer, text=misfit.text, lost=f"everything at {shorten(path, 200)}")
+                DocumentProblem(pointer=error.pointer, text=error.text, lost=f"everything at {shorten(path, 200)}")
             )
             continue
         for method in METHODS:
@@ -71,24 +71,24 @@ def read_places(document: Document, name: str, problems: list[DocumentProblem]) 
                 continue
             identifier = operation.get("operationId")
             if identifier is not None and not isinstance(identifier, str):
-                text = f"expected a text, got {name_kind(identifier)}; the tool is called after its path"
+                text = f"expected a text, got {name_kind(identifier)}; the tool is named after its path"
                 problems.append(DocumentProblem(pointer=join(where, "operationId"), text=text))
                 identifier = None
-            given, is_other = names.give(identifier or f"{method.lower()}{path.rstrip('/') or '_root'}")
+            given, is_other = names.assign(identifier or f"{method.lower()}{path.rstrip('/') or '_root'}")
             if is_other:
-                text = f"the name is taken by an operation before; the tool is called {prefix}{given}"
+                text = f"an earlier operation has this name; the name of the tool is {prefix}{given}"
                 problems.append(DocumentProblem(pointer=join(where, "operationId"), text=text))
             yield OperationLocation(method, path, item, item_pointer, operation, where, f"{prefix}{given}")
 
 
-def is_chosen(place: OperationLocation, api: Api) -> bool:
-    identifier = place.operation.get("operationId")
-    texts = [place.path, *([identifier] if isinstance(identifier, str) else [])]
-    tags = place.operation.get("tags")
+def is_chosen(location: OperationLocation, api: Api) -> bool:
+    identifier = location.operation.get("operationId")
+    texts = [location.path, *([identifier] if isinstance(identifier, str) else [])]
+    tags = location.operation.get("tags")
     return (
-        place.method in {method.upper() for method in api.methods}
+        location.method in {method.upper() for method in api.methods}
         and (not api.tags or (isinstance(tags, list) and any(tag in api.tags for tag in tags)))
         and (not api.operations or any(fnmatchcase(text, glob) for text in texts[1:] for glob in api.operations))
-        and (not api.paths or any(fnmatchcase(place.path, glob) for glob in api.paths))
+        and (not api.paths or any(fnmatchcase(location.path, glob) for glob in api.paths))
         and not any(fnmatchcase(text, glob) for text in texts for glob in api.exclude)
     )

@@ -1,10 +1,14 @@
 """Finds the entities for a query, the best first.
 
-search_nodes and completion call it in a thread. It finds everything that the reference server finds (a part of a name,
-a type or an observation, ignoring case); words and ranks only add results and order them: first the entity of that
-name, then those with all words or words that begin so, ranked by bm25 with the name first, then those that contain the
-query literally. If there are none, words with typing mistakes count, and then any of the words. Among equals, the
-entity that was changed last comes first.
+search_nodes and completion call it in a thread. It finds everything that the reference server finds: entities whose
+name, type or observations contain the query, ignoring case. The order of the results is:
+
+1. the entity whose name is the query;
+2. entities that contain all words of the query, or words that begin with them, ranked by bm25;
+3. other entities that contain the query literally.
+
+If there are none, words with typing mistakes match, and then any of the words. Entities of equal rank are ordered by
+their last change, the newest first.
 
 Source: sqlite.org/fts5.html, "Full-text Query Syntax", "The bm25() function" and "The fts5vocab Virtual Table Module".
 """
@@ -14,16 +18,16 @@ from __future__ import annotations
 from typing import Final
 
 from .statements import Statements
-from .typos import allowed_mistakes, close_words, plain
+from .typos import allowed_mistakes, close_words, without_diacritics
 
 __all__ = ["MAX_FOUND_ENTITIES", "find_entities", "find_names"]
 
 MAX_FOUND_ENTITIES: Final = 10_000
-"""Entities that one search finds; those beyond are not counted."""
-_WORDS: Final = 64
-"""Words of a query that are used."""
+"""Maximum number of entities that one search finds and counts."""
+_MAX_WORDS: Final = 64
+"""Maximum number of words of a query that are used."""
 _MAX_COMPARED: Final = 200_000
-"""Words of the index that are compared with a word of a query; most are ruled out in less than a microsecond."""
+"""Maximum number of words of the index that are compared with a word of a query. Most take less than a microsecond."""
 
 _IN_NAMESPACE = "e.namespace = (SELECT id FROM namespaces WHERE name = ?)"
 
@@ -37,7 +41,7 @@ def find_entities(statements: Statements, namespace: str, query: str) -> list[in
             f"SELECT e.id FROM entities e WHERE {_IN_NAMESPACE} ORDER BY e.revision DESC, e.id DESC",
             (namespace,),
         )
-    words = [word for word in folded.split() if any(character.isalnum() for character in word)][:_WORDS]
+    words = [word for word in folded.split() if any(character.isalnum() for character in word)][:_MAX_WORDS]
     quoted = [_phrase(word) for word in words]
     found = _ranked(statements, namespace, " AND ".join(quoted), folded) if quoted else []
     found += _ids(
@@ -67,7 +71,7 @@ def find_names(statements: Statements, namespace: str, typed: str, limit: int) -
 
 
 def _phrase(word: str) -> str:
-    """Return the query for a word and words that begin with it; ``c++`` is only the word c."""
+    """Return the query for a word and words that begin with it. For ``c++``, only the word ``c`` matches."""
     return _quoted(word) + ("*" if word[-1].isalnum() else "")
 
 
@@ -76,15 +80,15 @@ def _quoted(word: str) -> str:
 
 
 def _close_phrase(statements: Statements, word: str) -> str:
-    """The query for a word, and for words of the index that it may stand for with a typing mistake."""
-    typed = plain(word)
-    most = allowed_mistakes(typed)
-    if not most:
+    """Return the query for a word, and for words of the index that differ from it by typing mistakes."""
+    typed = without_diacritics(word)
+    max_mistakes = allowed_mistakes(typed)
+    if not max_mistakes:
         return _phrase(word)
-    # The words of all namespaces: those of others match nothing in this one.
+    # The index has the words of all namespaces. Words of other namespaces find no entity in this one.
     rows = statements.execute(
         "SELECT term FROM temp.search_words WHERE length(term) BETWEEN ? AND ? LIMIT ?",
-        (len(typed) - most, len(typed) + most, _MAX_COMPARED),
+        (len(typed) - max_mistakes, len(typed) + max_mistakes, _MAX_COMPARED),
     )
     close = [_quoted(each) for each in close_words(typed, (term for (term,) in rows))]
     return f"({' OR '.join([_phrase(word), *close])})" if close else _phrase(word)
@@ -95,7 +99,7 @@ def _ranked(statements: Statements, namespace: str, match: str, folded: str) -> 
         statements,
         "SELECT e.id FROM search s JOIN entities e ON e.id = s.rowid"
         f" WHERE {_IN_NAMESPACE} AND search MATCH ?"
-        # Rounded, because the length of the texts makes almost every rank another one.
+        # Rounded, because bm25 depends on the lengths of the texts, so almost no two ranks are equal.
         " ORDER BY s.name <> ?, round(bm25(search, 10.0, 4.0, 1.0), 1), e.revision DESC, e.id DESC",
         (namespace, match, folded),
     )
@@ -103,5 +107,5 @@ def _ranked(statements: Statements, namespace: str, match: str, folded: str) -> 
 
 def _ids(statements: Statements, statement: str, values: tuple[str, ...]) -> list[int]:
     return [
-        identity for (identity,) in statements.execute(f"{statement} LIMIT {MAX_FOUND_ENTITIES}", values).fetchall()
+        entity_id for (entity_id,) in statements.execute(f"{statement} LIMIT {MAX_FOUND_ENTITIES}", values).fetchall()
     ]

@@ -1,8 +1,7 @@
-"""Converts an API's response to content: JSON as structured content, text as text, images and audio as such, the rest
-embedded.
+"""Converts an API's response to the result of a tool: structured content, text, an image, audio or other bytes.
 
-Called at the end of each call. The result shows the response unchanged; one that is too large or does not match its
-document is cut and marked as an error, but not corrected.
+``OperationCaller`` calls it at the end of each call. A response is not corrected: one that is too large is cut, and one
+that does not match its document is marked as an error.
 
 Source: MCP 2026-07-28, server/tools, "Tool Result"; RFC 9110, 8.3 and 15; RFC 6839.
 """
@@ -25,10 +24,10 @@ from mcptrio.types import CallToolResult, TextContent
 from .operations import Operation
 from .problems import shorten
 
-__all__ = ["Answer", "result_of"]
+__all__ = ["APIResponse", "result_of"]
 
-_ERROR_TEXT = 4000
-"""Characters of a refusal's body that a model reads."""
+_MAX_ERROR_CHARS = 4000
+"""Maximum number of characters of an error response's body that a model reads."""
 _REPORTED_HEADERS = frozenset(
     {"location", "link", "retry-after", "content-range", "x-total-count", "deprecation", "sunset"}
 )
@@ -36,7 +35,7 @@ _REPORTED_HEADERS = frozenset(
 _NEVER_REPORTED_HEADERS = frozenset({"set-cookie", "authorization", "proxy-authenticate", "www-authenticate"})
 _MAX_HEADERS = 30
 _MAX_DEPTH = 48
-"""Levels of a response. A whole message may have 64 by default, and receivers drop deeper ones."""
+"""Maximum depth of a response as structured content. By default, mcptrio refuses messages of more than 64 levels."""
 _TEXTUAL = re.compile(
     r"text/.*|application/(?:.*\+)?(?:xml|yaml|x-yaml|javascript|ecmascript|graphql|x-ndjson|ndjson|jsonl|sql|toml"
     r"|x-www-form-urlencoded|csv|x-sh)|image/svg\+xml|.*\+(?:xml|yaml)"
@@ -45,18 +44,18 @@ _JSON = re.compile(r"(?:application|text)/(?:.*\+)?json|application/json-.*")
 _CODECS = re.compile(
     r"utf-(?:8|16|32).*|ascii|iso8859-.*|cp125.|latin.*|shift_jis.*|euc_.*|gb.*|big5.*|koi8-.|cp932|mac-roman"
 )
-"""The text encodings of the web. Python has others, one of which takes quadratic time."""
+"""The text encodings of the web. Python has others; decoding one of them takes quadratic time."""
 
 
 @frozen(kw_only=True)
-class Answer:
-    """One response of an API, read to its end or to a limit."""
+class APIResponse:
+    """A response of an API, read to its end or to a limit."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes = field(repr=False)
     is_cut: bool
-    """The response exceeds the limit."""
+    """True if the response exceeds the limit."""
     url: str
     """The URL of the response, without its query."""
 
@@ -70,48 +69,48 @@ class Answer:
 
     @property
     def phrase(self) -> str:
-        """``404 Not Found``; the server's own phrase is not used, for it may be anything."""
+        """The status with the standard reason phrase, such as ``404 Not Found``. The server's phrase is not trusted."""
         try:
             return f"{self.status} {HTTPStatus(self.status).phrase}"
         except ValueError:
             return str(self.status)
 
 
-def result_of(operation: Operation, answer: Answer, hide: Callable[[str], str]) -> CallToolResult:
-    """The result of a call.
+def result_of(operation: Operation, response: APIResponse, redact: Callable[[str], str]) -> CallToolResult:
+    """Return the result of a call.
 
     Args:
-        hide: takes secrets out of a text.
+        redact: a function that removes secrets from a text.
 
     Raises:
-        ToolError: the API refused; the message has its reasons.
+        ToolError: the status is an error; the message contains the body.
     """
-    if answer.status >= 400:
-        raise ToolError(_refusal(operation, answer, hide))
-    note = _note(operation, answer, hide)
-    if not answer.body:
-        text = note or answer.phrase
+    if response.status >= 400:
+        raise ToolError(_error_message(operation, response, redact))
+    note = _status_note(operation, response, redact)
+    if not response.body:
+        text = note or response.phrase
         if operation.output_schema is not None:
-            # Nothing in it is required, so nothing at all fits as well.
-            return _fitting(operation, {}, text, None)
+            # The schemas of responses have no required fields, so an empty object is valid.
+            return _validated_result(operation, {}, text, None)
         return CallToolResult(content=(TextContent(text=text),))
-    kind = answer.media_type
-    if _JSON.fullmatch(kind) or _TEXTUAL.fullmatch(kind) or (not kind and _is_text(answer.body)):
-        text = _decoded(answer)
-        if answer.is_cut:
-            return _cut(operation, answer, hide(text), note)
-        value = _parsed(text) if _JSON.fullmatch(kind) or not kind else _NOT_JSON
-        value, text = _hidden(value, text, hide)
-        return _fitting(operation, _NOT_JSON if _is_deep(value, text) else value, text, note)
-    if answer.is_cut:
+    kind = response.media_type
+    if _JSON.fullmatch(kind) or _TEXTUAL.fullmatch(kind) or (not kind and _is_text(response.body)):
+        text = _decoded_text(response)
+        if response.is_cut:
+            return _cut_result(operation, response, redact(text), note)
+        value = _parsed_json(text) if _JSON.fullmatch(kind) or not kind else _NOT_JSON
+        value, text = _redacted(value, text, redact)
+        return _validated_result(operation, _NOT_JSON if _is_deep(value, text) else value, text, note)
+    if response.is_cut:
         raise ToolError(
-            f"{operation.label}: {answer.phrase}, but its {kind or 'binary'} answer has more than {len(answer.body)} "
-            "bytes (max_response_bytes)"
+            f"{operation.label}: {response.phrase}, but its {kind or 'binary'} answer has more than "
+            f"{len(response.body)} bytes (max_response_bytes)"
         )
     valid = kind if re.fullmatch(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+", kind, re.ASCII) else "application/octet-stream"
-    blob = Blob(answer.body, valid, uri=answer.url).block()
+    blob = Blob(response.body, valid, uri=response.url).block()
     if operation.output_schema is not None:
-        explanation = f"the API answered {answer.phrase} with {valid}, where its document has JSON"
+        explanation = f"the API answered {response.phrase} with {valid}, where its document has JSON"
         return CallToolResult(content=(TextContent(text=explanation), blob), is_error=True)
     return CallToolResult(content=(blob, TextContent(text=note)) if note else (blob,))
 
@@ -119,7 +118,7 @@ def result_of(operation: Operation, answer: Answer, hide: Callable[[str], str]) 
 _NOT_JSON: Any = object()
 
 
-def _fitting(operation: Operation, value: Any, text: str, note: str | None) -> CallToolResult:
+def _validated_result(operation: Operation, value: Any, text: str, note: str | None) -> CallToolResult:
     # The server cuts texts at the end of a result, so the headers, which may lead to the next page, come first.
     content = (TextContent(text=note), TextContent(text=text)) if note else (TextContent(text=text),)
     if operation.output_validator is None:
@@ -130,7 +129,7 @@ def _fitting(operation: Operation, value: Any, text: str, note: str | None) -> C
         return CallToolResult(content=content)
     problem = "it is not JSON"
     if value is not _NOT_JSON:
-        # Null for a field that is not there is what most APIs that break their schema do.
+        # Most responses that do not match their schema have null instead of a missing field.
         for attempt in (value, _without_nulls(value)):
             try:
                 operation.output_validator.validate(attempt)
@@ -141,10 +140,10 @@ def _fitting(operation: Operation, value: Any, text: str, note: str | None) -> C
     return CallToolResult(content=(TextContent(text=explanation), *content), is_error=True)
 
 
-def _cut(operation: Operation, answer: Answer, text: str, note: str | None) -> CallToolResult:
-    """Return the beginning of a text that is too long. A cut JSON text is no JSON."""
+def _cut_result(operation: Operation, response: APIResponse, text: str, note: str | None) -> CallToolResult:
+    """Return the beginning of a text that is too long. It is never structured content, because cut JSON is invalid."""
     explanation = (
-        f"[the first {len(answer.body)} bytes (max_response_bytes) of the answer; for the rest, ask for less with "
+        f"[the first {len(response.body)} bytes (max_response_bytes) of the answer; for the rest, ask for less with "
         "arguments for paging or choosing fields, if the operation has them]"
     )
     is_error = operation.output_schema is not None
@@ -152,33 +151,33 @@ def _cut(operation: Operation, answer: Answer, text: str, note: str | None) -> C
     return CallToolResult(content=tuple(TextContent(text=each) for each in texts), is_error=is_error)
 
 
-def _refusal(operation: Operation, answer: Answer, hide: Callable[[str], str]) -> str:
-    text = f"{operation.label}: {answer.phrase}"
-    if (later := answer.header("retry-after")) is not None:
+def _error_message(operation: Operation, response: APIResponse, redact: Callable[[str], str]) -> str:
+    text = f"{operation.label}: {response.phrase}"
+    if (later := response.header("retry-after")) is not None:
         text += f" (retry after {shorten(later, 60)})"
-    if answer.body and _is_text(answer.body[:2000]):
-        decoded = _decoded(answer)
-        body = shorten(_hidden(_parsed(decoded), decoded, hide)[1], _ERROR_TEXT)
+    if response.body and _is_text(response.body[:2000]):
+        decoded = _decoded_text(response)
+        body = shorten(_redacted(_parsed_json(decoded), decoded, redact)[1], _MAX_ERROR_CHARS)
         if body:
             text += f": {body}"
     return text
 
 
-def _note(operation: Operation, answer: Answer, hide: Callable[[str], str]) -> str | None:
+def _status_note(operation: Operation, response: APIResponse, redact: Callable[[str], str]) -> str | None:
     """Return the status if it is not 200, and the meaningful headers; ``None`` if there are none."""
     headers: list[str] = []
-    for name, value in answer.headers:
+    for name, value in response.headers:
         key = name.lower()
         is_reported = key in _REPORTED_HEADERS or key in operation.headers or operation.method == "HEAD"
         if is_reported and key not in _NEVER_REPORTED_HEADERS and len(headers) < _MAX_HEADERS:
-            headers.append(f"{name}: {shorten(hide(value), 1000)}")
-    if answer.status == 200 and not headers:
+            headers.append(f"{name}: {shorten(redact(value), 1000)}")
+    if response.status == 200 and not headers:
         return None
-    return "\n".join([answer.phrase, *headers])
+    return "\n".join([response.phrase, *headers])
 
 
-def _decoded(answer: Answer) -> str:
-    match = re.search(r"charset\s*=\s*\"?([\w.:-]{1,40})", answer.header("content-type") or "", re.ASCII)
+def _decoded_text(response: APIResponse) -> str:
+    match = re.search(r"charset\s*=\s*\"?([\w.:-]{1,40})", response.header("content-type") or "", re.ASCII)
     name = "utf-8"
     if match is not None:
         try:
@@ -186,9 +185,9 @@ def _decoded(answer: Answer) -> str:
             name = found if _CODECS.fullmatch(found) else name
         except LookupError:
             pass
-    text = answer.body.decode(name, errors="replace")
-    if answer.is_cut:
-        text = text.rstrip("\ufffd")  # half a character
+    text = response.body.decode(name, errors="replace")
+    if response.is_cut:
+        text = text.rstrip("\ufffd")  # an incomplete character at the cut
     return text.removeprefix("\ufeff")
 
 
@@ -197,23 +196,23 @@ def _is_text(data: bytes) -> bool:
         return False
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        decoder.decode(data)  # half a character at the end is none of an error
+        decoder.decode(data)  # an incremental decoder accepts an incomplete character at the end
     except UnicodeDecodeError:
         return False
     return True
 
 
-def _parsed(text: str) -> Any:
+def _parsed_json(text: str) -> Any:
     try:
         value = orjson.loads(text)
-        orjson.dumps(value)  # it reads deeper nesting than it writes
+        orjson.dumps(value)  # raises for deep nesting, which orjson can read but not write
     except (orjson.JSONDecodeError, TypeError):
         return _NOT_JSON
     return value
 
 
 def _is_deep(value: Any, text: str) -> bool:
-    """Whether a JSON value is nested deeper than a message may be; as a text it is not nested at all."""
+    """Return whether a JSON value is nested too deeply for structured content. It is then sent only as text."""
     if text.count("[") + text.count("{") <= _MAX_DEPTH:
         return False
     level = [value]
@@ -229,21 +228,24 @@ def _is_deep(value: Any, text: str) -> bool:
     return any(isinstance(each, dict | list) for each in level)
 
 
-def _hidden(value: Any, text: str, hide: Callable[[str], str]) -> tuple[Any, str]:
-    """A JSON value and its text without secrets; in JSON a secret may be written in many ways."""
+def _redacted(value: Any, text: str, redact: Callable[[str], str]) -> tuple[Any, str]:
+    """Return a JSON value and its text without secrets.
+
+    The strings of the value are redacted, because escapes in JSON text can spell a secret in many ways.
+    """
     if value is _NOT_JSON:
-        return value, hide(text)
-    clean = _walked(value, hide)
-    return (value, text) if clean == value else (clean, orjson.dumps(clean).decode())
+        return value, redact(text)
+    redacted = _redacted_value(value, redact)
+    return (value, text) if redacted == value else (redacted, orjson.dumps(redacted).decode())
 
 
-def _walked(value: Any, hide: Callable[[str], str]) -> Any:
+def _redacted_value(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return hide(value)
+        return redact(value)
     if isinstance(value, dict):
-        return {hide(key): _walked(item, hide) for key, item in value.items()}
+        return {redact(key): _redacted_value(item, redact) for key, item in value.items()}
     if isinstance(value, list):
-        return [_walked(item, hide) for item in value]
+        return [_redacted_value(item, redact) for item in value]
     return value
 
 
