@@ -203,6 +203,11 @@ class PluginManager:
         outcome = run_guarded_sync(read)
         if isinstance(outcome, Failure):
             raise self.quarantine(plugin, _text(outcome.error), outcome.error)
+        # The settings of an isolated plugin are read in its own process.
+        if not plugin.isolated:
+            for text in tables.unknown_variables(plugin.name, plugin.config_class, lambda: {*self.plugins, *offered()}):
+                plugin.warnings.append(text)
+                _log.warning("%s: %s", plugin.label, text)
         # The process of an isolated plugin adds the prefix itself.
         plugin.prefers_no_prefix = plugin.isolated and outcome.value.prefix is None
         # Only installed plugins get a prefix: a user who names a file or registers an object knows the other tools.
