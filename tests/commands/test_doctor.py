@@ -286,6 +286,18 @@ def test_misspelled_variable_of_a_plugin_is_a_warning(tmp_path: Path, site: str)
     assert f"settings (doc-settings 1.0): {warning}" in started.stderr
 
 
+@pytest.mark.parametrize(("plugin", "setting"), [("git", "repositories"), ("fs", "folders"), ("documents", "folders")])
+def test_missing_folder_of_a_plugin_is_broken(tmp_path: Path, plugin: str, setting: str) -> None:
+    missing = tmp_path / "missing"
+    (tmp_path / "mcptrio.toml").write_text(f'[plugins.{plugin}]\n{setting} = ["{missing}", "{tmp_path}"]\n')
+    found = examined(tmp_path, "", plugin)
+
+    assert found[plugin]["problems"] == [
+        f"{setting} of [plugins.{plugin}]: expected a directory, got nothing or something else at {missing};"
+        " create it or correct the setting"
+    ]
+
+
 def test_unknown_plugin_is_invalid_usage(tmp_path: Path) -> None:
     ended = run("plugins", "doctor", "--plugin=everythin", cwd=tmp_path)
 
