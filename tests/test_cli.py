@@ -337,7 +337,7 @@ def test_plugins_are_listed_as_a_table(tmp_path: Path, installed: Path) -> None:
     assert rows[0] == ["NAME", "VERSION", "DISTRIBUTION", "STATE", "TOOLS", "TOKENS", "IMPORT", "CONTRIBUTES"]
     listed = {row[0]: [*row[1:6], row[7]] for row in rows}
     assert listed["good"] == ["2.1", "cli-good", "loaded", "1", "30", "1 tool"]
-    assert listed["broken"] == ["1.0", "cli-broken", "failed", "-", "-", "-"]
+    assert listed["broken"] == ["1.0", "cli-broken", "quarantined", "-", "-", "-"]
     assert total == "1 tool, about 30 tokens in each conversation (estimate: bytes / 4)"
     assert failure == "broken: import failed: RuntimeError: no such luck\n"
 

@@ -86,7 +86,7 @@ class ServeCommand(CLICommand):
         if ctx.args:
             word = shlex.quote(ctx.args[0])
             port = word.removeprefix(":")
-            advice = f"pass --port {port}" if port.isdecimal() else f"run `mcptrio run {word}`, or pass --plugin {word}"
+            advice = f"pass --port {port}" if port.isdecimal() else f"pass --plugin {word}"
             raise click.UsageError(f"unexpected argument {word}: {advice}", ctx)
         return ctx.args
 
