@@ -112,7 +112,9 @@ class _Group(CLIGroup):
         except click.UsageError:
             word = shlex.quote(args[0])
             if word.endswith(".py"):
-                raise click.UsageError(f"no command {word}: to serve a plugin, run `mcptrio serve --http --plugin {word}`", ctx) from None
+                raise click.UsageError(
+                    f"no command {word}: to serve a plugin, run `mcptrio serve --http --plugin {word}`", ctx
+                ) from None
             raise
 
 
