@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote_name
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -51,10 +52,10 @@ def check_offered(names: Iterable[str], offered: Mapping[str, object]) -> None:
     for name in names:
         if name not in offered:
             near = get_close_matches(name, offered, 1)
-            hint = f"did you mean {near[0]}?" if near else f"installed: {', '.join(offered) or 'none'}"
+            hint = f"did you mean `{near[0]}`?" if near else f"installed: {', '.join(offered) or 'none'}"
             if Path(f"{name}.py").is_file():
                 hint = f"did you mean the file {name}.py?"
-            raise ConfigError(f"no plugin {name!r} is installed; {hint}")
+            raise ConfigError(f"no plugin {quote_name(name)} is installed; {hint}")
 
 
 def distribution_of(point: EntryPoint) -> tuple[str | None, str | None]:

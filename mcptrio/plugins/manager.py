@@ -24,6 +24,7 @@ from mcptrio.capabilities.registry import Duplicate
 from mcptrio.errors import PluginError
 from mcptrio.ground.expected import kind_of
 from mcptrio.ground.guarded import Done, Failure, run_guarded_sync
+from mcptrio.ground.quoting import quote_name
 from mcptrio.ground.tracebacks import has_own_frames, headline, single
 from mcptrio.plugins.checking import check_kind, check_plugin, find_plugin, forgotten
 from mcptrio.plugins.discovery import check_offered, distribution_of, import_file, offered
@@ -412,7 +413,7 @@ def _text(error: BaseException) -> str:
 def _describe_error(error: BaseException, plugin: Plugin) -> str:
     if isinstance(error, Duplicate) and isinstance(error.owner, Plugin):
         # With the owner's distribution, which the error itself does not know.
-        return f"{error.kind} {error.name!r} of {plugin.label} is already offered by {error.owner.label}"
+        return f"{error.kind} {quote_name(error.name)} of {plugin.label} is already offered by {error.owner.label}"
     return _text(error)
 
 
@@ -430,8 +431,8 @@ def _take_transports(
             raise ValueError(f"expected a name for a transport, other than {', '.join(BUILT_IN)}, got {name!r}")
         if name in own or name in offered:
             other = offered[name][0] if name in offered else plugin.label
-            raise ValueError(f"transport {name!r} of {plugin.label} is already offered by {other}")
+            raise ValueError(f"transport {quote_name(name)} of {plugin.label} is already offered by {other}")
         offer: Callable[..., Awaitable[None]] = serve
         if not callable(serve):
-            raise TypeError(f"transport {name!r}: expected an async function, got {type(serve).__name__}")
+            raise TypeError(f"transport {quote_name(name)}: expected an async function, got {type(serve).__name__}")
         own[name] = offer

@@ -213,7 +213,7 @@ def test_settings_schemas_duplicate_names_and_doctor_hooks_are_checked(tmp_path:
     found = examined(tmp_path, site, "settings", "odd", "ill", "twin.py")
 
     assert found["settings"]["problems"] == [
-        "mcptrio.toml:2: plugins.settings.sise: there is no setting sise; did you mean size?"
+        "mcptrio.toml:2: plugins.settings.sise: there is no setting `sise`; did you mean `size`?"
     ]
     assert found["odd"]["problems"] == ["the well is dry", "the size is 4"]
     assert found["odd"]["warnings"] == [
@@ -302,7 +302,7 @@ def test_unknown_plugin_is_invalid_usage(tmp_path: Path) -> None:
     ended = run("plugins", "doctor", "--plugin=everythin", cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "no plugin 'everythin' is installed; did you mean everything?" in ended.stderr
+    assert "no plugin `everythin` is installed; did you mean `everything`?" in ended.stderr
 
 
 def test_examples_of_read_only_tools_are_called_and_measured(tmp_path: Path, site: str) -> None:

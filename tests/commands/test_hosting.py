@@ -180,7 +180,7 @@ def test_status_shows_no_secrets(folder: Path) -> None:
     [
         (("install",), "Missing argument 'HOST...'"),
         (("install", "all"), "none of the known hosts is found here"),
-        (("install", "curser"), "did you mean cursor?"),
+        (("install", "curser"), "did you mean `cursor`?"),
         (("install", "cursor", "--url", "ftp://x"), "--url: expected an http or https URL"),
         (("install", "cursor", "--url", "http://x", "--env", "A=b"), "--url reaches a server that runs"),
         (("install", "cursor", "--header", "A=b"), "--header can only be used with --url"),

@@ -98,8 +98,8 @@ def test_arguments_are_given_as_options(folder: Path, args: tuple[str, ...], mes
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--litre-each", "3"), "no option --litre-each; did you mean --litres-each?"),
-        (("--verbos",), "no option --verbos; did you mean --verbose?"),
+        (("--litre-each", "3"), "no option `--litre-each`; did you mean `--litres-each`?"),
+        (("--verbos",), "no option `--verbos`; did you mean `--verbose`?"),
         (("--bed",), "--bed: expected a value, got nothing"),
     ],
 )

@@ -442,4 +442,4 @@ def test_worker_receives_the_session_state(garden: Path) -> None:
     command = [*DEV, "--stdio", "--no-plugin", "nobody"]
     with serving(cwd=garden.parent, command=command, env={"MCPTRIO_SERVER_ENABLE": "garden.py"}) as served:
         served.send(HELLO)
-        assert json.dumps(served.receive()).count("no plugin 'nobody' is installed") == 1
+        assert json.dumps(served.receive()).count("no plugin `nobody` is installed") == 1
