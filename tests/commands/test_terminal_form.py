@@ -196,7 +196,7 @@ def test_required_multiple_choice_may_be_empty() -> None:
         (NAME, ":skip", "This one is required.\n"),
         (NAME, "x", "Expected text (at least 2 characters), got 1 character.\n"),
         (NAME, ":back", "There is no question before this one.\n"),
-        (NAME, ":foo", 'There is no command ":foo"; there are :back, :skip, :help, :decline, :cancel.\n'),
+        (NAME, ":foo", "There is no command `:foo`; there are :back, :skip, :help, :decline, :cancel.\n"),
         (NAME, "::", "Expected text (at least 2 characters), got 1 character.\n"),
         ({**AGE, "default": None}, "200", "Expected an integer (0 to 150), got 200.\n"),
         (COLOR, "green", 'Expected one of "#f00" (Red), "#00f" (Blue), got "green".\n'),
