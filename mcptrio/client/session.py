@@ -345,7 +345,7 @@ class ClientSession:
             declared = getattr(declared, name, None)
             if declared is None or declared is False:
                 raise MethodNotFound(
-                    f"{self.link.name} does not declare the capability {row.capability!r}, so {method} was not sent"
+                    f"{self.link.name} does not declare the capability `{row.capability}`, so {method} was not sent"
                 )
 
     def _notified(self, event: NotificationReceived) -> None:

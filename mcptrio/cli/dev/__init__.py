@@ -89,7 +89,8 @@ def _arguments(params: Mapping[str, Any]) -> Iterator[str]:
 
 def _environment(read: ServeConfig) -> Iterator[tuple[str, str]]:
     yield from os.environ.items()
-    yield RELOADED, "1"
+    # `dev --http` has set it for this process, which it has started.
+    yield RELOADED, os.environ.get(RELOADED, "stdio")
     # Python compares a .pyc with the size of its source and its time in seconds, so it would miss a second change
     # within the same second.
     yield "PYTHONDONTWRITEBYTECODE", "1"
