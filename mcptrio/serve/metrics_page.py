@@ -1,7 +1,7 @@
 """The page ``/metrics`` as an ASGI application, on its own port or beside the MCP endpoint.
 
-:mod:`mcptrio.serve.served_metrics` serves it. A separate port needs no credentials: other machines cannot reach it
-unless the operator names another address. On the port of the endpoint it is guarded like the endpoint.
+:mod:`mcptrio.serve.served_metrics` serves it. On its own port, the page needs no credentials, because by default other
+machines cannot reach that port. On the port of the endpoint, the guard of the endpoint protects it.
 
 Source: Prometheus exposition formats; RFC 6750.
 """
@@ -31,8 +31,8 @@ class MetricsPage:
     Args:
         text: Returns the page.
         media: The media type of the page.
-        guard: Verifies access tokens; without one, the page needs none.
-        scope: That a token needs.
+        guard: Verifies access tokens; without one, the page needs no token.
+        scope: The scope that a token needs.
     """
 
     def __init__(self, text: Callable[[], bytes], media: str, guard: Guard | None = None, scope: str = "") -> None:

@@ -146,7 +146,7 @@ class SessionStream:
         return True
 
     def send_keepalive(self) -> None:
-        """Begin the event stream of the response without a message."""
+        """Begin the event stream of the response before the first message."""
         self.outbox.wake_reader()
 
     async def send_priming_event(self) -> None:
