@@ -3,7 +3,7 @@
 The plugin registers it if ``clone_folder`` is set and ``allow_network`` and ``allow_write`` are on. A clone is made
 under a temporary name and renamed when it is complete, so an interrupted one leaves nothing.
 
-Source: git-clone(1), "GIT URLS"; git-remote-ext(1), which must not be reachable.
+Source: git-clone(1), "GIT URLS"; git-remote-ext(1), whose URLs run commands and must be refused.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .access import GitAccess
 from .arguments import check_name
 from .config import Config
 from .rendering import short
-from .text import printable, redacted
+from .text import printable, redact_urls
 
-__all__ = ["Cloned", "Cloning", "check_url"]
+__all__ = ["CloneTool", "Cloned", "check_url"]
 
 _URL = r"(?P<scheme>[a-z]+)://(?:(?P<user>[^/@\s]*)@)?(?P<host>[A-Za-z0-9\[][^/@\s]*)?/\S+"
 _SSH = r"(?:[A-Za-z0-9_][\w.-]*@)?[A-Za-z0-9][\w.-]*:(?!:|//)[^\s-]\S*"
-"""``user@host:path``, which is ssh."""
+"""``user@host:path``, which git reaches with ssh."""
 _MAX_URL_CHARS = 2000
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 
@@ -57,7 +57,7 @@ def _cloned_text(cloned: Cloned) -> str:
 
 
 @frozen(eq=False, repr=False)
-class Cloning:
+class CloneTool:
     """The tool that clones."""
 
     access: GitAccess
@@ -82,39 +82,39 @@ class Cloning:
         """Clone a repository, without submodules, for use with the other tools."""
         config = self.access.config
         check_url(url, config)
-        called = name or url.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
-        if not re.fullmatch(_NAME, called) or called.endswith(".lock"):
+        clone_name = name or url.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
+        if not re.fullmatch(_NAME, clone_name) or clone_name.endswith(".lock"):
             raise ToolError(
-                f"expected a name of letters, digits, '.', '_' and '-' at `name`, got {printable(called, 100)!r}"
+                f"expected a name of letters, digits, '.', '_' and '-' at `name`, got {printable(clone_name, 100)!r}"
             )
         options = [] if not branch else [f"--branch={check_name(branch, 'branch')}"]
         if depth:
             options.append(f"--depth={depth}")
         folder = await trio.to_thread.run_sync(_folder, config)
-        target = os.path.join(folder, called)
-        partial = os.path.join(folder, f".{called}.{secrets.token_hex(4)}.partial")
+        target = os.path.join(folder, clone_name)
+        partial = os.path.join(folder, f".{clone_name}.{secrets.token_hex(4)}.partial")
         async with self.access.open_folder(ctx, folder) as work:
             await trio.to_thread.run_sync(_check_free, target)
             try:
                 await work.git("clone", "--progress", "--no-recurse-submodules", *options, "--", url, partial)
-                await trio.to_thread.run_sync(_settle, partial, target)
+                await trio.to_thread.run_sync(_publish, partial, target)
             finally:
-                with trio.CancelScope(shield=True), trio.move_on_after(_REMOVAL):
-                    # Left behind where a disk hangs, or the bound would be none.
+                with trio.CancelScope(shield=True), trio.move_on_after(_REMOVE_TIMEOUT):
+                    # If a disk hangs, the thread is abandoned and the partial clone is left behind.
                     await trio.to_thread.run_sync(_remove, partial, abandon_on_cancel=True)
         async with self.access.open(ctx, target) as cloned:
             head, commit = await cloned.head()
-        return Cloned(name=called, path=target, branch=head, commit=commit)
+        return Cloned(name=clone_name, path=target, branch=head, commit=commit)
 
 
-_REMOVAL = 60.0
-"""Seconds for taking half a clone away."""
+_REMOVE_TIMEOUT = 60.0
+"""Seconds for removing a partial clone."""
 
 
 def check_url(url: str, config: Config) -> None:
     """
     Raises:
-        ToolError: it is no URL of an allowed protocol, or it holds a password.
+        ToolError: the text is not a URL of an allowed protocol, or has a password.
     """
     if len(url) > _MAX_URL_CHARS:
         raise ToolError(f"expected a URL of at most {_MAX_URL_CHARS} characters at `url`, got {len(url)}")
@@ -126,9 +126,8 @@ def check_url(url: str, config: Config) -> None:
         return
     if "ssh" in allowed and re.fullmatch(_SSH, url):
         return
-    raise ToolError(
-        f"expected a URL of one of the protocols {', '.join(allowed)} at `url`, got {printable(redacted(url), 200)!r}"
-    )
+    shown = printable(redact_urls(url), 200)
+    raise ToolError(f"expected a URL of one of the protocols {', '.join(allowed)} at `url`, got {shown!r}")
 
 
 def _folder(config: Config) -> str:
@@ -146,7 +145,7 @@ def _check_free(target: str) -> None:
         raise ToolError(f"already exists: {printable(target)}; pass another name")
 
 
-def _settle(partial: str, target: str) -> None:
+def _publish(partial: str, target: str) -> None:
     _check_free(target)
     os.rename(partial, target)
 

@@ -1,10 +1,10 @@
 """The tools that make and change branches, tags and stashes: create, check out, merge, stash.
 
-The plugin registers them if ``allow_write`` is on. They never rewrite committed history, and never overwrite a file in
-the work tree that git would overwrite only by force.
+The plugin registers them if ``allow_write`` is on. They never rewrite committed history, and never force git to
+overwrite a file in the work tree.
 
-Source: ``git_create_branch`` and ``git_checkout`` of the reference git server (2026.10.19); its users have asked for
-the others.
+Source: ``git_create_branch`` and ``git_checkout`` of the reference git server (2026.10.19). The other tools were
+requested by its users.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from msgspec import Meta, Struct
 
 from mcptrio import Context, ToolError, tool
 
-from .access import GitAccess, RepositoryWork, reason_of, said_by
+from .access import GitAccess, RepositoryWork, failure_reason, messages_of
 from .arguments import RepoPath, check_message, check_revision
 from .environment import Kind
-from .moving import MovedHead, aborted, conflicts_text, moved_head, moved_text
+from .head_moves import MovedHead, abort_on_conflicts, conflicts_text, moved_head, moved_text
 from .rendering import short
 from .text import printable
 
-__all__ = ["Branching", "CreatedReference", "StashDone"]
+__all__ = ["BranchTools", "CreatedReference", "StashDone"]
 
 _Index = Annotated[int, Meta(ge=0, description="0 is the newest.")]
 
@@ -61,7 +61,7 @@ def _stash_text(done: StashDone) -> str:
 
 
 @frozen(eq=False, repr=False)
-class Branching:
+class BranchTools:
     """The tools that make and change branches, tags and stashes."""
 
     access: GitAccess
@@ -106,11 +106,11 @@ class Branching:
         check_revision(branch_name, "branch_name")
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             before = await work.head()
-            # "--" behind it: it is a branch or commit, and never the path of a file to be overwritten.
+            # With "--" after it, the name can only be a branch or commit; otherwise it could be a file to overwrite.
             output = await work.git(
                 "checkout", "--no-recurse-submodules", "--no-overwrite-ignore", "--no-progress", branch_name, "--"
             )
-            return await moved_head(work, before, said_by(output))
+            return await moved_head(work, before, messages_of(output))
 
     @tool(text=moved_text, title="Git Merge", read_only=False, destructive=False, idempotent=True, open_world=False)
     async def git_merge(
@@ -127,11 +127,11 @@ class Branching:
             how = {"allow": "--ff", "only": "--ff-only", "never": "--no-ff"}[fast_forward]
             output = await work.git("merge", "--no-edit", "--no-autostash", how, "--", branch_name, codes=(0, 1))
             if output.code:
-                conflicts = await aborted(work, "merge", "--abort")
+                conflicts = await abort_on_conflicts(work, "merge", "--abort")
                 if not conflicts:
-                    raise ToolError(f"git merge failed: {reason_of(output)}")
+                    raise ToolError(f"git merge failed: {failure_reason(output)}")
                 raise ToolError(conflicts_text("merge", branch_name, conflicts))
-            return await moved_head(work, before, said_by(output))
+            return await moved_head(work, before, messages_of(output))
 
     @tool(
         text=_reference_text,
@@ -176,7 +176,7 @@ class Branching:
             before = await _stash(work, 0)
             output = await work.git("stash", "push", *options)
             after = await _stash(work, 0)
-        return StashDone(commit=None if after == before else after, output=said_by(output))
+        return StashDone(commit=None if after == before else after, output=messages_of(output))
 
     @tool(
         text=_stash_text, title="Git Stash Pop", read_only=False, destructive=False, idempotent=False, open_world=False
@@ -192,7 +192,7 @@ class Branching:
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             commit = await _wanted_stash(work, stash)
             output = await work.git("stash", "apply" if keep else "pop", f"stash@{{{stash}}}")
-        return StashDone(commit=commit, output=said_by(output))
+        return StashDone(commit=commit, output=messages_of(output))
 
     @tool(
         text=_stash_text, title="Git Stash Drop", read_only=False, destructive=True, idempotent=False, open_world=False
@@ -202,7 +202,7 @@ class Branching:
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             commit = await _wanted_stash(work, stash)
             output = await work.git("stash", "drop", f"stash@{{{stash}}}")
-        return StashDone(commit=commit, output=said_by(output))
+        return StashDone(commit=commit, output=messages_of(output))
 
 
 async def _stash(work: RepositoryWork, index: int) -> str:
@@ -212,7 +212,7 @@ async def _stash(work: RepositoryWork, index: int) -> str:
 async def _wanted_stash(work: RepositoryWork, index: int) -> str:
     """
     Raises:
-        ToolError: there is no such stash.
+        ToolError: the stash does not exist.
     """
     commit = await _stash(work, index)
     if not commit:

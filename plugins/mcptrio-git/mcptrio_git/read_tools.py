@@ -1,9 +1,9 @@
 """The tools that show the contents of a repository: status, differences, log, show.
 
-The plugin registers them. They change nothing and run nothing but git.
+The plugin registers them. They change nothing and run no program except git.
 
-Source: names, arguments and annotations of the reference git server (2026.10.19). Arguments that it does not have are
-optional: paging, paths, and filters of the log.
+Source: names, arguments and annotations of the reference git server (2026.10.19). The additional arguments for paging,
+paths and filters of the log are optional.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from msgspec import Meta
 
 from mcptrio import Context, PluginSetup, ToolError, hookimpl, tool
 
-from .access import GitAccess, RepositoryWork, reason_of
+from .access import GitAccess, RepositoryWork, failure_reason
 from .arguments import (
     Limit,
     Offset,
     Paths,
     RepoPath,
     check_line_range,
+    check_option_value,
     check_paths,
-    check_plain,
     check_revision,
-    offset_of,
+    parse_cursor,
 )
 from .commits import LOG, Log, parse_log
 from .differences import read_diff
 from .examples import in_repository
+from .objects import show
 from .process import Output
-from .rendering import MAX_TEXT, commit_text, diff_text, fitting, log_text, status_line, status_text
-from .showing import show
+from .rendering import MAX_PAGE_CHARS, commit_text, diff_text, how_many_fit, log_text, status_line, status_text
 from .status import STATUS, Status, operation_of, parse_status
 from .text import printable
 
-__all__ = ["GitReading", "read_status"]
+__all__ = ["GitReadTools", "read_status"]
 
 _FUNCTIONS = Path(__file__).with_name("functions.gitattributes")
 _MAX_CONTEXT = 10_000
@@ -49,8 +49,8 @@ _CURSOR = r"([0-9a-f]{40}|[0-9a-f]{64})(?:(\.{2,3})([0-9a-f]{40}|[0-9a-f]{64}))?
 
 
 @frozen(eq=False, repr=False)
-class GitReading:
-    """The tools that show what a repository holds."""
+class GitReadTools:
+    """The tools that show the contents of a repository."""
 
     access: GitAccess
 
@@ -173,7 +173,7 @@ class GitReading:
         count = min(max_count, self.access.config.max_entries)
         async with self.access.open(ctx, repo_path) as work:
             options = [
-                f"--{option}={check_plain(value, where)}"
+                f"--{option}={check_option_value(value, where)}"
                 for option, value, where in (
                     ("since", start_timestamp, "start_timestamp"),
                     ("until", end_timestamp, "end_timestamp"),
@@ -184,14 +184,14 @@ class GitReading:
             ]
             behind = check_paths(paths, work.root, "paths")
             if line_range:
-                # Without the patch, which git_show shows. Following lines takes the place of filtering by path.
+                # -L prints a patch by default, which git_show shows instead. -L replaces the filter by path.
                 options += [check_line_range(line_range, behind), "--no-patch", "--no-textconv", "--no-ext-diff"]
                 behind = []
             wanted, skip = revision or "HEAD", 0
             is_plain = not options and not behind and ".." not in wanted
             if cursor:
-                start, skip = _position(cursor)
-            elif is_plain:  # it begins with the commit that is asked for, so it also says its id
+                start, skip = _parse_log_cursor(cursor)
+            elif is_plain:  # the output begins with the requested commit, so its id need not be resolved first
                 start = f"{check_revision(wanted, 'revision')}^{{commit}}"
             else:
                 start = "".join(await work.resolve_range(wanted, "revision"))
@@ -202,13 +202,13 @@ class GitReading:
                 codes=(0, 128),
             )
             if output.code and not output.cut:
-                await work.resolve_range(wanted, "revision")  # which says what is wrong with it
+                await work.resolve_range(wanted, "revision")  # raises a better message if the revision is invalid
                 raise ToolError(f"git log failed: {_reason(output, line_range)}")
         commits = parse_log(output.stdout)
         if not cursor and is_plain:
             start = commits[0].id
         shown = commits[:count]
-        shown = shown[: fitting(shown, commit_text)]
+        shown = shown[: how_many_fit(shown, commit_text)]
         truncated = output.cut or len(commits) > len(shown)
         return Log(
             items=tuple(shown),
@@ -233,14 +233,14 @@ class GitReading:
     ) -> str:
         """Show a commit with message and diff, or a file or folder of it."""
         async with self.access.open(ctx, repo_path) as work:
-            [found] = await work.look_up((revision, "revision"), with_path=True)
+            [found] = await work.resolve_all((revision, "revision"), with_path=True)
             path = revision.partition(":")[2]
-            return await show(work, found, path=path, start=offset, limit=self._part)
+            return await show(work, found, path=path, start=offset, limit=self._max_page_bytes)
 
     @property
-    def _part(self) -> int:
-        """Bytes of text in one result."""
-        return min(MAX_TEXT, self.access.config.max_output_bytes)
+    def _max_page_bytes(self) -> int:
+        """Maximum number of bytes of text in one result."""
+        return min(MAX_PAGE_CHARS, self.access.config.max_output_bytes)
 
     async def _diff(
         self,
@@ -252,19 +252,19 @@ class GitReading:
     ) -> str:
         command = ("diff", "--ignore-submodules=dirty", f"--unified={min(context_lines, _MAX_CONTEXT)}", *options)
         checked = check_paths(paths, work.root, "paths")
-        return diff_text(await read_diff(work, command, checked, start=start, limit=self._part))
+        return diff_text(await read_diff(work, command, checked, start=start, limit=self._max_page_bytes))
 
 
 async def read_status(work: RepositoryWork, untracked: str, limit: int, cursor: str) -> Status:
-    """The status of a work tree; called by the resource too."""
-    skip, most = offset_of(cursor), min(limit, work.config.max_entries)
+    """Return the status of a work tree. The resource calls it as well."""
+    skip, max_count = parse_cursor(cursor), min(limit, work.config.max_entries)
     output = await work.git(*STATUS, f"--untracked-files={untracked}")
     parsed = parse_status(output.stdout)
     headers = parsed.headers
     branch, commit = headers.get("branch.head"), headers.get("branch.oid")
     ahead, _, behind = headers.get("branch.ab", "").partition(" ")
-    shown = parsed.entries[skip : skip + most]
-    shown = shown[: fitting(shown, status_line)]
+    shown = parsed.entries[skip : skip + max_count]
+    shown = shown[: how_many_fit(shown, status_line)]
     end = skip + len(shown)
     truncated = output.cut or len(parsed.entries) > end
     git_dir = work.repository.git_dir
@@ -284,14 +284,14 @@ async def read_status(work: RepositoryWork, untracked: str, limit: int, cursor: 
 
 
 def _reason(output: Output, line_range: str) -> str:
-    reason = reason_of(output)
+    reason = failure_reason(output)
     if line_range[:1].isdigit() or not reason.endswith("no match"):
         return reason
     return f"found no function {line_range!r}; pass lines such as '10,20' instead"
 
 
-def _position(cursor: str) -> tuple[str, int]:
-    """The start of a log, and the number of commits shown so far."""
+def _parse_log_cursor(cursor: str) -> tuple[str, int]:
+    """Return the start of a log, and the number of commits on the previous pages."""
     found = re.fullmatch(_CURSOR, cursor)
     if found is None:
         raise ToolError(f"expected the cursor of a previous page at `cursor`, got {printable(cursor, 100)!r}")

@@ -1,6 +1,6 @@
-"""The tools that apply the changes of one commit again: cherry-pick and revert.
+"""The tools that apply or undo the changes of one commit: cherry-pick and revert.
 
-The plugin registers them if ``allow_write`` is on. Each makes a new commit on the checked-out branch, or changes
+The plugin registers them if ``allow_write`` is on. Each call makes a new commit on the checked-out branch, or changes
 nothing.
 
 Source: git-cherry-pick(1), git-revert(1).
@@ -15,19 +15,19 @@ from attrs import frozen
 
 from mcptrio import Context, ToolError, tool
 
-from .access import GitAccess, reason_of, said_by
+from .access import GitAccess, failure_reason, messages_of
 from .arguments import RepoPath
 from .environment import Kind
-from .moving import MovedHead, aborted, conflicts_text, moved_head, moved_text
+from .head_moves import MovedHead, abort_on_conflicts, conflicts_text, moved_head, moved_text
 from .status import operation_of
 from .text import printable
 
-__all__ = ["Replaying"]
+__all__ = ["ReplayTools"]
 
 
 @frozen(eq=False, repr=False)
-class Replaying:
-    """The tools that apply the changes of one commit again."""
+class ReplayTools:
+    """The tools that apply or undo the changes of one commit."""
 
     access: GitAccess
 
@@ -60,7 +60,7 @@ class Replaying:
     ) -> MovedHead:
         async with self.access.open(ctx, repo_path, Kind.WRITE) as work:
             commit = await work.resolve(revision, "commit")
-            # An abort would end an operation that another program has begun.
+            # Undoing a failure would also abort an operation that another program has begun.
             operation = await trio.to_thread.run_sync(operation_of, work.repository.git_dir)
             if operation != "none":
                 raise ToolError(f"expected no operation in progress, got a {operation}; finish or abort it first")
@@ -71,18 +71,20 @@ class Replaying:
                 )
             before = await work.head()
             parents = await work.text("rev-list", "--parents", "--max-count=1", commit)
-            # Of a merge, the changes that it brought into its first parent, as git_show shows them.
+            # For a merge, use the changes against its first parent, which git_show shows as well.
             options = ["--mainline=1"] if parents.count(" ") > 1 else []
             if command == "revert":
                 options.append("--no-edit")
             output = await work.git(command, *options, commit, codes=(0, 1, 128))
             if output.code:
-                # As --abort does it, and also where git has begun and reports no operation, such as after a hook's
-                # refusal. Nothing was staged, so only the changes of the commit are undone.
-                conflicts = await aborted(work, "reset", "--quiet", "--merge", before[1] or "HEAD", always=True)
+                # The same as --abort, but it also works if git reports no operation, such as after a hook has refused
+                # the commit. Nothing was staged before, so only the changes of the commit are undone.
+                conflicts = await abort_on_conflicts(
+                    work, "reset", "--quiet", "--merge", before[1] or "HEAD", always=True
+                )
                 if conflicts:
                     raise ToolError(conflicts_text(command, revision, conflicts))
-                if "empty" in said_by(output):
+                if "empty" in messages_of(output):
                     raise ToolError(f"{printable(revision, 200)} changes nothing here; nothing was committed")
-                raise ToolError(f"git {command} failed: {reason_of(output)}")
-            return await moved_head(work, before, said_by(output))
+                raise ToolError(f"git {command} failed: {failure_reason(output)}")
+            return await moved_head(work, before, messages_of(output))

@@ -3,7 +3,7 @@
 The plugin registers them if ``allow_write`` is on. Git makes the commit with the hooks, signing, filters and line ends
 of the user's configuration.
 
-Source: names, arguments and annotations of the reference git server (2026.10.19); it refuses empty commits too.
+Source: names, arguments and annotations of the reference git server (2026.10.19), which refuses empty commits as well.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from msgspec import Meta, Struct
 
 from mcptrio import Context, ToolError, tool
 
-from .access import GitAccess, RepositoryWork, said_by
+from .access import GitAccess, RepositoryWork, messages_of
 from .arguments import RepoPath, check_message, check_paths
 from .differences import FileChange, list_staged
 from .environment import Kind
-from .rendering import fitting, short
+from .rendering import how_many_fit, short
 from .text import printable
 
-__all__ = ["Committed", "Staged", "Staging"]
+__all__ = ["CommitTools", "Committed", "Staged"]
 
 _MAX_NAMED = 50
-"""The number of restored paths in the result."""
+"""Maximum number of restored paths in the result."""
 
 
 class Staged(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Committed(Struct, frozen=True, kw_only=True):
 
 def _staged_text(staged: Staged) -> str:
     lines = [f"{each.change} {printable(each.path, 4096)}" for each in staged.items]
-    shown = lines[: fitting(lines, str)]
+    shown = lines[: how_many_fit(lines, str)]
     if staged.truncated or len(shown) < len(lines):
         shown.append("[more files are staged]")
     return "\n".join(shown) or "nothing is staged"
@@ -72,7 +72,7 @@ def _committed_text(done: Committed) -> str:
 
 
 @frozen(eq=False, repr=False)
-class Staging:
+class CommitTools:
     """The tools that make a commit."""
 
     access: GitAccess
@@ -136,9 +136,9 @@ class Staging:
             # A message from standard input cannot be an option. cleanup=whitespace keeps lines that begin with "#".
             output = await work.git("commit", "--cleanup=whitespace", "--file=-", stdin=message.encode())
             branch, commit = await work.head()
-        return Committed(id=commit or "", branch=branch, files=len(staged), output=said_by(output))
+        return Committed(id=commit or "", branch=branch, files=len(staged), output=messages_of(output))
 
     async def _staged(self, work: RepositoryWork) -> Staged:
         items = await list_staged(work)
-        most = self.access.config.max_entries
-        return Staged(items=tuple(items[:most]), truncated=len(items) > most)
+        max_count = self.access.config.max_entries
+        return Staged(items=tuple(items[:max_count]), truncated=len(items) > max_count)

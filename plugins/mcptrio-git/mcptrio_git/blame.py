@@ -1,7 +1,7 @@
 """Parses the porcelain format of ``git blame`` into hunks.
 
-The blame tool uses it. The output describes a commit only once, with its first line, so the description is kept for the
-others.
+The blame tool uses it. The output describes a commit only with its first line, so the parser stores the description for
+the other lines.
 
 Source: git-blame(1), "THE PORCELAIN FORMAT".
 """
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 from msgspec import Struct
 
-from .text import clip, text_of
+from .text import text_of, truncate
 
 __all__ = ["Blame", "Hunk", "parse_blame"]
 
@@ -51,17 +51,17 @@ class Blame(Struct, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-def parse_blame(output: bytes, most: int) -> list[Hunk]:
-    """The hunks of at most ``most`` lines."""
+def parse_blame(output: bytes, max_count: int) -> list[Hunk]:
+    """Return the hunks of at most ``max_count`` lines."""
     facts: dict[bytes, dict[bytes, bytes]] = {}
     hunks: list[Hunk] = []
     lines: list[str] = []
     current, count, start = b"", 0, 0
     for line in output.split(b"\n")[:-1]:
         if line.startswith(b"\t"):
-            lines.append(clip(text_of(line[1:]).rstrip("\r"), _MAX_LINE_CHARS))
+            lines.append(truncate(text_of(line[1:]).rstrip("\r"), _MAX_LINE_CHARS))
             count += 1
-            if count == most:
+            if count == max_count:
                 break
             continue
         word, _, rest = line.partition(b" ")
@@ -86,10 +86,10 @@ def _close(
     hunks.append(
         Hunk(
             commit=commit.decode("ascii") if commit.strip(b"0") else None,
-            author=clip(text_of(known.get(b"author", b"")), 500),
-            email=clip(text_of(known.get(b"author-mail", b"")).strip("<>"), 500),
+            author=truncate(text_of(known.get(b"author", b"")), 500),
+            email=truncate(text_of(known.get(b"author-mail", b"")).strip("<>"), 500),
             date=_date(known.get(b"author-time", b"0"), known.get(b"author-tz", b"+0000")),
-            summary=clip(text_of(known.get(b"summary", b"")), 1000),
+            summary=truncate(text_of(known.get(b"summary", b"")), 1000),
             start_line=start,
             lines=tuple(lines),
         )

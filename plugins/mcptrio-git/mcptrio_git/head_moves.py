@@ -1,4 +1,4 @@
-"""What a checkout, a merge, a revert and a cherry-pick have in common: they move HEAD, and may fail with conflicts.
+"""The common parts of checkout, merge, revert and cherry-pick, which move HEAD and may fail with conflicts.
 
 The tools that change branches use it.
 """
@@ -11,14 +11,14 @@ from msgspec import Struct
 from .access import RepositoryWork
 from .environment import Kind
 from .rendering import short
-from .text import named, printable
+from .text import name_text, printable
 
-__all__ = ["MovedHead", "aborted", "conflicts_text", "moved_head", "moved_text"]
+__all__ = ["MovedHead", "abort_on_conflicts", "conflicts_text", "moved_head", "moved_text"]
 
 _ABORT_TIMEOUT = 30.0
-"""Seconds for giving an operation up, whatever happens to the call."""
+"""Seconds for aborting an operation, even if the call is cancelled."""
 _MAX_CONFLICTS = 50
-"""Files with conflicts that an error names."""
+"""Maximum number of files with conflicts in an error message."""
 
 
 class MovedHead(Struct, frozen=True, kw_only=True):
@@ -40,11 +40,11 @@ class MovedHead(Struct, frozen=True, kw_only=True):
 
 
 async def moved_head(work: RepositoryWork, before: tuple[str | None, str | None], output: str) -> MovedHead:
-    """The place of HEAD now.
+    """Return the current place of HEAD.
 
     Args:
-        before: the branch and commit before.
-        said: messages of git.
+        before: the previous branch and commit.
+        output: the messages of git.
     """
     branch, commit = await work.head()
     return MovedHead(branch=branch, commit=commit, previous_branch=before[0], previous_commit=before[1], output=output)
@@ -56,25 +56,25 @@ def moved_text(done: MovedHead) -> str:
     return f"{where} at {short(done.commit)}\n{done.output}".rstrip()
 
 
-async def aborted(work: RepositoryWork, *undo: str, always: bool = False) -> list[str]:
-    """The files with conflicts after a failed command, which is undone if there are any.
+async def abort_on_conflicts(work: RepositoryWork, *undo: str, always: bool = False) -> list[str]:
+    """Undo a failed command if it has caused conflicts, and return the files with conflicts.
 
     Args:
         undo: the git command that undoes it.
-        always: undo it also without conflicts, for example if a hook has refused the commit.
+        always: undo it even without conflicts, for example if a hook has refused the commit.
     """
     conflicts: list[str] = []
-    # A cancellation must not leave half a change.
+    # A cancellation must not leave an incomplete change.
     with trio.move_on_after(_ABORT_TIMEOUT, shield=True):
         listed = await work.git("diff", "--name-only", "--diff-filter=U", "-z", kind=Kind.READ)
-        conflicts = [printable(named(path), 300) for path in listed.stdout.split(b"\0")[:-1]]
+        conflicts = [printable(name_text(path), 300) for path in listed.stdout.split(b"\0")[:-1]]
         if conflicts or always:
             await work.git(*undo)
     return conflicts
 
 
 def conflicts_text(command: str, revision: str, conflicts: list[str]) -> str:
-    """The message of a command that was aborted."""
+    """Return the error message for a command that was aborted."""
     more = f" and {len(conflicts) - _MAX_CONFLICTS} more" if len(conflicts) > _MAX_CONFLICTS else ""
     return (
         f"{printable(revision, 200)} conflicts in {', '.join(conflicts[:_MAX_CONFLICTS])}{more}; "
