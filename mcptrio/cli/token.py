@@ -58,7 +58,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int 
 
 @command.command("new")
 @click.argument("name")
-@click.option("--subject", metavar="WHO", help="The subject of the token.  [default: NAME]")
+@click.option("--subject", metavar="SUBJECT", help="The subject of the token.  [default: NAME]")
 @click.option("--scope", "scopes", multiple=True, metavar="SCOPE", help="A scope of the token; repeat for more.")
 @click.option(
     "--expires",
@@ -66,7 +66,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int 
     show_default=True,
     callback=_duration,
     metavar="TIME",
-    help="30m, 12h, 90d, 1y or never.",
+    help="Expire after this time, such as 30m, 12h, 90d or 1y; or never.",
 )
 @json_option
 @_file_option

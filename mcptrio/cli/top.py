@@ -33,7 +33,11 @@ _LOCALHOST: Final = re.compile(r"^(\w+://)localhost(?=[:/]|$)", re.IGNORECASE)
 """The usual name of the address that a server binds by default."""
 
 
-@click.command("top", cls=CLICommand)
+class _TopCommand(CLICommand):
+    exit_codes = "Exit codes: 0 done; 2 invalid usage; 4 no such server, or it has ended; 130 interrupted."
+
+
+@click.command("top", cls=_TopCommand)
 @click.argument("server", metavar="[PID|URL]", required=False)
 @click.option("--once", is_flag=True, help="Print once and exit, as in a pipe.")
 @click.pass_context

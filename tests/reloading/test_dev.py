@@ -405,7 +405,7 @@ def test_dev_answers_pending_requests_and_ends_with_its_client(garden: Path) -> 
 
 
 def test_unsupported_dev_options_are_refused(garden: Path) -> None:
-    for arguments in ([], ["--listen", "0"], ["--transport", "stream"]):
+    for arguments in ([], ["--listen", "0"]):
         done = CliRunner().invoke(cli, ["dev", *arguments])
         assert done.exit_code == 2
         assert "expected --stdio or --http" in done.output

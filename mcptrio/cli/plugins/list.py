@@ -34,7 +34,7 @@ _NONE = """no plugins: none is installed, or server.enable selects none
 @plugin_options
 @json_option
 def command(chosen: ChosenPlugins, as_json: bool) -> None:
-    """List the plugins: version, distribution, what each contributes, state and failure."""
+    """List the plugins with version, distribution, state, entries and failure."""
     read = chosen.read()
     server = make_examined_server(read, chosen.wanted(read))
     listed = [
