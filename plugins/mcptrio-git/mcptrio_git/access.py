@@ -27,7 +27,15 @@ from .progress import GitProgress
 from .repositories import Repositories, Repository
 from .text import printable, redact_urls, text_of
 
-__all__ = ["MAX_LIST_BYTES", "GitAccess", "GitObject", "RepositoryWork", "failure_reason", "messages_of", "missing_directory"]
+__all__ = [
+    "MAX_LIST_BYTES",
+    "GitAccess",
+    "GitObject",
+    "RepositoryWork",
+    "failure_reason",
+    "messages_of",
+    "missing_directory",
+]
 
 logger = logging.getLogger(__name__)
 
