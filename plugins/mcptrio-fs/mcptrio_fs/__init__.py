@@ -7,16 +7,17 @@ objects with the tools and resources.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from mcptrio import PluginSetup, hookimpl
 
-from .access import FileAccess
+from .access import FileAccess, missing_directories
 from .changes import FileChanges
 from .config import Config
 from .files import Files
 from .resources import FileResources
 
-__all__ = ["Config", "FileAccess", "FileChanges", "FileResources", "Files", "setup"]
+__all__ = ["Config", "FileAccess", "FileChanges", "FileResources", "Files", "doctor", "setup"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,3 +33,9 @@ def setup(server: PluginSetup, config: Config) -> None:
         server.add(FileChanges(access))
     server.add(FileResources(access))
     server.add_background(access.report_missing)
+
+
+@hookimpl
+def doctor(config: Config) -> Iterator[str]:
+    """Yield the configured folders that cannot be used."""
+    return missing_directories(config.folders, "fs")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -23,7 +24,7 @@ from .errors import PathNotFound, printable
 from .sandbox import Folder, Sandbox
 from .suggestions import suggestion
 
-__all__ = ["SLICE_SECONDS", "FileAccess", "path_of", "uri_of"]
+__all__ = ["SLICE_SECONDS", "FileAccess", "missing_directories", "path_of", "uri_of"]
 
 SLICE_SECONDS = 0.03
 """Seconds after which a long walk returns from its thread, so that the call can report progress."""
@@ -43,6 +44,19 @@ _T = TypeVar("_T")
 
 _UNRESERVED = "/-._~!$&'()*+,;=:@"
 """Characters of a path that RFC 3986 allows unencoded."""
+
+
+def missing_directory(path: str, plugin: str) -> str:
+    """Return the problem of a configured path that is no directory."""
+    return (
+        f"folders of [plugins.{plugin}]: expected a directory, got nothing or something else at {printable(path)}; "
+        "create it or correct the setting"
+    )
+
+
+def missing_directories(folders: Iterable[Path], plugin: str) -> Iterator[str]:
+    """Yield the problems of configured folders. Blocks."""
+    return (missing_directory(path, plugin) for path in map(str, folders) if not os.path.isdir(path))
 
 
 class FileAccess:
@@ -148,12 +162,7 @@ class FileAccess:
         except ToolError as error:
             logger.warning("folders of [plugins.%s]: %s", self._plugin, error)
         else:
-            logger.warning(
-                "folders of [plugins.%s]: expected a directory, got nothing or something else at %s; "
-                "create it or correct the setting",
-                self._plugin,
-                printable(path),
-            )
+            logger.warning("%s", missing_directory(path, self._plugin))
 
     async def _roots(self, ctx: Context) -> tuple[str, ...]:
         """Return the client's roots as paths; cached for a while if there is a session."""

@@ -6,12 +6,16 @@ objects with the tools, resources and prompts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mcptrio import PluginSetup, hookimpl
 
+from .access import missing_directory
 from .config import Config
 from .plugin import objects_of
+from .repositories import Repositories
 
-__all__ = ["Config", "objects_of", "setup"]
+__all__ = ["Config", "doctor", "objects_of", "setup"]
 
 
 @hookimpl
@@ -19,3 +23,9 @@ def setup(server: PluginSetup, config: Config) -> None:
     """Add the objects whose methods are tools, resources and prompts."""
     for each in objects_of(config):
         server.add(each)
+
+
+@hookimpl
+def doctor(config: Config) -> Iterator[str]:
+    """Return the configured paths that cannot be used."""
+    return map(missing_directory, Repositories(config).missing())

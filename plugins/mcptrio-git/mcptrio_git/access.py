@@ -27,7 +27,15 @@ from .progress import GitProgress
 from .repositories import Repositories, Repository
 from .text import printable, redact_urls, text_of
 
-__all__ = ["MAX_LIST_BYTES", "GitAccess", "GitObject", "RepositoryWork", "failure_reason", "messages_of"]
+__all__ = [
+    "MAX_LIST_BYTES",
+    "GitAccess",
+    "GitObject",
+    "RepositoryWork",
+    "failure_reason",
+    "messages_of",
+    "missing_directory",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +69,14 @@ class GitObject:
     size: int
 
 
+def missing_directory(path: str) -> str:
+    """Return the problem of a configured path that is no directory."""
+    return (
+        f"repositories of [plugins.git]: expected a directory, got nothing or something else at {printable(path)}; "
+        "create it or correct the setting"
+    )
+
+
 @define(eq=False, repr=False)
 class GitAccess:
     """Runs git with the rights that the configuration allows."""
@@ -82,11 +98,7 @@ class GitAccess:
         if not self.config.repositories and self.config.clone_folder is None:
             logger.warning("no repository is allowed; set repositories in [plugins.git] or MCPTRIO_GIT_REPOSITORIES")
         for path in await trio.to_thread.run_sync(self.repositories.missing, abandon_on_cancel=True):
-            logger.warning(
-                "repositories of [plugins.git]: expected a directory, got nothing or something else at %s; "
-                "create it or correct the setting",
-                printable(path),
-            )
+            logger.warning("%s", missing_directory(path))
 
     @asynccontextmanager
     async def open(self, ctx: Context, repo_path: str, kind: Kind = Kind.READ) -> AsyncIterator[RepositoryWork]:

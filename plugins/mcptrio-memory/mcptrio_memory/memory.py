@@ -21,7 +21,7 @@ from .graph_watcher import GraphSubscriptions, GraphWatcher
 from .jsonl import import_once
 from .limits import MemoryLimits
 from .model import Field
-from .pages import PageRequest
+from .pages import GraphPageRequest
 from .statements import MemoryUnavailable, Statements, Work
 
 if TYPE_CHECKING:
@@ -135,10 +135,10 @@ class Memory:
 
     def page_request(
         self, limit: int, fields: Sequence[Field], *, budget: int | None = None, whole: bool = False
-    ) -> PageRequest:
+    ) -> GraphPageRequest:
         """Return the request for a page, within the operator's limits."""
         config = self.config
-        return PageRequest(
+        return GraphPageRequest(
             limit=min(limit or config.limit, config.max_limit),
             budget=budget or config.max_answer_bytes,
             fields=frozenset(fields or ALL_FIELDS),

@@ -23,7 +23,7 @@ from mcptrio.errors import ToolError
 from .model import Entity, Field, Relation
 from .statements import Statements
 
-__all__ = ["AllEntities", "GraphPage", "Order", "PageRequest", "SelectedEntities", "read_page"]
+__all__ = ["AllEntities", "GraphPage", "GraphPageRequest", "Order", "SelectedEntities", "read_page"]
 
 _OBSERVATIONS_DONE: Final = -1
 """The value of ``_Cursor.observation`` if the pages contain all observations of the entity, but not all relations."""
@@ -93,7 +93,7 @@ Order: TypeAlias = AllEntities | SelectedEntities
 
 
 @frozen(kw_only=True, eq=False)
-class PageRequest:
+class GraphPageRequest:
     """The requested part of the entities, and its limits.
 
     Args:
@@ -146,7 +146,9 @@ class _Cursor:
         return cls(*positions)
 
 
-def read_page(statements: Statements, namespace: str, order: Order, request: PageRequest, cursor: str) -> GraphPage:
+def read_page(
+    statements: Statements, namespace: str, order: Order, request: GraphPageRequest, cursor: str
+) -> GraphPage:
     """Return the page at a cursor.
 
     Raises:
@@ -167,7 +169,7 @@ class _Reader:
     statements: Statements
     namespace: str
     order: Order
-    request: PageRequest
+    request: GraphPageRequest
     page: GraphPage
 
     def read_entities(self, start: _Cursor) -> _Cursor | None:

@@ -19,7 +19,7 @@ from .examples import in_memory
 from .jsonl import write_lines
 from .memory import Memory
 from .model import Count, Field, Graph, GraphExport, GraphStats
-from .pages import AllEntities, GraphPage, PageRequest, SelectedEntities, read_page
+from .pages import AllEntities, GraphPage, GraphPageRequest, SelectedEntities, read_page
 from .search import find_entities
 from .statements import Statements
 from .texts import export_text, graph_text, stats_text
@@ -172,7 +172,7 @@ class MemoryReadTools:
         return await memory.read(export)
 
 
-def read_graph_page(namespace: str, request: PageRequest, cursor: str, statements: Statements) -> Graph:
+def read_graph_page(namespace: str, request: GraphPageRequest, cursor: str, statements: Statements) -> Graph:
     """Return a page of the whole graph. Must be called in a thread."""
     total = statements.fetch_value(
         "SELECT count(*) FROM entities WHERE namespace = (SELECT id FROM namespaces WHERE name = ?)", (namespace,)
@@ -180,7 +180,7 @@ def read_graph_page(namespace: str, request: PageRequest, cursor: str, statement
     return _graph(read_page(statements, namespace, AllEntities(namespace), request, cursor), total)
 
 
-def _open(namespace: str, names: list[str], request: PageRequest, cursor: str, statements: Statements) -> Graph:
+def _open(namespace: str, names: list[str], request: GraphPageRequest, cursor: str, statements: Statements) -> Graph:
     found: list[int] = []
     for name in dict.fromkeys(names):
         entity_id = statements.fetch_value(

@@ -19,7 +19,7 @@ from .config import ANY
 from .jsonl import write_lines
 from .memory import ALL_FIELDS, Memory
 from .model import Graph
-from .pages import AllEntities, PageRequest, SelectedEntities, read_page
+from .pages import AllEntities, GraphPageRequest, SelectedEntities, read_page
 from .read_tools import read_graph_page
 from .search import find_names
 from .statements import Statements
@@ -137,11 +137,13 @@ class MemoryResources:
             raise ResourceNotFound(f"{uri}?namespace={quote(str(request), safe='')}")
         return namespace
 
-    def _whole_graph(self) -> PageRequest:
-        return PageRequest(limit=_UNLIMITED_ENTITIES, budget=self.memory.config.max_resource_bytes, fields=ALL_FIELDS)
+    def _whole_graph(self) -> GraphPageRequest:
+        return GraphPageRequest(
+            limit=_UNLIMITED_ENTITIES, budget=self.memory.config.max_resource_bytes, fields=ALL_FIELDS
+        )
 
 
-def _read_node(namespace: str, name: str, request: PageRequest, statements: Statements) -> Graph | None:
+def _read_node(namespace: str, name: str, request: GraphPageRequest, statements: Statements) -> Graph | None:
     found = statements.fetch_value(
         "SELECT id FROM entities WHERE name = ? AND namespace = (SELECT id FROM namespaces WHERE name = ?)",
         (name, namespace),

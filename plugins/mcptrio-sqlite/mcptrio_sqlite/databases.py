@@ -95,7 +95,7 @@ class Databases:
     def _suggestion(self, name: str) -> str:
         names = [database.name for database in self.all()]
         if near := difflib.get_close_matches(name, names, 1):
-            return f"; did you mean {near[0]}?"
+            return f"; did you mean `{near[0]}`?"
         return f"; expected one of {_listed(names)}" if names else "; none is configured"
 
     def _names_in_folder(self) -> list[str]:

@@ -93,7 +93,7 @@ def _suggestion(message: str, tables: Iterable[str]) -> str:
         return ""
     names = list(tables)
     if near := difflib.get_close_matches(found["name"], names, 1):
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean `{near[0]}`?"
     if not names:
         return "; there are no tables"
     more = f" and {len(names) - _MAX_LISTED_NAMES} more" if len(names) > _MAX_LISTED_NAMES else ""

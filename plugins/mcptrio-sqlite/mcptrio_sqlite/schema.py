@@ -125,7 +125,7 @@ def describe_table(opened: OpenDatabase, name: str, *, count_rows: bool = False)
         "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE", name
     )
     if not found or opened.policy.is_denied(found[0][0]):
-        raise ToolError(f"no such table: {name[:200]!r}{_suggestion(opened, name)}")
+        raise ToolError(f"no such table: `{name[:200]}`{_suggestion(opened, name)}")
     (table, kind, without_rowid, strict) = found[0]
     sql = opened.fetch_all("SELECT sql FROM sqlite_master WHERE name = ? AND type IN ('table', 'view')", table)
     text = str(sql[0][0] or "") if sql else ""
@@ -245,6 +245,6 @@ def _suggestion(opened: OpenDatabase, name: str) -> str:
     names = table_names(opened, 1000)
     near = difflib.get_close_matches(name, names, 1)
     if near:
-        return f"; did you mean {near[0]}?"
+        return f"; did you mean `{near[0]}`?"
     more = f" and {len(names) - 15} more" if len(names) > 15 else ""
     return f"; there are {', '.join(names[:15])}{more}" if names else "; there are no tables"

@@ -1,10 +1,10 @@
-"""The stream below a client's WebSocket, for trio-websocket.
+"""The byte stream below a client's WebSocket, for trio-websocket.
 
-:mod:`mcptrio.http.client.websocket` makes it. After an incomplete message nothing more is sent: trio-websocket lets a
-sender be cancelled in the middle of a frame, and the next frame would be read as the rest of it.
+:mod:`mcptrio.http.client.websocket` makes it. After an incomplete frame, the stream sends nothing more: trio-websocket
+can be cancelled in the middle of a frame, and the server would read the next frame as the rest of that one.
 
-It also records facts that trio-websocket does not report: the time of the last received byte, the end of the connection
-before the handshake was complete, and the response instead of the handshake.
+The stream also records what trio-websocket does not report: when the last byte was received, that the connection ended
+during the handshake, and the HTTP response that came instead of the handshake.
 
 Source: RFC 6455 section 5.2; RFC 9112 section 6.3.
 """
@@ -21,34 +21,34 @@ from mcptrio.errors import RequestFailed
 from mcptrio.http.client.responses import MAX_ERROR_BODY_BYTES, refusal
 from mcptrio.http.headers import Headers
 
-__all__ = ["WRITE_TIMEOUT", "Line"]
+__all__ = ["WRITE_TIMEOUT", "WebSocketStream"]
 
 WRITE_TIMEOUT: Final = 30.0
-"""Seconds without progress of a write, after which the server counts as gone."""
+"""Seconds without progress of a write, after which the connection is regarded as broken."""
 
 _MAX_READ_BYTES: Final = 64 * 1024
 _CLOSE_REASON_TIMEOUT: Final = 0.5
 """Seconds for reading the server's close frame after a failed write."""
 
 
-class Line(trio.abc.Stream):
+class WebSocketStream(trio.abc.Stream):
     """The stream of one WebSocket.
 
     Args:
         stream: The stream for the protocol.
-        bottom: The socket below it, which :meth:`close` closes.
+        socket_stream: The socket below it, which :meth:`close` closes.
 
     Attributes:
-        last_received: the Trio time of the last byte.
-        opened: whether the handshake is complete. Earlier bytes are kept, up to a limit.
+        last_received: the Trio clock time at which the last byte was received.
+        opened: True if the handshake is complete. Earlier bytes are kept, up to a limit.
         ended: set when no more bytes follow.
         problem: the server's error, if any.
     """
 
-    def __init__(self, stream: trio.abc.Stream, bottom: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.abc.Stream, socket_stream: trio.SocketStream) -> None:
         self._stream = stream
-        self._socket = bottom.socket
-        self._torn = False
+        self._socket = socket_stream.socket
+        self._is_cut_off = False
         self._head = bytearray()
         self.last_received = trio.current_time()
         self.opened = False
@@ -56,17 +56,17 @@ class Line(trio.abc.Stream):
         self.problem: str | None = None
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        if self._torn:
+        if self._is_cut_off:
             raise trio.BrokenResourceError("a message was cut off")
         rest = memoryview(data)
-        self._torn = True
+        self._is_cut_off = True
         with suppress(trio.BrokenResourceError), trio.move_on_after(WRITE_TIMEOUT) as scope:
             while rest:
                 await self._stream.send_all(rest[:_MAX_READ_BYTES])
                 rest = rest[_MAX_READ_BYTES:]
                 scope.deadline = trio.current_time() + WRITE_TIMEOUT
-            self._torn = False
-        if self._torn:
+            self._is_cut_off = False
+        if self._is_cut_off:
             if scope.cancelled_caught:
                 self.problem = f"the server has read nothing for {WRITE_TIMEOUT:g} s"
             else:
@@ -86,7 +86,7 @@ class Line(trio.abc.Stream):
                 self.ended.set()
         self.last_received = trio.current_time()
         if not self.opened:
-            # Kept to explain a failed handshake; see refusal().
+            # Kept for refusal(), which explains a failed handshake.
             self._head += data
             if len(self._head) > MAX_ERROR_BODY_BYTES:
                 self.ended.set()
@@ -100,7 +100,7 @@ class Line(trio.abc.Stream):
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Close the socket; waiting tasks get an error. Without TLS's closing message: WebSocket has its own."""
+        """Close the socket, so that waiting tasks get an error. WebSocket replaces the closing message of TLS."""
         self.ended.set()
         self._socket.close()
 
@@ -137,5 +137,5 @@ def _body(http: h11.Connection) -> bytes:
         while isinstance(part := http.next_event(), h11.Data):
             body += part.data
     except h11.RemoteProtocolError:
-        pass  # incomplete; the status is enough
+        pass  # the body is incomplete, and the status is enough
     return body

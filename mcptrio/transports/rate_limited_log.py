@@ -1,4 +1,4 @@
-"""Rate-limits log lines that a peer can cause.
+"""A logger with a rate limit, for log lines that a peer can cause.
 
 Servers that accept connections use it, so that a flood of connections does not become a flood of log lines.
 """
@@ -10,13 +10,14 @@ from collections import Counter
 
 import trio
 
-__all__ = ["SparingLog"]
+__all__ = ["RateLimitedLog"]
 
 
-class SparingLog:
-    """Writes a limited number of lines per minute and counts the others.
+class RateLimitedLog:
+    """Writes a limited number of lines per minute, and counts the others.
 
     Args:
+        log: The logger.
         per_key: Lines per minute with the same key.
         total: Lines per minute.
     """
@@ -25,10 +26,12 @@ class SparingLog:
         self._log = log
         self._per_key = per_key
         self._total = total
-        # Lines of this minute by key. Has at most `total` keys, because a key is kept only with a written line.
+        # Has at most `total` keys, because a key is added only with a written line.
         self._written: Counter[str] = Counter()
+        """Lines written in this minute, by key."""
         self._dropped = 0
         self._until = 0.0
+        """Trio time at which this minute ends."""
 
     def write(self, level: int, key: str, message: str, *args: object, exc_info: bool = False) -> None:
         """Log a line unless the limits of this minute are reached.
@@ -52,7 +55,7 @@ class SparingLog:
         """Log the number of dropped lines if the minute has ended.
 
         Args:
-            now: End the minute now.
+            now: Log the number even if the minute has not ended.
         """
         if not now and trio.current_time() < self._until:
             return

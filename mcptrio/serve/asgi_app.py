@@ -10,7 +10,7 @@ import trio
 
 from mcptrio.errors import PluginError
 from mcptrio.ground.expected import expect
-from mcptrio.ground.nurseries import first_of
+from mcptrio.ground.nurseries import first_exception
 from mcptrio.serve.http_options import HTTPOptions, make_http_app
 from mcptrio.server import Server
 
@@ -18,10 +18,10 @@ __all__ = ["ServerApp", "asgi_app"]
 
 
 def asgi_app(server: Server, options: HTTPOptions | None = None) -> ServerApp:
-    """Return the server as an ASGI application, to be mounted in another one on Trio.
+    """Return the server as an ASGI application, for mounting in another application on Trio.
 
-    It must run while it is used: either the HTTP server speaks ASGI's lifespan protocol with it, or the surrounding
-    application enters ``async with app.running():``.
+    The server must be open while the application is used: either the HTTP server runs ASGI's lifespan protocol with it,
+    or the surrounding application enters ``async with app.running():``.
 
     Args:
         options: Paths, limits and authentication of the endpoint.
@@ -36,7 +36,7 @@ class ServerApp:
     def __init__(self, server: Server, options: HTTPOptions) -> None:
         self._server = server
         self._options = options
-        # Answers requests while the server is not open: 503, not ready.
+        # Responds while the server is not open: 503, not ready.
         self._closed = make_http_app(server, options)
         self._app = self._closed
 
@@ -65,8 +65,8 @@ class ServerApp:
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
         except* PluginError as group:
-            # Only a strict server raises PluginError. An exception would mean that the application has no lifespan, and
-            # the HTTP server would continue without it.
-            await send({"type": "lifespan.startup.failed", "message": str(first_of(group))})
+            # Only a strict server raises PluginError. ASGI takes an exception for "no lifespan support", and the HTTP
+            # server would continue without the server.
+            await send({"type": "lifespan.startup.failed", "message": str(first_exception(group))})
         else:
             await send({"type": "lifespan.shutdown.complete"})

@@ -1,6 +1,6 @@
-"""What spans record of arguments, results and error messages, without secrets. The tracer uses it.
+"""Arguments, results and error messages as spans record them, without secrets.
 
-Arguments and results are recorded only if the operator asks for it. The rules are those of the audit log.
+Arguments and results are recorded only if the operator asks for that. The audit log removes secrets in the same way.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mcptrio.ground.redaction import REDACTED, redact
 __all__ = ["SpanContents"]
 
 _MAX_BYTES: Final = 4 * 1024
-"""Bytes of a recorded value; of a larger one only the size is recorded."""
+"""Bytes of a recorded value. Of a larger value, only the size is recorded."""
 _MAX_SEARCHED_BYTES: Final = 64 * 1024
-"""Bytes of a value that is searched for secrets."""
+"""Bytes of a value that is searched for secrets. A larger value is not recorded."""
 _MAX_CHARS: Final = 512
 """Characters of an error message."""
 
@@ -27,14 +27,14 @@ class SpanContents:
     """Returns arguments, results and error messages for spans, without secrets.
 
     Args:
-        content: Whether arguments and results are recorded.
-        redact: Removes secrets from a text; a server's has the redactions of its plugins.
+        content: True if arguments and results are recorded.
+        redact: Removes secrets from a text. The function of a server includes the redactions of its plugins.
     """
 
     def __init__(self, *, content: bool, redact: Callable[[str], str] = redact) -> None:
         self.content = content
         self._redact = redact
-        # Error messages repeat arguments, so each of them is a secret if none is recorded.
+        # An error message may repeat arguments. If arguments are not recorded, every argument is a secret.
         self._redactor = Redactor(DEFAULT_SECRETS if content else ("*",), ())
 
     def value(self, value: Any) -> str:
@@ -47,8 +47,8 @@ class SpanContents:
         return text if len(text) <= _MAX_BYTES else _left_out(len(text))
 
     def message(self, message: str, arguments: Any) -> str:
-        """Return the message of an error, without secrets of the arguments that it may repeat."""
-        # Bounded twice: the second bound drops a secret that the first one has cut in two.
+        """Return the message of an error, without secrets and without those of the arguments."""
+        # The first cut may leave half a secret at the end, which is not recognized. The second cut removes that end.
         text = message[: 2 * _MAX_CHARS]
         if isinstance(arguments, Mapping):
             if len(orjson.dumps(arguments, default=str)) > _MAX_SEARCHED_BYTES:

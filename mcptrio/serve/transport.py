@@ -1,4 +1,4 @@
-"""A server that is open while a transport runs, with a bounded shutdown.
+"""Opens a server and serves it over any transport, with a bounded shutdown.
 
 :mod:`mcptrio.serve.stream` and :mod:`mcptrio.serve.http` use it, and the command line for the transports of plugins.
 Shutting down takes at most the server's shutdown timeout and :data:`CLOSE_TIMEOUT`.
@@ -15,13 +15,13 @@ import trio
 
 from mcptrio.abc import Engine
 from mcptrio.ground.expected import expect
-from mcptrio.ground.nurseries import open_hidden_nursery, raised_alone, require_trio
+from mcptrio.ground.nurseries import open_hidden_nursery, require_trio, unwrap_single_exceptions
 from mcptrio.server import Server
 
-__all__ = ["CLOSE_TIMEOUT", "Transport", "over_transport", "serve_transport", "until_left"]
+__all__ = ["CLOSE_TIMEOUT", "Transport", "over_transport", "serve_transport", "serving_block"]
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds for a transport to close its connections, after the requests have ended."""
+"""Seconds for a transport to close its connections after the requests have ended."""
 
 
 class Transport(Protocol):
@@ -50,17 +50,17 @@ class Serve(Protocol):
 
 
 @asynccontextmanager
-async def until_left(serve: Serve) -> AsyncIterator[list[str]]:
-    """Serve during the block. Its end shuts the server down in order; an exception cancels the server.
+async def serving_block(serve: Serve) -> AsyncIterator[list[str]]:
+    """Serve during the block. The end of the block shuts the server down; an exception cancels the server.
 
     Returns:
-        The addresses with which ``serve`` reports its start.
+        The value with which ``serve`` starts its ``task_status``: the addresses.
     """
     shutdown = trio.Event()
-    with raised_alone():
+    with unwrap_single_exceptions():
         async with trio.open_nursery() as nursery:
-            where: list[str] = await nursery.start(partial(serve, shutdown=shutdown))
-            yield where
+            addresses: list[str] = await nursery.start(partial(serve, shutdown=shutdown))
+            yield addresses
             shutdown.set()
 
 
@@ -68,16 +68,16 @@ async def until_left(serve: Serve) -> AsyncIterator[list[str]]:
 async def over_transport(server: Server, transport: Transport) -> AsyncIterator[list[str]]:
     """Open the server and serve it over a custom transport during the block.
 
-    At the end no more peers are accepted, requests in flight have the server's shutdown timeout, and a second later the
-    transport is cancelled. An exception of the transport cancels the block.
+    At the end of the block, the transport accepts no more peers. Requests in flight have the server's shutdown timeout;
+    a second later the transport is cancelled. An exception of the transport cancels the block.
 
     Returns:
-        The addresses with which the transport reports its start.
+        The value with which the transport starts its ``task_status``: the addresses.
     """
     require_trio("over_transport")
     expect(server, Server, "over_transport: server")
-    async with until_left(partial(serve_transport, server, transport)) as where:
-        yield where
+    async with serving_block(partial(serve_transport, server, transport)) as addresses:
+        yield addresses
 
 
 async def serve_transport(
@@ -113,10 +113,10 @@ async def _started(serving: trio.Nursery, transport: Transport, server: Server, 
         await transport(server.supervisor, stopping=stopping, task_status=task_status)
         if not stopping.is_set():
             serving.cancel_scope.cancel()
-        # Otherwise requests of clients that are not connected at the moment still have the shutdown timeout.
+        # Otherwise requests continue until the shutdown timeout, also those of clients that are not connected now.
 
-    where: list[str] = await serving.start(run)
-    return where
+    addresses: list[str] = await serving.start(run)
+    return addresses
 
 
 async def _stop_after(shutdown: trio.Event, server: Server, stopping: trio.Event, scope: trio.CancelScope) -> None:

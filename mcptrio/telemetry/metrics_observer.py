@@ -1,4 +1,4 @@
-"""Makes measurements of what has happened in a server. ``mcptrio serve`` adds it to the observers."""
+"""Records metrics of the requests, sessions and tasks of a server. ``mcptrio serve`` adds it to the observers."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from mcptrio.telemetry.instruments import (
     Reading,
 )
 
-__all__ = ["MAX_VALUES", "LabelBounds", "Measures"]
+__all__ = ["MAX_VALUES", "LabelBounds", "MetricsObserver"]
 
 MAX_VALUES: Final = 200
-"""Values of one label; all further ones are counted as ``other``. Plugins may add tools without end."""
+"""Values of one label; all further values are recorded as ``other``. Plugins may add any number of tools."""
 _PIPES: Final = frozenset({"stdio", "memory"})
 _TARGETS: Final = {"tools/call": names.TOOL_NAME, "prompts/get": names.PROMPT_NAME}
 
 
 class LabelBounds:
-    """Bounds the values of each label."""
+    """Bounds the number of values of each label."""
 
     def __init__(self) -> None:
         self._values: dict[str, set[str]] = {}
 
     def bounded(self, label: str, value: str) -> str:
-        """Return the value, or ``other`` if the label has too many."""
+        """Return the value, or ``other`` if the label has too many values."""
         known = self._values.setdefault(label, set())
         if value not in known:
             if len(known) >= MAX_VALUES:
@@ -40,15 +40,15 @@ class LabelBounds:
         return value
 
 
-class Measures:
-    """See :class:`mcptrio.abc.observers.Observer`."""
+class MetricsObserver:
+    """Passes the measurements of a server to the backends. See :class:`mcptrio.abc.observers.Observer`."""
 
     def __init__(self, backends: Sequence[MetricsBackend]) -> None:
         self._backends = backends
         self._bounded = LabelBounds().bounded
 
     def observe(self, read: Callable[[], Iterable[Reading]]) -> None:
-        """Take gauges from this function."""
+        """Have each backend read the gauges with this function."""
         for backend in self._backends:
             backend.observe(read)
 
@@ -59,7 +59,7 @@ class Measures:
             names.TRANSPORT: _transport_of(request.channel),
         }
         target = _TARGETS.get(request.method)
-        # Without a function that has run, the label is the method, and the name is whatever the client has sent.
+        # If no function has run, the label is the method. The name that the client has sent may then be any text.
         if target is not None and request.label != request.method:
             labels[target] = self._bounded(target, request.label)
         if request.outcome == "error":

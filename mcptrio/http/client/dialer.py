@@ -1,9 +1,11 @@
 """Connects a client to an HTTP server, directly or through a proxy, with or without TLS.
 
-:mod:`mcptrio.http.client.connection_pool` uses it for each new connection. When it fails, nothing has been sent, so its
-errors are marked as safe to retry. The environment names the proxy (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and
-``NO_PROXY``, in either case), which is not used for servers on this machine, and the authorities for TLS
-(``SSL_CERT_FILE`` and ``SSL_CERT_DIR``); by default the system's.
+:mod:`mcptrio.http.client.connection_pool` uses it for each new connection. If connecting fails, no request was sent, so
+the errors are marked as safe to retry.
+
+The environment names the proxy (``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY`` and ``NO_PROXY``, in either case). No
+proxy is used for servers on this machine. The environment also names the certificate authorities for TLS
+(``SSL_CERT_FILE`` and ``SSL_CERT_DIR``); by default, they are those of the system.
 
 Source: RFC 9110 section 9.3.6 (CONNECT); RFC 9112 section 3.2.2 (absolute-form); RFC 2818 section 3.1.
 """
@@ -34,10 +36,10 @@ _MAX_READ_BYTES: Final = 16 * 1024
 _MAX_HEAD_BYTES: Final = 64 * 1024
 """Bytes of the head of a proxy's response."""
 _NEXT_ADDRESS_INTERVAL: Final = 2.0
-"""Seconds until the next of several checked addresses is tried; the usual reason is broken IPv6. Without an address
-policy, Trio tries the addresses concurrently."""
+"""Seconds until the next of several checked addresses is tried, for example because IPv6 does not work. Without an
+address policy, Trio tries the addresses concurrently."""
 _PROBES: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-"""With these, an idle stream whose connection is dead is detected after about two minutes."""
+"""TCP keepalive options that detect a dead connection below an idle stream within about two minutes."""
 
 
 @frozen(kw_only=True)
@@ -47,11 +49,11 @@ class Dialing:
     connect_timeout: float = 30.0
     """Seconds for name resolution, connecting, the proxy and TLS together."""
     trust_env: bool = True
-    """Whether to use proxies and certificates of the environment. ``~/.netrc`` is never used."""
+    """True to use proxies and certificates of the environment. ``~/.netrc`` is never used."""
     tls: ssl.SSLContext | None = None
-    """Replaces the system's authorities, for a private authority or a client certificate."""
-    reach: AddressPolicy | None = None
-    """The allowed addresses; ``None`` for any, because the user has named the server."""
+    """A context for a private authority or a client certificate; ``None`` for the authorities of the system."""
+    policy: AddressPolicy | None = None
+    """The allowed addresses; ``None`` allows any, because the user has named the server."""
 
 
 DEFAULT_DIALING: Final = Dialing()
@@ -61,7 +63,7 @@ class Dialer:
     """Connects to one endpoint's host.
 
     Args:
-        tunnels: Whether to tunnel through a proxy even without TLS, for a protocol other than HTTP.
+        tunnels: True to tunnel through a proxy even without TLS, for a protocol other than HTTP.
 
     Raises:
         ConfigError: The environment names a proxy that cannot be used.
@@ -87,25 +89,25 @@ class Dialer:
         """
         peer = self._proxy or self._endpoint
         with trio.move_on_after(self._dialing.connect_timeout):
-            bottom = await self._connect(peer)
+            socket_stream = await self._connect(peer)
             ready = False
             try:
-                stream = await self._wrap_stream(bottom)
+                stream = await self._wrap_stream(socket_stream)
                 ready = True
             finally:
                 if not ready:
-                    # Also when the deadline cancels the handshake.
-                    bottom.socket.close()
-            return stream, bottom
+                    # This also runs when the deadline cancels the handshake.
+                    socket_stream.socket.close()
+            return stream, socket_stream
         raise _failed(f"no connection to {peer.authority} within {self._dialing.connect_timeout:g} seconds")
 
     async def _connect(self, peer: HTTPEndpoint) -> trio.SocketStream:
-        reach = self._dialing.reach
+        policy = self._dialing.policy
         hosts = [peer.host]
-        if reach is not None and self._proxy is not None:
-            await check_proxied(reach, self._endpoint)
-        elif reach is not None:
-            hosts = await resolve(reach, peer)
+        if policy is not None and self._proxy is not None:
+            await check_proxied(policy, self._endpoint)
+        elif policy is not None:
+            hosts = await resolve(policy, peer)
         try:
             stream = await _open_stream(hosts, peer.port)
         except OSError as error:
@@ -116,9 +118,9 @@ class Dialer:
                 stream.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         return stream
 
-    async def _wrap_stream(self, bottom: trio.SocketStream) -> trio.abc.Stream:
+    async def _wrap_stream(self, socket_stream: trio.SocketStream) -> trio.abc.Stream:
         """Add the layers above TCP: TLS to the proxy, the tunnel, TLS to the server."""
-        stream: trio.abc.Stream = bottom
+        stream: trio.abc.Stream = socket_stream
         if self._proxy is not None:
             if self._proxy.scheme == "https":
                 stream = await self._secure(stream, self._proxy)
@@ -131,7 +133,7 @@ class Dialer:
     async def _secure(self, stream: trio.abc.Stream, peer: HTTPEndpoint) -> trio.abc.Stream:
         if self._tls is None:
             self._tls = system_trust(trust_env=self._dialing.trust_env)
-        # https_compatible: most servers close without TLS's closing message, and HTTP marks the end of a message.
+        # https_compatible, because most servers send no closing message of TLS. HTTP itself marks the end of a message.
         secured = trio.SSLStream(stream, self._tls, server_hostname=peer.host, https_compatible=True)
         try:
             await secured.do_handshake()
@@ -144,7 +146,7 @@ def find_proxy(endpoint: HTTPEndpoint, environment: Mapping[str, str]) -> HTTPEn
     """Return the proxy that an environment names for an endpoint.
 
     Raises:
-        ConfigError: It is not an http or https URL.
+        ConfigError: The value is not an http or https URL.
     """
     variable, url = _proxy_variable(endpoint.scheme, environment)
     if not url or _is_local(endpoint.host) or _is_exempt(endpoint, environment):
@@ -174,7 +176,7 @@ def _is_local(host: str) -> bool:
 
 def _is_exempt(endpoint: HTTPEndpoint, environment: Mapping[str, str]) -> bool:
     """Return whether ``NO_PROXY`` contains the host: as a domain, an address or a network, with or without a port."""
-    # A domain includes its subdomains, with or without a leading dot: the common reading of curl and Go.
+    # A domain includes its subdomains, with or without a leading dot, as in curl and Go.
     address = _address(endpoint.host)
     for entry in _no_proxy(environment):
         if entry == "*":
@@ -218,7 +220,7 @@ async def _open_stream(hosts: Sequence[str], port: int) -> trio.SocketStream:
     """Connect to the first reachable host.
 
     Raises:
-        OSError: The error of the last one; none is reachable.
+        OSError: No host is reachable. This is the error of the last host.
     """
     *firsts, last = hosts
     for host in firsts:
@@ -234,7 +236,7 @@ async def _tunnel(stream: trio.abc.Stream, proxy: HTTPEndpoint, endpoint: HTTPEn
     """Open a tunnel through a proxy.
 
     Raises:
-        RequestFailed: The proxy refuses.
+        RequestFailed: The proxy has refused, or has not answered.
     """
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     there = f"{host}:{endpoint.port}"
@@ -259,14 +261,15 @@ def _failed(message: str) -> RequestFailed:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the system's reason for an error; that of the last attempt if there were several."""
+    """Return the system's reason for an error; if there were several attempts, that of the last one."""
     cause = error.__cause__
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[-1]
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, OSError) and error.strerror:
-        # Trio's text repeats the address, so use the system's. The numbers of these two classes are their own.
+        # Trio's text repeats the address, so use the system's text. SSLError and gaierror have their own numbers, of
+        # which the system knows nothing.
         if error.errno and error.errno > 0 and not isinstance(error, (ssl.SSLError, socket.gaierror)):
             return os.strerror(error.errno)
         return error.strerror

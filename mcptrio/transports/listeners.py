@@ -1,6 +1,6 @@
-"""Accepts connections from a listening socket and survives the errors of ``accept``.
+"""Trio listeners that accept connections from a socket, and handle the errors of ``accept``.
 
-The HTTP engines and the server of streams use it. Errors are logged and never end the server: Linux reports network
+The HTTP engine and the servers of streams use them. An error is logged and never ends the server. Linux reports network
 errors of the new connection in ``accept``, a firewall rule can cause EPERM, and descriptors can run out.
 
 Source: accept(2), "Error handling".
@@ -16,15 +16,16 @@ from typing import Any, Final
 
 import trio
 
-from mcptrio.transports.sparing_log import SparingLog
+from mcptrio.transports.rate_limited_log import RateLimitedLog
 
-__all__ = ["Accepted", "Accepting", "StreamAccepting"]
+__all__ = ["AcceptedSocket", "ConnectionListener", "StreamListener"]
 
 _PAUSE: Final = 0.1
 """Seconds until the next attempt after an error that is likely to repeat."""
-_CAPACITY: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-# Errors of a single new connection, so the next attempt need not wait.
-_OF_THE_CONNECTION: Final = frozenset(
+_CAPACITY_ERRORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+"""Errors for which ``make_room`` is called."""
+# Errors of a single new connection, after which the next attempt need not wait.
+_CONNECTION_ERRORS: Final = frozenset(
     getattr(errno, name)
     for name in (
         *("EPERM", "ECONNABORTED", "EPROTO", "ENETDOWN", "ENOPROTOOPT"),
@@ -34,8 +35,8 @@ _OF_THE_CONNECTION: Final = frozenset(
 )
 
 
-class Accepted(trio.abc.AsyncResource):
-    """A connected, non-blocking socket that its connection has not taken over yet."""
+class AcceptedSocket(trio.abc.AsyncResource):
+    """A connected, non-blocking socket. Its receiver must close it."""
 
     def __init__(self, sock: socket.socket, peer: Any) -> None:
         self.sock = sock
@@ -46,13 +47,13 @@ class Accepted(trio.abc.AsyncResource):
         await trio.lowlevel.checkpoint()
 
 
-class Accepting(trio.abc.Listener[Accepted]):
+class ConnectionListener(trio.abc.Listener[AcceptedSocket]):
     """A listener for ``trio.serve_listeners`` whose :meth:`accept` raises no system errors.
 
     Args:
-        sock: The listening socket, as for :class:`Accepting`.
-        log: The logger, as for :class:`Accepting`.
-        wait_turn: Awaited before each connection is accepted.
+        sock: The listening, non-blocking socket. The listener owns it.
+        log: The logger for the errors of ``accept``.
+        wait_turn: A function awaited before each connection is accepted.
         make_room: A function called when no descriptor is left. It returns True if it has closed a connection.
     """
 
@@ -65,11 +66,11 @@ class Accepting(trio.abc.Listener[Accepted]):
         make_room: Callable[[], bool] | None = None,
     ) -> None:
         self._sock = sock
-        self._log = SparingLog(log, per_key=1, total=10)
+        self._log = RateLimitedLog(log, per_key=1, total=10)
         self._wait_turn = wait_turn
         self._make_room = make_room
 
-    async def accept(self) -> Accepted:
+    async def accept(self) -> AcceptedSocket:
         """Return the next connection.
 
         Raises:
@@ -84,7 +85,7 @@ class Accepting(trio.abc.Listener[Accepted]):
             except BlockingIOError:
                 continue  # another worker has accepted the connection
             except OSError as error:
-                await self._survive(error)
+                await self._handle_accept_error(error)
                 continue
             try:
                 sock.setblocking(False)
@@ -94,7 +95,7 @@ class Accepting(trio.abc.Listener[Accepted]):
             except OSError:  # macOS: the client has disconnected already
                 sock.close()
                 continue
-            return Accepted(sock, peer)
+            return AcceptedSocket(sock, peer)
 
     async def aclose(self) -> None:
         if self._sock.fileno() >= 0:
@@ -102,38 +103,38 @@ class Accepting(trio.abc.Listener[Accepted]):
             self._sock.close()
         await trio.lowlevel.checkpoint()
 
-    async def _survive(self, error: OSError) -> None:
+    async def _handle_accept_error(self, error: OSError) -> None:
         if self._sock.fileno() < 0:
             raise trio.ClosedResourceError("the listener was closed") from error
-        if error.errno in _CAPACITY and self._make_room is not None and self._make_room():
+        if error.errno in _CAPACITY_ERRORS and self._make_room is not None and self._make_room():
             return
         # ECONNABORTED only means that the client disconnected first.
         if error.errno != errno.ECONNABORTED:
             self._log.write(
                 logging.WARNING, str(error.errno), "a connection could not be accepted; trying again: %s", error
             )
-        if error.errno not in _OF_THE_CONNECTION:
+        if error.errno not in _CONNECTION_ERRORS:
             await trio.sleep(_PAUSE)
 
 
-class StreamAccepting(trio.abc.Listener[trio.SocketStream]):
-    """A listener that returns Trio streams.
+class StreamListener(trio.abc.Listener[trio.SocketStream]):
+    """A :class:`ConnectionListener` that returns Trio streams.
 
     Args:
-        sock: The listening socket, as for :class:`Accepting`.
-        log: The logger, as for :class:`Accepting`.
+        sock: The listening socket, as for :class:`ConnectionListener`.
+        log: The logger, as for :class:`ConnectionListener`.
     """
 
     def __init__(self, sock: socket.socket, log: logging.Logger) -> None:
-        self._accepting = Accepting(sock, log)
+        self._listener = ConnectionListener(sock, log)
 
     async def accept(self) -> trio.SocketStream:
         while True:
-            accepted = await self._accepting.accept()
+            accepted = await self._listener.accept()
             try:
                 return trio.SocketStream(trio.socket.from_stdlib_socket(accepted.sock))
             except OSError:  # the client has disconnected already
                 accepted.sock.close()
 
     async def aclose(self) -> None:
-        await self._accepting.aclose()
+        await self._listener.aclose()

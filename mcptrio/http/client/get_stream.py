@@ -1,7 +1,7 @@
 """The GET stream of a session, with the server's unsolicited messages.
 
-The link runs it in its nursery after the handshake. It reconnects automatically. A stream counts as successful only if
-it lasted for some time or brought a message; if a server ends every stream at once, the pauses grow.
+The link runs it in its nursery after the handshake, and it reconnects when a stream ends. A stream is successful only
+if it lasts for some time or brings a message. If a server ends every stream at once, the pauses grow.
 
 Source: MCP 2025-11-25, basic/transports, "Listening for Messages from the Server" and "Resumability and Redelivery".
 """
@@ -28,20 +28,20 @@ __all__ = ["MIN_STREAM_SECONDS", "GETStream", "Get", "is_temporary"]
 _log = logging.getLogger("mcptrio.http.client")
 
 MIN_STREAM_SECONDS: Final = 5.0
-"""Seconds after which a stream counts as successful even without a message."""
-_FOR_NOW: Final = frozenset({408, 409, 425, 429})
-"""Temporary refusals. 409: the server has not noticed yet that the previous stream is gone."""
+"""Seconds after which a stream without a message is successful too."""
+_TEMPORARY_STATUSES: Final = frozenset({408, 409, 425, 429})
+"""Statuses after which a later request may succeed. 409: the server has not noticed that the previous stream ended."""
 
 Get: TypeAlias = Callable[[StreamPosition], Awaitable[HTTPResponse]]
 """Sends a GET that continues after a position."""
 
 
 class GETStream:
-    """Listens on the GET stream of a session, and reconnects when it ends.
+    """Reads the GET stream of a session, and reconnects when the stream ends.
 
     Args:
         get: Opens the stream.
-        lost: A function called when the server has forgotten the session.
+        lost: Called when the server has forgotten the session.
     """
 
     def __init__(self, get: Get, receive: Receiver, limits: MessageLimits, *, lost: Callable[[], None]) -> None:
@@ -49,29 +49,29 @@ class GETStream:
         self._receive = receive
         self._limits = limits
         self._lost = lost
-        self._bookmark = StreamPosition()
+        self._position = StreamPosition()
         self._retry_after = 0.0
         """``Retry-After`` of the last refusal, in seconds."""
 
     async def run(self) -> None:
-        """Listen until the server has no such stream, or until cancelled."""
+        """Read streams until cancelled, or until the server refuses to open one."""
         try:
             while True:
                 began = trio.current_time()
                 try:
-                    response = await self._get(self._bookmark)
-                    brought = await self._read_stream(response)
+                    response = await self._get(self._position)
+                    had_message = await self._read_stream(response)
                 except ConsentNeeded as needed:
                     await needed.ask()
-                    brought = False
+                    had_message = False
                 except RequestFailed as error:
                     _log.debug("the GET stream broke: %s", error)
-                    brought = False if error.status is None or is_temporary(error.status) else None
-                if brought is None:
+                    had_message = False if error.status is None or is_temporary(error.status) else None
+                if had_message is None:
                     return
-                lived = trio.current_time() - began >= MIN_STREAM_SECONDS
-                self._bookmark.failures = 0 if brought or lived else self._bookmark.failures + 1
-                await trio.sleep(max(self._bookmark.pause(), min(self._retry_after, MAX_RETRY_SECONDS)))
+                lasted = trio.current_time() - began >= MIN_STREAM_SECONDS
+                self._position.failures = 0 if had_message or lasted else self._position.failures + 1
+                await trio.sleep(max(self._position.pause(), min(self._retry_after, MAX_RETRY_SECONDS)))
                 self._retry_after = 0.0
         except AuthorizationError as error:
             _log.warning("the server's notifications are no longer received: %s", error)
@@ -79,31 +79,31 @@ class GETStream:
             _log.debug("the GET stream has ended: %s", error)
 
     async def _read_stream(self, response: HTTPResponse) -> bool | None:
-        """Read one stream. Returns whether it brought a message; ``None`` if the server has no such stream."""
+        """Read one stream. Return whether it brought a message; ``None`` if the server has no such stream."""
         try:
-            if 400 <= response.status < 500 and self._bookmark.last_event_id:
-                # The server may have dropped only the event, so try once more without it.
-                self._bookmark.last_event_id = ""
+            if 400 <= response.status < 500 and self._position.last_event_id:
+                # The server may only have dropped the event, so try once more from the present.
+                self._position.last_event_id = ""
                 return False
             if response.status == 404:
                 self._lost()
             self._retry_after = read_retry_after(response.headers) or 0.0
             if response.status != 200 or response.media_type != EVENT_STREAM:
                 return False if is_temporary(response.status) else None
-            brought = False
-            stream = EventStream(response, self._bookmark, self._limits)
+            had_message = False
+            stream = EventStream(response, self._position, self._limits)
             while (messages := await stream.read()) is not None:
                 for incoming in messages:
-                    self._take(incoming)
-                    brought = True
-            return brought
+                    self._receive_all(incoming)
+                    had_message = True
+            return had_message
         finally:
             response.close()
 
-    def _take(self, incoming: Incoming) -> None:
+    def _receive_all(self, incoming: Incoming) -> None:
         if isinstance(incoming, Batch):
             for message in incoming.messages:
-                self._take(message)
+                self._receive_all(message)
         elif isinstance(incoming, Request | Notification):
             self._receive(incoming)
         else:
@@ -113,4 +113,4 @@ class GETStream:
 
 def is_temporary(status: int) -> bool:
     """Return whether a later request may succeed after this status."""
-    return status >= 500 or status in _FOR_NOW
+    return status >= 500 or status in _TEMPORARY_STATUSES

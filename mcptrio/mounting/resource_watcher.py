@@ -1,6 +1,6 @@
-"""Changes to a mounted server's resources, for the subscribers of this server.
+"""Reports changes to a mounted server's resources to the subscribers of this server.
 
-The mount runs this. It subscribes to a resource on the mounted server while a client here is subscribed to it.
+The mount runs this. It is subscribed to a resource of the mounted server while a client here is subscribed to it.
 
 Source: MCP 2025-11-25, server/resources, "Subscriptions"; MCP 2026-07-28, basic/patterns/subscriptions.
 """
@@ -19,18 +19,19 @@ from mcptrio.ground.backoff import Backoff
 from mcptrio.ground.guarded import Failure, run_guarded
 from mcptrio.mounting.upstream import Upstream
 
-__all__ = ["Watching"]
+__all__ = ["ResourceWatcher"]
 
-_log = logging.getLogger("mcptrio.mounting.watching")
+_log = logging.getLogger("mcptrio.mounting.resource_watcher")
 
 MAX_WATCHED = 256
-"""Resources of one mount that are watched at a time; changes to further ones are not reported."""
+"""Resources of one mount that are watched at the same time. Changes to further ones are not reported."""
 _FIRST_PAUSE_SECONDS = 0.1
 _MAX_PAUSE_SECONDS = 5.0
-"""Seconds before a subscription that has ended or was refused is tried again: doubled from the first to the longest."""
+"""Seconds before a subscription that has ended or was refused is tried again. They are doubled from the first pause to
+the longest."""
 
 
-class Watching:
+class ResourceWatcher:
     """Watches resources of a mounted server while clients of this server are subscribed to them.
 
     Args:
@@ -52,7 +53,7 @@ class Watching:
         async with trio.open_nursery() as nursery:
             while True:
                 wanted = {uri for uri in subscriptions.watched() if self._has(uri)}
-                # Before new ones are added, so that their places are free.
+                # Cancelled before new ones are added, because the number is limited.
                 for uri in self._watched.keys() - wanted:
                     self._watched.pop(uri).cancel()
                 # Sorted, so that the same resources are watched after a restart if there are too many.
@@ -65,15 +66,15 @@ class Watching:
 
     async def _watch(self, uri: str, scope: trio.CancelScope) -> None:
         backoff = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
-        is_again = False
+        has_subscribed = False
 
         async def follow(client: Client) -> None:
-            nonlocal is_again
+            nonlocal has_subscribed
             async with client.subscribe([uri]) as changes:
-                if is_again:
+                if has_subscribed:
                     # Changes since the previous subscription ended were not reported.
                     self._catalog.subscriptions.updated(uri)
-                is_again = True
+                has_subscribed = True
                 backoff.reset()
                 async for change in changes:
                     if change.uri is not None:
@@ -82,10 +83,10 @@ class Watching:
         with scope:
             while True:
                 outcome = await run_guarded(self._upstream.ask, follow)
-                # An exception of our own code is a bug and must not be retried for ever.
+                # An exception of our own code is a bug, and is not retried.
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, MCPTrioError):
                     raise outcome.error
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, ConnectionClosed):
                     _log.info("%s: subscription to %s failed: %s", self._name, uri, outcome.error)
-                # The request itself waits for the connection, so this pause only limits how often a server refuses.
-                await trio.sleep(backoff.draw())
+                # The request itself waits for the connection, so this pause only limits the retries after a refusal.
+                await trio.sleep(backoff.next_pause())

@@ -1,7 +1,7 @@
 """Connects a client to a server on a socket: ``tcp://host:port`` or ``unix:/path``.
 
-:mod:`mcptrio.connecting.connect` uses it. Its errors have ``delivered=False``: a connection that failed has delivered
-nothing, so sending the request again is safe.
+:mod:`mcptrio.connecting.connect` uses it. Its errors have ``delivered=False``, because nothing was sent on a connection
+that could not be made.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def open_socket_channel(
     check_socket_address(address)
     stream = None
     with trio.move_on_after(connect_timeout):
-        stream = await _dial(address)
+        stream = await _connect(address)
     if stream is None:
         raise RequestFailed(f"no connection to {address} within {connect_timeout:g} seconds", delivered=False)
     channel = StreamChannel(stream, name=address, limits=limits, answers=True)
@@ -70,7 +70,7 @@ def check_socket_address(address: str) -> None:
         raise ValueError(f"expected tcp://host:port or unix:/path, got {address!r}")
 
 
-async def _dial(address: str) -> trio.SocketStream:
+async def _connect(address: str) -> trio.SocketStream:
     try:
         if address.startswith(_UNIX):
             return await trio.open_unix_socket(address.removeprefix(_UNIX))
@@ -91,6 +91,6 @@ def _reason(error: BaseException) -> str:
     if isinstance(cause, OSError):
         error = cause
     if isinstance(error, OSError) and error.errno and error.errno > 0:
-        # Trio's message repeats the address.
+        # Not Trio's message, which repeats the address.
         return os.strerror(error.errno)
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
