@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from mcptrio.errors import InvalidParams
+from mcptrio.ground.suggestions import suggest
 from mcptrio.protocol.revisions.mismatch import show_place, show_value
 from mcptrio.schema.anchors import as_written
 
-__all__ = ["describe_mismatch", "name_type", "place_of", "show_value", "suggest"]
+__all__ = ["describe_mismatch", "name_type", "place_of", "show_value"]
 
 _MAX_QUOTED_CHARS = 60
 """Characters of a value that a message repeats."""
@@ -106,17 +106,6 @@ def place_of(steps: Iterable[str | int]) -> str:
         if len(text) > 200:
             return show_place(f"{text[:200]}…")
     return show_place(text)
-
-
-def suggest(name: str, known: Sequence[str]) -> str:
-    """Return a suffix for an error about an unknown ``name``: the nearest of ``known``, or the first 20."""
-    # Cut, because the comparison takes quadratic time in the length.
-    near = get_close_matches(name[:_MAX_QUOTED_CHARS], known, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean `{near[0]}`?"
-    if not known:
-        return "; none are known"
-    return f"; known: {', '.join(f'`{item}`' for item in known[:20])}"
 
 
 def _join(parts: Iterable[str]) -> str:

@@ -113,7 +113,7 @@ def test_login_status_renewal_and_logout(server: Server, env: dict[str, str], tm
     assert b"secret" in listed.stdout
     unlisted = run("call", server.url, "publish", cwd=tmp_path, env=env)
     assert unlisted.stderr.decode() == (
-        "mcptrio: the server lists no tool `publish`; known: `secret`; the server may hide what needs another scope or"
+        "mcptrio: the server lists no tool `publish`; expected one of `secret`; the server may hide what needs another scope or"
         f" user, so pass a token that has more: mcptrio auth login {server.url} --scope SCOPE\n"
     )
 

@@ -10,7 +10,6 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +22,7 @@ from mcptrio.cli.server.config_options import config_option, profile_option, rea
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.errors import ConfigError
 from mcptrio.ground.bounded_file import read_bytes
+from mcptrio.ground.suggestions import did_you_mean
 from mcptrio.ground.version import __version__
 from mcptrio.serve.config import ServeConfig
 from mcptrio.settings.problems import Key
@@ -247,9 +247,8 @@ def make_server(
             manager.register(getattr(import_module(f"mcptrio.plugins.middleware.{name}"), _MIDDLEWARE[name]), name)
         elif name not in manager.plugins and (name != MOUNT or not read.mount):
             # Not an error: one file may serve several environments.
-            near = get_close_matches(name, manager.plugins, 1)
-            hint = f"; did you mean `{near[0]}`?" if near else ""
-            _log.warning("%s", read.error(("plugins", name), f"no such plugin is installed{hint}"))
+            message = f"no such plugin is installed{did_you_mean(name, manager.plugins)}"
+            _log.warning("%s", read.error(("plugins", name), message))
     lock = _lock(read, wanted)
     server = Server(
         read.server.name,
