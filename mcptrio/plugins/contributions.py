@@ -95,7 +95,7 @@ class Contributions:
         Raises:
             PluginError: The plugin failed, and the server is strict.
         """
-        plugin.is_kept_back = kept_back
+        plugin.is_hidden = kept_back
         try:
             self._plugins._configure(plugin, self._tables)
             self._taken[plugin.name] = self._tables.resolved_table(plugin.name)
@@ -103,7 +103,7 @@ class Contributions:
                 self._catalog, plugin, policy=self._policy, redactions=self._redactions, adopt=self._plugins.adopt
             )
             # Cleared: a plugin that is enabled again may add entries.
-            plugin.has_left = False
+            plugin.is_withdrawn = False
             policy = plugin.policy
             if (policy.timeout, policy.concurrency, policy.rate) != (None, None, None):
                 plugin.limits = CallLimits(
@@ -133,7 +133,7 @@ class Contributions:
 
     def publish(self, plugin: Plugin) -> None:
         """Show the plugin's hidden entries, all at once, and notify clients."""
-        if plugin.is_kept_back:
+        if plugin.is_hidden:
             self._catalog.publish(plugin)
 
     def withdraw(self, plugin: Plugin, *, reserve: bool = False) -> None:
@@ -153,7 +153,7 @@ class Contributions:
         plugin.offers.clear()
         plugin.withheld.clear()
         plugin.renamed.clear()
-        plugin.is_kept_back = False
+        plugin.is_hidden = False
 
     @contextmanager
     def suspended(self, plugin: Plugin) -> Iterator[None]:

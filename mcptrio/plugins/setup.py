@@ -22,7 +22,7 @@ from mcptrio.capabilities.logging import LogSink, Redaction
 from mcptrio.capabilities.middleware import Middleware
 from mcptrio.capabilities.prompts import PromptEntry
 from mcptrio.capabilities.resource_index import ResourceEntry
-from mcptrio.capabilities.tool_names import NameOf, schema_with_names, with_names
+from mcptrio.capabilities.tool_names import NameOf, resolve_names_in_schema, resolve_tool_names
 from mcptrio.capabilities.tools import ToolEntry
 from mcptrio.plugins.naming import LONG, exposed, is_portable
 from mcptrio.plugins.plugin import Plugin
@@ -332,8 +332,8 @@ def _name_tools_in(entry: object, name_of: NameOf) -> None:
             entry.tool = evolve(
                 tool,
                 description=_described(tool.description, name_of),
-                input_schema=schema_with_names(tool.input_schema, name_of),
-                output_schema=schema_with_names(tool.output_schema, name_of),
+                input_schema=resolve_names_in_schema(tool.input_schema, name_of),
+                output_schema=resolve_names_in_schema(tool.output_schema, name_of),
             )
     elif isinstance(entry, PromptEntry):
         prompt = entry.prompt
@@ -349,4 +349,4 @@ def _name_tools_in(entry: object, name_of: NameOf) -> None:
 
 
 def _described(text: str | None, name_of: NameOf) -> str | None:
-    return text and with_names(text, name_of)
+    return text and resolve_tool_names(text, name_of)
