@@ -1,7 +1,7 @@
 """Questions of a server to the user, as values: a form to fill in, or a URL to open.
 
-Created from the params of an elicitation and passed to the handler, the terminal form or a test. ``accept`` is the only
-way to an accepted answer: it applies defaults and checks each value.
+They are made from the params of an elicitation, and passed to the handler, the terminal form or a test. ``accept``
+makes an accepted answer. It applies defaults and checks each value.
 
 Source: MCP 2025-06-18, 2025-11-25 and 2026-07-28, client/elicitation.
 """

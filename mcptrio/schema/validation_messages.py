@@ -22,8 +22,6 @@ from mcptrio.schema.anchors import remove_anchors
 
 __all__ = ["describe_mismatch", "name_type", "place_of", "show_value"]
 
-_MAX_QUOTED_CHARS = 60
-"""Characters of an unknown name that are compared with the known names."""
 _NOUNS = {
     "int": "an integer",
     "integer": "an integer",
