@@ -1,6 +1,6 @@
 """The tools that read skills, for clients without the skills extension.
 
-Most hosts do not know the extension, and many do not let their models read resources.
+Most hosts do not know the extension, and many do not allow their models to read resources.
 """
 
 from __future__ import annotations
@@ -18,36 +18,37 @@ from .catalogue import Catalogue, Skill
 from .index import SkillIndex
 from .uris import MANIFEST
 
-__all__ = ["SkillReading"]
+__all__ = ["SkillReadTools"]
 
 _MAX_CHARS = 36_000
-"""Characters of one answer, about 9,000 tokens."""
+"""Maximum characters of one result, about 9,000 tokens."""
 _MAX_DESCRIPTION = 300
 _MAX_NAMES = 20
-"""Names in an error."""
+"""Maximum names in a message."""
 
 _Name = Annotated[str, "From {tool:list_skills}."]
 
 
 @frozen(eq=False)
-class SkillReading:
-    """The tools over the skills of one configuration.
+class SkillReadTools:
+    """The tools for the skills of one configuration.
 
     Args:
-        read: Reads a served file, by its path.
+        index: The skills.
+        read: Reads a served file by its path.
     """
 
-    _shelf: SkillIndex
+    _index: SkillIndex
     _read: Callable[[str], Awaitable[ReadResourceResult]]
 
     @tool(title="List Skills", read_only=True, examples=[{}], open_world=False)
     async def list_skills(self, offset: Annotated[int, Meta(ge=0)] = 0) -> str:
         """List the skills (instructions for certain tasks) with their descriptions."""
-        skills = [*(await self._shelf.refresh()).skills.values()]
+        skills = [*(await self._index.refresh()).skills.values()]
         lines: list[str] = []
         size = 0
         for skill in skills[offset:]:
-            line = f"{skill.path}: {_shortened(skill)}"
+            line = f"{skill.path}: {_description_of(skill)}"
             size += len(line) + 1
             if size > _MAX_CHARS and lines:
                 end = offset + len(lines)
@@ -59,9 +60,9 @@ class SkillReading:
     @tool(title="Read Skill", read_only=True, open_world=False)
     async def read_skill(self, name: _Name, offset: Annotated[int, Meta(ge=0)] = 0) -> str:
         """Read the instructions of a skill and the names of its files. Do this before a task that the skill fits."""
-        catalogue = await self._shelf.refresh()
+        catalogue = await self._index.refresh()
         skill = _find(catalogue, name)
-        text = _piece(await self._text(skill.manifest.path), offset)
+        text = _page(await self._text(skill.manifest.path), offset)
         begin = len(skill.path) + 1
         others = [file.path[begin:] for file in skill.files if file.path[begin:] != MANIFEST]
         if offset or not others:
@@ -77,12 +78,12 @@ class SkillReading:
         offset: Annotated[int, Meta(ge=0)] = 0,
     ) -> str:
         """Read a text file of a skill."""
-        skill = _find(await self._shelf.refresh(), name)
-        wanted = f"{skill.path}/{path.removeprefix('./')}"
-        if wanted not in {file.path for file in skill.files}:
+        skill = _find(await self._index.refresh(), name)
+        identifier = f"{skill.path}/{path.removeprefix('./')}"
+        if identifier not in {file.path for file in skill.files}:
             known = ", ".join(file.path[len(skill.path) + 1 :] for file in skill.files[:_MAX_NAMES])
             raise ToolError(f"expected a file of the skill {skill.path} such as {known}; got {path[:200]!r} at `path`")
-        return _piece(await self._text(wanted), offset)
+        return _page(await self._text(identifier), offset)
 
     async def _text(self, path: str) -> str:
         try:
@@ -96,10 +97,12 @@ class SkillReading:
 
 
 def _find(catalogue: Catalogue, name: str) -> Skill:
-    """Return a skill by its path or URI, or by its name if only one has it."""
-    wanted = name.strip("/").removesuffix(f"/{MANIFEST}")
-    found = [each for each in catalogue.skills.values() if wanted in (each.path, each.uri.removesuffix(f"/{MANIFEST}"))]
-    found = found or [each for each in catalogue.skills.values() if each.path.rpartition("/")[2] == wanted]
+    """Return a skill by its path or URI, or by its name if the name is unique."""
+    identifier = name.strip("/").removesuffix(f"/{MANIFEST}")
+    found = [
+        each for each in catalogue.skills.values() if identifier in (each.path, each.uri.removesuffix(f"/{MANIFEST}"))
+    ]
+    found = found or [each for each in catalogue.skills.values() if each.path.rpartition("/")[2] == identifier]
     if len(found) == 1:
         return found[0]
     known = [each.path for each in found or catalogue.skills.values()]
@@ -108,14 +111,14 @@ def _find(catalogue: Catalogue, name: str) -> Skill:
     raise ToolError(f"expected {expected} at `name`, got {name[:200]!r}")
 
 
-def _shortened(skill: Skill) -> str:
+def _description_of(skill: Skill) -> str:
     description = " ".join(str(skill.frontmatter["description"]).split())
     return description if len(description) <= _MAX_DESCRIPTION else f"{description[: _MAX_DESCRIPTION - 1]}…"
 
 
-def _piece(text: str, offset: int) -> str:
-    piece = text[offset : offset + _MAX_CHARS]
-    end = offset + len(piece)
+def _page(text: str, offset: int) -> str:
+    page = text[offset : offset + _MAX_CHARS]
+    end = offset + len(page)
     if end >= len(text):
-        return piece or f"[no more text, the file has {len(text)} characters]"
-    return f"{piece}\n[characters {offset} to {end} of {len(text)}; continue with offset={end}]"
+        return page or f"[no more text, the file has {len(text)} characters]"
+    return f"{page}\n[characters {offset} to {end} of {len(text)}; continue with offset={end}]"

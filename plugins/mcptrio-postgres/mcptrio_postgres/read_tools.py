@@ -29,16 +29,16 @@ __all__ = [
     "Params",
     "PostgresDatabaseEntry",
     "PostgresDatabaseList",
-    "PostgresReading",
+    "PostgresReadTools",
     "Query",
-    "bounds",
     "check_length",
+    "page_limits",
 ]
 
 Query = Annotated[str, Meta(min_length=1, description="One SQL statement.")]
 Params = Annotated[list[Value], "Values for $1, $2, …; an array for ANY($1)."]
 NO_PARAMS: Final[list[Value]] = []
-"""Never changed, and shown in the schemas."""
+"""The default of ``params``. The schemas show it, and the tools do not change it."""
 DatabaseName = Annotated[str, "Name; may be left out if there is only one."]
 Limit = Annotated[int, Meta(ge=1)]
 Cursor = Annotated[str, "From the previous answer."]
@@ -64,8 +64,8 @@ class PostgresDatabaseList:
 
 
 @frozen(eq=False)
-class PostgresReading:
-    """The reading tools."""
+class PostgresReadTools:
+    """The tools that read."""
 
     queries: PostgresQueries
 
@@ -107,25 +107,25 @@ class PostgresReading:
     ) -> PostgresRows:
         """Run one SELECT in a read-only transaction and return its rows. Pass values in params. Use ORDER BY if you
         page with cursor."""
-        found = self.queries.find(database)
+        configured = self.queries.find(database)
         check_length(self.queries, query)
         sql = single_statement(query, _READS, "this tool only reads")
-        skip = position_of(cursor, found.name, query, params)
-        limits = bounds(self.queries, limit)
+        skip = position_of(cursor, configured.name, query, params)
+        limits = page_limits(self.queries, limit)
 
         async def work(connection: PostgresConnection) -> PostgresRows:
             page = await read_page(connection, sql, params, limits, skip=skip)
             position = skip + len(page.items)
             return PostgresRows(
-                database=found.name,
+                database=configured.name,
                 columns=page.columns,
                 items=tuple(page.items),
                 truncated=page.has_more,
-                next_cursor=cursor_for(position, found.name, query, params) if page.has_more else None,
+                next_cursor=cursor_for(position, configured.name, query, params) if page.has_more else None,
                 notes=page.notes,
             )
 
-        return await self.queries.run(found, PostgresAccess.READ, work, sql=query)
+        return await self.queries.run(configured, PostgresAccess.READ, work, sql=query)
 
     @tool(
         title="Explain Query",
@@ -144,7 +144,7 @@ class PostgresReading:
         analyze: Annotated[bool, "Run it too, for actual times and rows; a statement that writes is refused."] = False,
     ) -> PostgresPlan:
         """Show the query plan of a statement: where it uses an index, scans or sorts, and the estimated cost."""
-        found = self.queries.find(database)
+        configured = self.queries.find(database)
         check_length(self.queries, query)
         if analyze:
             sql = single_statement(query, _READS, "analyze runs the statement, which must only read")
@@ -153,26 +153,28 @@ class PostgresReading:
         limit = self.queries.config.max_query_bytes
 
         async def work(connection: PostgresConnection) -> PostgresPlan:
-            return await explain_plan(connection, found.name, sql, params, analyze=analyze, limit=limit)
+            return await explain_plan(connection, configured.name, sql, params, analyze=analyze, limit=limit)
 
-        # To plan a statement that writes takes the right to write.
+        # Planning a statement that writes needs the rights to write, which the role of READ does not have.
         is_writing = first_word(list(tokens(sql))) in _WRITES
-        return await self.queries.run(found, PostgresAccess.OWN if is_writing else PostgresAccess.READ, work, sql=query)
+        return await self.queries.run(
+            configured, PostgresAccess.OWN if is_writing else PostgresAccess.READ, work, sql=query
+        )
 
 
-def bounds(queries: PostgresQueries, limit: int) -> PageBounds:
+def page_limits(queries: PostgresQueries, limit: int) -> PageBounds:
     """Return the limits of one result."""
     config = queries.config
     return PageBounds(
-        rows=min(limit, config.max_rows),
-        size=config.max_result_bytes,
-        cell=config.max_cell_chars,
-        query=config.max_query_bytes,
+        max_rows=min(limit, config.max_rows),
+        max_bytes=config.max_result_bytes,
+        max_cell_chars=config.max_cell_chars,
+        max_query_bytes=config.max_query_bytes,
     )
 
 
 def check_length(queries: PostgresQueries, query: str) -> None:
-    """Refuse a statement that is too long or has no form in PostgreSQL.
+    """Refuse a statement that is too long or that PostgreSQL cannot represent.
 
     Raises:
         ToolError: The statement is longer than ``max_query_bytes``, or contains NUL or a lone surrogate.

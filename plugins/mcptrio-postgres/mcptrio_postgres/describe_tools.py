@@ -14,10 +14,10 @@ from .catalog import PostgresTableList, SchemaList, list_schemas, list_tables
 from .descriptions import PostgresTable, describe_tables
 from .examples import in_database
 from .queries import ConfiguredDatabase, PostgresAccess, PostgresQueries
-from .reading import Cursor, DatabaseName, Limit
+from .read_tools import Cursor, DatabaseName, Limit
 from .texts import descriptions_text, schemas_text, table_text, tables_text
 
-__all__ = ["Describing", "Descriptions"]
+__all__ = ["DescribeTools", "Descriptions"]
 
 _MAX_TABLES: Final = 50
 
@@ -32,7 +32,7 @@ class Descriptions:
 
 
 @frozen(eq=False)
-class Describing:
+class DescribeTools:
     """The tools that describe tables."""
 
     queries: PostgresQueries
@@ -48,8 +48,8 @@ class Describing:
     )
     async def list_schemas(self, database: DatabaseName = "", limit: Limit = 500, cursor: Cursor = "") -> SchemaList:
         """List the schemas of a database with their numbers of tables."""
-        found = self.queries.find(database)
-        return await list_schemas(self.queries, found, limit=self._most(limit), after=cursor)
+        configured = self.queries.find(database)
+        return await list_schemas(self.queries, configured, limit=self._max_rows(limit), after=cursor)
 
     @tool(
         title="List Tables",
@@ -69,8 +69,10 @@ class Describing:
         cursor: Cursor = "",
     ) -> PostgresTableList:
         """List tables and views with their numbers of columns, estimated rows and comments."""
-        found = self.queries.find(database)
-        return await list_tables(self.queries, found, schema=schema, part=query, limit=self._most(limit), after=cursor)
+        configured = self.queries.find(database)
+        return await list_tables(
+            self.queries, configured, schema=schema, part=query, limit=self._max_rows(limit), after=cursor
+        )
 
     @tool(
         title="Describe Tables",
@@ -88,10 +90,10 @@ class Describing:
         database: DatabaseName = "",
     ) -> Descriptions:
         """Show the columns, keys, indexes, constraints and comments of up to 50 tables or views in one call."""
-        found = self.queries.find(database)
-        return self._fitting(found, await describe(self.queries, found, tables))
+        configured = self.queries.find(database)
+        return self._those_that_fit(configured, await describe(self.queries, configured, tables))
 
-    def _fitting(self, database: ConfiguredDatabase, tables: list[PostgresTable]) -> Descriptions:
+    def _those_that_fit(self, database: ConfiguredDatabase, tables: list[PostgresTable]) -> Descriptions:
         """Return the tables whose text fits into one result, at least one."""
         size = 0
         for count, table in enumerate(tables):
@@ -101,10 +103,10 @@ class Describing:
                 return Descriptions(database=database.name, items=tuple(tables[:count]), omitted=rest)
         return Descriptions(database=database.name, items=tuple(tables))
 
-    def _most(self, limit: int) -> int:
+    def _max_rows(self, limit: int) -> int:
         return min(limit, self.queries.config.max_rows)
 
 
 async def describe(queries: PostgresQueries, database: ConfiguredDatabase, names: Iterable[str]) -> list[PostgresTable]:
-    """Return the descriptions of tables from one transaction."""
+    """Return the descriptions of tables, which are read in one transaction."""
     return await queries.run(database, PostgresAccess.OWN, lambda connection: describe_tables(connection, list(names)))

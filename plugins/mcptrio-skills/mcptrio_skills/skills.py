@@ -1,7 +1,7 @@
 """The methods of the extension, the resources, and the lifespan that keeps them up to date.
 
-The plugin registers them. The folders are scanned before an entry is returned, and a file is read when it is requested,
-so a client compares present contents.
+mcptrio registers them. The folders are scanned before an entry is returned, and a file is read when it is requested, so
+the digests in an entry match the files.
 
 Source: SEP-2640 (io.modelcontextprotocol/skills); MCP 2026-07-28, server/resources.
 """
@@ -36,9 +36,9 @@ from .catalogue import Catalogue, File
 from .config import Config
 from .index import SkillIndex
 from .instructions import instructions_for
-from .opening import read_all
+from .no_follow import read_all
 from .paging import decode_cursor, encode_cursor, text_param
-from .reading import SkillReading
+from .read_tools import SkillReadTools
 from .scan import FolderScan
 from .uris import TEMPLATE, uri_of
 
@@ -49,11 +49,11 @@ EXTENSION = "io.modelcontextprotocol/skills"
 _DIRECTORY = "inode/directory"
 _COMPLETE = {"resultType": "complete"}
 """Required in each result of the extension; ignored in older revisions."""
-_MAX_ROWS = 5000
-"""Files on one page of skills: about a megabyte."""
-_CHILDREN = 1000
-"""Entries on one page of a folder."""
-_COMPLETED = 1000
+_MAX_FILES_PER_PAGE = 5000
+"""Maximum files on one page of skills, about a megabyte."""
+_MAX_CHILDREN = 1000
+"""Maximum entries on one page of a folder."""
+_MAX_COMPLETIONS = 1000
 
 _log = logging.getLogger("mcptrio_skills")
 
@@ -63,16 +63,16 @@ class Skills:
     """The skills of one configuration."""
 
     config: Config
-    _shelf: SkillIndex = field(init=False)
+    _index: SkillIndex = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_shelf", SkillIndex(self.config))
+        object.__setattr__(self, "_index", SkillIndex(self.config))
 
     @hookimpl
     def setup(self, server: PluginSetup) -> None:
         """Advertise the extension, add the tools for clients without it, and watch for changes."""
         server.add_extension(EXTENSION, {"directoryRead": True})
-        server.add(SkillReading(self._shelf, self._read))
+        server.add(SkillReadTools(self._index, self._read))
         server.add_background(self._watch)
 
     @hookimpl
@@ -82,15 +82,15 @@ class Skills:
 
     @method("skills/list", capability=EXTENSION)
     async def list_skills(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The entries of the skills, in the order of their URIs."""
-        catalogue = await self._shelf.refresh()
+        """Return the entries of the skills in the order of their URIs."""
+        catalogue = await self._index.refresh()
         uris = sorted(catalogue.skills)
         start = decode_cursor("skills", params, uris)
         page: list[str] = []
         rows = 0
         for uri in uris[start : start + self.config.page_size]:
             rows += len(catalogue.skills[uri].files)
-            if page and rows > _MAX_ROWS:
+            if page and rows > _MAX_FILES_PER_PAGE:
                 break
             page.append(uri)
         result: dict[str, Any] = {"skills": [catalogue.skills[uri].entry() for uri in page], **self._caching()}
@@ -100,9 +100,9 @@ class Skills:
 
     @method("skills/get", capability=EXTENSION)
     async def get_skill(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The entry of one skill."""
+        """Return the entry of one skill."""
         uri = text_param(params, "uri")
-        catalogue = await self._shelf.refresh()
+        catalogue = await self._index.refresh()
         skill = catalogue.skills.get(uri)
         if skill is None:
             raise InvalidParams(f"no skill is served at {uri[:200]}", data={"uri": uri})
@@ -112,13 +112,13 @@ class Skills:
     async def read_directory(self, params: dict[str, Any]) -> dict[str, Any]:
         """Return the contents of one folder, not recursively."""
         uri = text_param(params, "uri")
-        catalogue = await self._shelf.refresh()
+        catalogue = await self._index.refresh()
         path = next((path for path in catalogue.folders if uri_of(path) == uri), None)
         if path is None:
             raise InvalidParams(f"expected the URI of a folder that is served, got {uri[:200]}", data={"uri": uri})
         children = catalogue.folders[path]
         start = decode_cursor(uri, params, children)
-        page = children[start : start + _CHILDREN]
+        page = children[start : start + _MAX_CHILDREN]
         result: dict[str, Any] = {**_COMPLETE, "resources": [_child(catalogue, child) for child in page]}
         if start + len(page) < len(children):
             result["nextCursor"] = encode_cursor(uri, page[-1])
@@ -133,16 +133,16 @@ class Skills:
     @completion("resource", TEMPLATE, "path")
     async def complete(self, value: str) -> list[str]:
         """Return the paths that begin with ``value``."""
-        paths = self._shelf.catalogue.files
-        return [path for path in paths if path.startswith(value)][:_COMPLETED]
+        paths = self._index.catalogue.files
+        return [path for path in paths if path.startswith(value)][:_MAX_COMPLETIONS]
 
     # Implementation
 
     async def _read(self, path: str) -> ReadResourceResult:
-        catalogue = self._shelf.catalogue
+        catalogue = self._index.catalogue
         if path not in catalogue.files and path not in catalogue.folders:
-            catalogue = await self._shelf.refresh()
-        caching = {"ttl_ms": round(self.config.ttl * 1000), "cache_scope": self._scope()}
+            catalogue = await self._index.refresh()
+        caching = {"ttl_ms": round(self.config.ttl * 1000), "cache_scope": self._cache_scope()}
         if path in catalogue.folders:
             uris = "\n".join(uri_of(child) for child in catalogue.folders[path])
             listing = TextResourceContents(uri=uri_of(path), mime_type=_DIRECTORY, text=uris)
@@ -151,7 +151,7 @@ class Skills:
         if file is None:
             raise ResourceNotFound(uri_of(path))
         try:
-            data = await self._shelf.run(partial(self._content, file))
+            data = await self._index.run(partial(self._content, file))
         except OSError as error:
             _log.info("%s cannot be read any more: %s", path, error)
             raise ResourceNotFound(file.uri) from error
@@ -163,11 +163,11 @@ class Skills:
             raise OSError(f"it has grown beyond {self.config.max_bytes} bytes")
         return data
 
-    def _scope(self) -> Any:
+    def _cache_scope(self) -> Any:
         return "public" if self.config.public else "private"
 
     def _caching(self) -> dict[str, Any]:
-        return {**_COMPLETE, "ttlMs": round(self.config.ttl * 1000), "cacheScope": self._scope()}
+        return {**_COMPLETE, "ttlMs": round(self.config.ttl * 1000), "cacheScope": self._cache_scope()}
 
     # While the server is open
 
@@ -177,16 +177,16 @@ class Skills:
         listed: set[str] = set()
 
         def changed(before: Catalogue, after: Catalogue) -> None:
-            self._relist(server, listed, before, after)
+            self._update_listing(server, listed, before, after)
             for path in before.files.keys() | after.files.keys():
-                if _state(before, path) != _state(after, path):
+                if _digest_of(before, path) != _digest_of(after, path):
                     server.notify_resource_updated(uri_of(path))
 
-        self._shelf.changed = changed
+        self._index.changed = changed
         if not self.config.folders:
             _log.warning('no skill is served: set folders = ["/absolute/path"] in [plugins.skills] of mcptrio.toml')
-        await self._shelf.refresh()
-        forget = server.add_instructions(lambda: instructions_for(self._shelf.catalogue, server.tool_name))
+        await self._index.refresh()
+        forget = server.add_instructions(lambda: instructions_for(self._index.catalogue, server.tool_name))
         try:
             yield
         finally:
@@ -194,9 +194,9 @@ class Skills:
             for uri in listed:
                 server.remove_resource(uri)
 
-    def _relist(self, server: Registrar, listed: set[str], before: Catalogue, after: Catalogue) -> None:
-        """List each SKILL.md in the catalogue's order; all of them again if one has changed."""
-        if listed and _shown(before) == _shown(after):
+    def _update_listing(self, server: Registrar, listed: set[str], before: Catalogue, after: Catalogue) -> None:
+        """List each SKILL.md as a resource, in the order of the catalogue. If one has changed, all are listed again."""
+        if listed and _listed_parts(before) == _listed_parts(after):
             return
         for uri in listed:
             server.remove_resource(uri)
@@ -221,21 +221,21 @@ class Skills:
         interval = self.config.watch_interval or math.inf
         while True:
             await trio.sleep(interval)
-            await self._shelf.refresh()
+            await self._index.refresh()
 
 
-def _state(catalogue: Catalogue, path: str) -> str | None:
+def _digest_of(catalogue: Catalogue, path: str) -> str | None:
     file = catalogue.files.get(path)
     return file.digest if file is not None else None
 
 
-def _shown(catalogue: Catalogue) -> list[tuple[Any, ...]]:
-    """Return the skills' parts that the list of resources shows."""
+def _listed_parts(catalogue: Catalogue) -> list[tuple[Any, ...]]:
+    """Return the parts of the skills that the list of resources shows."""
     return [(uri, skill.frontmatter["description"], skill.manifest.size) for uri, skill in catalogue.skills.items()]
 
 
 def _child(catalogue: Catalogue, path: str) -> dict[str, Any]:
-    """A file or folder as the resource it is, in wire form."""
+    """Return a file or folder as a resource in wire form."""
     uri = uri_of(path)
     file = catalogue.files.get(path)
     if file is None:
@@ -252,7 +252,7 @@ def _contents(file: File, data: bytes) -> TextResourceContents | BlobResourceCon
         try:
             return TextResourceContents(uri=file.uri, mime_type=file.mime_type, text=data.decode())
         except UnicodeDecodeError:
-            pass  # it has become something else since the last look
+            pass  # changed since the last scan
     contents = Blob(data, file.mime_type).contents(file.uri)
     assert isinstance(contents, BlobResourceContents)
     return contents

@@ -1,7 +1,7 @@
 """The tool that writes.
 
-The plugin registers it if a database is writable. Each call is one transaction; a call that fails, is cancelled or
-times out has changed nothing.
+The plugin registers it if a database is writable. Each call is one transaction, so a call that fails, is cancelled or
+times out changes nothing.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from mcptrio import Context, ToolError, tool
 
 from .connection import PostgresConnection
 from .queries import PostgresAccess, PostgresQueries
-from .reading import NO_PARAMS, DatabaseName, Limit, Params, Query, bounds, check_length
+from .read_tools import NO_PARAMS, DatabaseName, Limit, Params, Query, check_length, page_limits
 from .rows import PageBounds, ResultPage
 from .statements import first_word, single_statement, tokens
 from .texts import written_text
-from .values import Cell, Value, bound_values
+from .values import Cell, Value, encode_parameters
 
-__all__ = ["PostgresChanging", "WriteResult"]
+__all__ = ["PostgresWriteTool", "WriteResult"]
 
 _CHANGES: Final = ("insert", "update", "delete", "merge", "with")
 _SCHEMA_CHANGES: Final = ("create", "alter", "drop", "comment", "truncate", "refresh")
 _COMMIT_TIMEOUT: Final = 30.0
-"""Seconds for COMMIT, which is not cancelled, so that the result is known."""
+"""Seconds for COMMIT. It is shielded from cancellation, so that the call can report whether it succeeded."""
 
 
 @frozen(kw_only=True)
@@ -45,8 +45,8 @@ class WriteResult:
 
 
 @frozen(eq=False)
-class PostgresChanging:
-    """The writing tool."""
+class PostgresWriteTool:
+    """The tool that writes."""
 
     queries: PostgresQueries
 
@@ -69,24 +69,25 @@ class PostgresChanging:
     ) -> WriteResult:
         """Run one INSERT, UPDATE, DELETE or MERGE in its own transaction and return the number of changed rows, and
         the rows of RETURNING. Pass values in params."""
-        found = self.queries.find(database)
-        if not found.is_writable:
+        configured = self.queries.find(database)
+        if not configured.is_writable:
             raise ToolError(
-                f"the database {found.name} is read-only; the setting writable lists the databases that accept changes"
+                f"the database {configured.name} is read-only; "
+                "the setting writable lists the databases that accept changes"
             )
         check_length(self.queries, query)
         has_schema_changes = self.queries.config.schema_changes
         allowed = (*_CHANGES, *_SCHEMA_CHANGES) if has_schema_changes else _CHANGES
         hint = "the setting schema_changes allows changes of the schema"
         sql = single_statement(query, allowed, "this tool changes rows and the schema" if has_schema_changes else hint)
-        limits = bounds(self.queries, limit)
+        limits = page_limits(self.queries, limit)
 
         async def work(connection: PostgresConnection) -> WriteResult:
-            return await _write(connection, found.name, sql, params, limits, keep=not dry_run)
+            return await _write(connection, configured.name, sql, params, limits, keep=not dry_run)
 
-        written = await self.queries.run(found, PostgresAccess.WRITE, work, sql=query)
+        written = await self.queries.run(configured, PostgresAccess.WRITE, work, sql=query)
         if not dry_run and first_word(list(tokens(sql))) in _SCHEMA_CHANGES:
-            ctx.notify_resource_updated(f"postgres://{found.name}/schema")
+            ctx.notify_resource_updated(f"postgres://{configured.name}/schema")
         return written
 
 
@@ -100,9 +101,9 @@ async def _write(
     keep: bool,
 ) -> WriteResult:
     statement = await connection.prepare(sql)
-    values = bound_values(params, statement.parameter_types, limit=limits.query)
+    values = encode_parameters(params, statement.parameter_types, limit=limits.max_query_bytes)
     page = ResultPage(columns=statement.columns, bounds=limits)
-    result = await connection.ask(sql, values, statement.parameter_types, on_row=page.add)
+    result = await connection.execute(sql, values, statement.parameter_types, on_row=page.add)
     command = (result.command_status or b"").decode()
     if keep:
         await _commit(connection)
