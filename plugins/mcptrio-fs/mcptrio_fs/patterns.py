@@ -1,10 +1,10 @@
-"""Glob patterns over relative paths, in time that grows with their length and not with their stars.
+"""Glob patterns for relative paths.
 
-The listing tools call it (search, exclude), and the sandbox (deny). Braces are expanded, and each resulting pattern is
-cut into segments at ``/``. ``**`` is matched over whole segments. Names that begin with a dot are ordinary names.
+The tools use them for searches and exclusions, the sandbox for denied names. Braces are expanded, and each resulting
+pattern is split into segments at ``/``. ``**`` matches whole segments. Names that begin with a dot are ordinary names.
 
-Source: the meaning is minimatch's with ``dot: true``, which the reference filesystem server uses, except that a
-pattern that begins with ``!(`` is an extended glob and not a negation.
+Source: the rules are those of minimatch with ``dot: true``, which the reference filesystem server uses. The exception
+is a pattern that begins with ``!(``, which is an extended glob instead of a negation.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from .segments import SegmentPattern, compile_segment
 __all__ = ["MAX_ALTERNATIVES", "MAX_PATTERN", "GlobPattern"]
 
 MAX_PATTERN = 1024
-"""Characters in one pattern."""
+"""Maximum number of characters in one pattern."""
 
 MAX_ALTERNATIVES = 128
-"""Patterns that the braces of one pattern may expand to."""
+"""Maximum number of patterns to which the braces of one pattern expand."""
 
 
 class GlobPattern(Struct, frozen=True):
@@ -34,7 +34,7 @@ class GlobPattern(Struct, frozen=True):
 
     text: str
     _alternatives: tuple[tuple[SegmentPattern | None, ...], ...]
-    """The segments of each; ``None`` is ``**``."""
+    """The segments of each alternative; ``None`` stands for ``**``."""
 
     _negated: bool = False
 
@@ -70,7 +70,10 @@ class GlobPattern(Struct, frozen=True):
 
 
 def _match(segments: tuple[SegmentPattern | None, ...], names: list[str]) -> bool:
-    """Match with a single backtracking point: a later ``**`` makes every earlier choice irrelevant."""
+    """Match the segments with the names.
+
+    Only the last ``**`` needs backtracking: the names before it can stay where they matched first.
+    """
     at = position = 0
     resume_at = resume_position = -1
     while position < len(names):
@@ -94,7 +97,7 @@ def _match(segments: tuple[SegmentPattern | None, ...], names: list[str]) -> boo
 
 
 def _expand(pattern: str) -> Iterator[str]:
-    """Expand ``{a,b}`` and ``{1..9}``, lazily: the caller stops counting at its bound."""
+    """Yield the expansions of ``{a,b}`` and ``{1..9}`` lazily, so that the caller can stop at its limit."""
     found = _first_brace(pattern)
     if found is None:
         yield pattern
@@ -108,7 +111,7 @@ def _expand(pattern: str) -> Iterator[str]:
 
 
 def _first_brace(pattern: str) -> tuple[int, int, Sequence[str]] | None:
-    """The first brace group with a choice: its start, its end and its choices."""
+    """Return the first brace group that has choices: its start, its end and its choices."""
     opened: list[tuple[int, list[int]]] = []
     best: tuple[int, int, Sequence[str]] | None = None
     index = 0
@@ -142,5 +145,5 @@ def _choices(pattern: str, start: int, end: int, commas: list[int]) -> Sequence[
     low, high = int(span[1]), int(span[2])
     step = 1 if low <= high else -1
     numbers = range(low, high + step, step)
-    # One more than allowed is enough for parse() to refuse it, and spares the rest.
+    # parse() refuses the pattern after one alternative more than allowed.
     return [str(number) for number in numbers[: MAX_ALTERNATIVES + 1]]

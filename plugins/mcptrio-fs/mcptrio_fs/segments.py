@@ -1,10 +1,10 @@
 """Compiles one segment of a glob, the part between two slashes.
 
-Glob patterns call it. A segment becomes one regular expression whose stars are atomic, so its time grows with its
-length. An extended glob such as ``*.@(ts|tsx)`` would need nested repetitions, which can take exponential time, so a
-segment with one is matched by following all positions in the name at once.
+``GlobPattern`` calls it. A segment becomes a regular expression with atomic stars, so no number of stars makes a match
+take exponential time. An extended glob such as ``*.@(ts|tsx)`` would need nested repetitions, which can take
+exponential time. So a segment with one is matched by following all possible positions in the name at once.
 
-Source: the meaning is minimatch's with ``dot: true``, that of ``!(…)`` the one of the Bash manual, 3.5.8.1.
+Source: the rules are those of minimatch with ``dot: true``, and for ``!(…)`` those of the Bash manual, 3.5.8.1.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mcptrio.errors import ToolError
 
 __all__ = ["SegmentPattern", "compile_segment"]
 
-# The time for one name grows with the square of its length for each level, so these bound it to about 0.1 s.
-_MAX_EXTENDED = 100
-"""Characters of a segment with an extended glob."""
+# The time for one name grows with the square of its length for each level. These limits bound it to about 0.1 s.
+_MAX_EXTENDED_CHARS = 100
+"""Maximum number of characters of a segment with an extended glob."""
 _MAX_DEPTH = 2
-"""Extended globs within each other."""
+"""Maximum depth of nested extended globs."""
 
 _STAR = "*"
 
@@ -55,9 +55,9 @@ def compile_segment(segment: str, ignore_case: bool) -> SegmentPattern:
     nodes = _parse(segment, 0)
     plain = [node for node in nodes if isinstance(node, str)]
     if len(plain) < len(nodes):
-        if len(segment) > _MAX_EXTENDED:
+        if len(segment) > _MAX_EXTENDED_CHARS:
             raise ToolError(
-                f"expected at most {_MAX_EXTENDED} characters in {segment[:40]!r}…, which has an extended glob, "
+                f"expected at most {_MAX_EXTENDED_CHARS} characters in {segment[:40]!r}…, which has an extended glob, "
                 f"got {len(segment)}"
             )
         return _ExtendedSegment(nodes, flags)
@@ -67,7 +67,7 @@ def compile_segment(segment: str, ignore_case: bool) -> SegmentPattern:
             runs[-1] += node
         elif runs[-1] or len(runs) == 1:
             runs.append("")
-    # As fnmatch does: the first place where a run fits is as good as any, so its star need never be reconsidered.
+    # As in fnmatch, a run that matches at its first position never needs a later one, so each star can be atomic.
     first, *others = runs
     body = first + "".join(f"(?>.*?{run})" for run in others[:-1]) + (f".*{others[-1]}" if others else "")
     return re.compile(body, flags)
@@ -82,7 +82,7 @@ class _ExtendedSegment:
 
     def fullmatch(self, name: str, /) -> bool:
         """Return True if the whole name matches."""
-        return bool(_Match(name, self._flags).after(self._nodes, 1) >> len(name))
+        return bool(_Match(name, self._flags).end_positions(self._nodes, 1) >> len(name))
 
 
 class _Match:
@@ -92,54 +92,54 @@ class _Match:
         self._name = name
         self._flags = flags
         self._all = (1 << len(name) + 1) - 1
-        self._places: dict[str, int] = {}
+        self._char_starts: dict[str, int] = {}
 
-    def after(self, nodes: Sequence[_Node], starts: int) -> int:
-        """Return the positions where these nodes can end that begin at one of the given positions."""
+    def end_positions(self, nodes: Sequence[_Node], starts: int) -> int:
+        """Return the positions at which a match of these nodes can end if it begins at one of the given positions."""
         for node in nodes:
             if not starts:
                 break
             if isinstance(node, _Group):
-                starts = self._after_group(node, starts)
+                starts = self._ends_of_group(node, starts)
             elif node == _STAR:
-                starts = self._from(starts)
+                starts = self._positions_from(starts)
             else:
-                starts = (starts & self._places_of(node)) << 1
+                starts = (starts & self._starts_of_char(node)) << 1
         return starts
 
-    def _after_group(self, group: _Group, starts: int) -> int:
+    def _ends_of_group(self, group: _Group, starts: int) -> int:
         if group.kind == "!":
             ends = 0
             while starts:
                 first = starts & -starts
                 starts ^= first
-                ends |= self._from(first) & ~self._after_one(group, first)
+                ends |= self._positions_from(first) & ~self._ends_of_alternative(group, first)
             return ends
-        once = self._after_one(group, starts)
+        once = self._ends_of_alternative(group, starts)
         if group.kind in "@?":
             return once if group.kind == "@" else starts | once
         ends = starts if group.kind == "*" else 0
         while new := once & ~ends:
             ends |= new
-            once = self._after_one(group, new)
+            once = self._ends_of_alternative(group, new)
         return ends
 
-    def _after_one(self, group: _Group, starts: int) -> int:
+    def _ends_of_alternative(self, group: _Group, starts: int) -> int:
         ends = 0
         for alternative in group.alternatives:
-            ends |= self.after(alternative, starts)
+            ends |= self.end_positions(alternative, starts)
         return ends
 
-    def _from(self, starts: int) -> int:
-        """All positions from the first of these on; none if there is none."""
+    def _positions_from(self, starts: int) -> int:
+        """Return all positions from the first of these on; none if there are none."""
         return self._all & -(starts & -starts)
 
-    def _places_of(self, char: str) -> int:
-        """The positions of characters that this regular expression matches."""
-        if char not in self._places:
+    def _starts_of_char(self, char: str) -> int:
+        """Return the positions of the characters that this regular expression matches."""
+        if char not in self._char_starts:
             found = re.compile(char, self._flags).fullmatch
-            self._places[char] = sum(1 << index for index, each in enumerate(self._name) if found(each))
-        return self._places[char]
+            self._char_starts[char] = sum(1 << index for index, each in enumerate(self._name) if found(each))
+        return self._char_starts[char]
 
 
 def _parse(text: str, depth: int) -> list[_Node]:
@@ -166,7 +166,7 @@ def _parse(text: str, depth: int) -> list[_Node]:
 
 
 def _alternatives(text: str, opening: int) -> list[str] | None:
-    """The alternatives of the group whose parenthesis is at ``opening``; None if it is not closed."""
+    """Return the alternatives of the group whose parenthesis is at ``opening``; None if it is not closed."""
     edges = [opening]
     level, index = 0, opening
     while index < len(text):
@@ -191,7 +191,7 @@ def _alternatives(text: str, opening: int) -> list[str] | None:
 
 
 def _character_class(segment: str, index: int) -> tuple[str, int]:
-    """Translate ``[…]``, whose bracket is before ``index``; without an end it is a literal bracket."""
+    """Translate ``[…]``, whose bracket is before ``index``. A bracket that is not closed is literal."""
     start = index + 1 if segment[index : index + 1] in ("!", "^") else index
     end = segment.find("]", start + 1)
     if end < 0:
