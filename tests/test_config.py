@@ -186,9 +186,9 @@ def test_unreadable_file_is_refused(tmp_path: Path, what: str) -> None:
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     config = read(tmp_path, "")
 
-    assert config.beside("key") == tmp_path / "key"
-    assert config.beside("/etc/key") == Path("/etc/key")
-    assert ServeConfig().beside("key") == Path("key")
+    assert config.resolve_path("key") == tmp_path / "key"
+    assert config.resolve_path("/etc/key") == Path("/etc/key")
+    assert ServeConfig().resolve_path("key") == Path("key")
 
 
 VALUES = st.one_of(

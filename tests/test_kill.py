@@ -142,7 +142,7 @@ class Peer:
     async def begin(self) -> None:
         await self.link.exchange(Request("hello", "initialize", HELLO["params"]), REVISION)
         await self.link.send(Notification("notifications/initialized"), REVISION)
-        self.link.settled(REVISION)
+        self.link.start_listening(REVISION)
 
     async def call(self, id: str, name: str, **arguments: Any) -> None:
         params = {"name": name, "arguments": arguments, "_meta": {"progressToken": id}}

@@ -12,7 +12,7 @@ from mcptrio import Server, connect, hookimpl, tool
 from mcptrio.abc import Engine
 from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import BUILT_IN
-from mcptrio.serve.opened import serve_transport
+from mcptrio.serve.transport import serve_transport
 from mcptrio.serving import (
     ServerSettings,
     adapt_channel,

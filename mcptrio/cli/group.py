@@ -158,12 +158,12 @@ def end(command: click.Command, name: str, args: Sequence[str] | None = None, ob
     except click.Abort:
         sys.exit(_INTERRUPTED)
     except (ConfigError, PluginError, OSError, BaseExceptionGroup) as error:
-        from mcptrio.ground.nurseries import first_of
+        from mcptrio.ground.nurseries import first_exception
         from mcptrio.ground.printable import printable
         from mcptrio.ground.tracebacks import details_of
 
         # A nursery of Trio groups even a single exception.
-        failure = first_of(error)
+        failure = first_exception(error)
         # Other exceptions are bugs, and their traceback is wanted.
         if not isinstance(failure, (ConfigError, PluginError, OSError)):
             raise

@@ -161,9 +161,9 @@ def serve(transport: str | None, chosen: ChosenPlugins, *, addresses: list[str],
         options = {**options, "run_tasks": "here"}
     worker = None
     if transport == "http":
-        from mcptrio.serve.worker import adopt
+        from mcptrio.serve.worker import current_worker
 
-        worker = adopt()
+        worker = current_worker()
     # Objects made until the server is open stay in memory; garbage collection would take a tenth of the start.
     gc.disable()
     read = chosen.read()
@@ -209,9 +209,9 @@ def _telemetry(read: ServeConfig) -> AbstractContextManager[MeterProvider | None
     # The variables decide without an import, because most servers have no telemetry.
     if not (read.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)):
         return nullcontext()
-    from mcptrio.telemetry.settings import is_wanted
+    from mcptrio.telemetry.settings import is_export_configured
 
-    if not is_wanted(read.telemetry, os.environ):
+    if not is_export_configured(read.telemetry, os.environ):
         return nullcontext()
     from mcptrio.telemetry.otlp import exporting
 
@@ -230,7 +230,7 @@ def _make(
     key = worker.start_parameters.key if worker is not None else None
     if worker is not None and options.get("record") is not None:
         # Two processes cannot rotate one file.
-        options = {**options, "record": Path(f"{options['record']}.w{worker.start_parameters.place}")}
+        options = {**options, "record": Path(f"{options['record']}.w{worker.start_parameters.index}")}
     server = make_server(read, wanted, options, key=key)
     refuse_empty(server)
     # Removed from the environment, which child processes of plugins inherit.
@@ -311,7 +311,7 @@ def _over_stdio(settings: ServeSettings) -> None:
         stores=stores,
         task_status=ReadyStatus(opened),
     )
-    run(settings.with_companions(lambda stop: serve(shutdown=stop)), beside=settings.beside)
+    run(settings.with_companions(lambda stop: serve(shutdown=stop)), background=settings.background)
 
 
 def _over_http(settings: ServeSettings, worker: WorkerProcess | None) -> None:
@@ -349,15 +349,15 @@ def _over_streams(settings: ServeSettings) -> None:
     run(
         settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
-        beside=settings.beside,
+        background=settings.background,
     )
 
 
 def _over(name: str, settings: ServeSettings) -> None:
     from mcptrio.plugins.manager import BUILT_IN
-    from mcptrio.serve.opened import serve_transport
     from mcptrio.serve.process import run
     from mcptrio.serve.stores import serve_with_stores
+    from mcptrio.serve.transport import serve_transport
 
     stores = settings.stores
     server = settings.make()
@@ -369,5 +369,5 @@ def _over(name: str, settings: ServeSettings) -> None:
     run(
         settings.with_companions(lambda stop: serve_with_stores(server, stores, serve, shutdown=stop)),
         renew=settings.renewal(server),
-        beside=settings.beside,
+        background=settings.background,
     )

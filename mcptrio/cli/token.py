@@ -144,7 +144,7 @@ def _file(path: Path | None) -> Path:
     setting = (read.auth or {}).get("tokens")
     if not isinstance(setting, str) or not setting:
         raise ConfigError("expected the file of tokens: pass --file PATH, or set tokens in [auth] of mcptrio.toml")
-    return read.beside(str(Path(setting).expanduser()))
+    return read.resolve_path(str(Path(setting).expanduser()))
 
 
 def _open(path: Path) -> tuple[Original, list[StaticToken]]:

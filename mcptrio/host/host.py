@@ -403,9 +403,7 @@ class Host:
         for other in self._members.values():
             # Equal prefixes would give two tools the same name, and a call could reach the wrong server.
             if other.prefix == prefix:
-                raise ConfigError(
-                    f"expected a name with its own prefix, got {name!r}, which has the prefix of `{other.name}`"
-                )
+                raise ConfigError(f"expected a name with its own prefix, got {name!r}, as `{other.name}` has")
         own = self._handlers if isinstance(self._handlers, Handlers) else self._handlers(name)
         guard = QuestionGuard(own, name, where, self._approval, self._auditor, self._options)
         member = self._members[name] = ManagedServer(

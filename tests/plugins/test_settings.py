@@ -225,7 +225,7 @@ def test_error_names_the_unresolved_reference(tmp_path: Path, value: object, mes
         ("loud", "plugins.Plugin.loud: expected true or false, got a value that is not shown"),
         ("mode", "plugins.Plugin.mode: expected one of fast, careful, got a value that is not shown"),
         ("remotes", "plugins.Plugin.remotes: expected a table, got a value that is not shown"),
-        ("code", "plugins.Plugin.code: its value is invalid"),
+        ("code", "plugins.Plugin.code: invalid value, which is not shown"),
     ],
 )
 def test_error_does_not_show_the_referenced_value(key: str, message: str) -> None:

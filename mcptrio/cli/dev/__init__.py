@@ -27,7 +27,7 @@ from mcptrio.cli.serve import command as serve
 from mcptrio.cli.server.config_options import CONFIG
 from mcptrio.cli.server.log_output import log_to_stderr
 from mcptrio.cli.server.plugin_server import ChosenPlugins
-from mcptrio.ground.own_command import own_command
+from mcptrio.ground.mcptrio_command import mcptrio_command
 from mcptrio.serve.config import ServeConfig
 from mcptrio.serve.process import run
 from mcptrio.transports.child import ChildTimeouts, open_child
@@ -51,10 +51,10 @@ def _dev(**params: Any) -> None:
     if transport == "http":
         from mcptrio.cli.dev.http import over_http
 
-        over_http(params, read, own_command("dev", "--stdio", *_arguments(params)))
+        over_http(params, read, mcptrio_command("dev", "--stdio", *_arguments(params)))
     else:
         # With "strict", a worker whose plugin fails exits, so the relay keeps the previous one.
-        command = own_command("serve", "--stdio", *_arguments({**params, "strict": True}))
+        command = mcptrio_command("serve", "--stdio", *_arguments({**params, "strict": True}))
         timeouts = ChildTimeouts(exit=_WORKER_END_TIMEOUT)
         start = partial(open_child, command, env=dict(_environment(read)), stderr="forward", timeouts=timeouts)
         watch = SourceWatch(partial(_sources, chosen))

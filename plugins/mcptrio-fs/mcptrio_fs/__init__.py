@@ -1,7 +1,7 @@
 """The plugin ``fs`` of mcptrio: the files of allowed folders as MCP tools and resources.
 
-mcptrio loads it through the entry point ``fs``. This module contains only the hooks, which register the objects with
-the tools and resources, made with a ``Config``.
+mcptrio loads it through the entry point ``fs``. This module contains only the hook ``setup``, which registers the
+objects with the tools and resources.
 """
 
 from __future__ import annotations

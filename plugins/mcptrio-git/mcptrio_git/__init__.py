@@ -1,7 +1,7 @@
 """The plugin ``git`` of mcptrio: Git repositories as MCP tools, resources and prompts.
 
-mcptrio loads it through the entry point ``git``. This module contains only the hooks, which register the objects with
-the tools, made with a ``Config``.
+mcptrio loads it through the entry point ``git``. This module contains only the hook ``setup``, which registers the
+objects with the tools, resources and prompts.
 """
 
 from __future__ import annotations
