@@ -53,7 +53,7 @@ async def command(cmd: CommandContext, name: str, words: tuple[str, ...], output
     contents = Contents(console, output, name=name)
     for number, message in enumerate(result.messages):
         if console.is_out_terminal:
-            console.print_painted(console.look.paint(f"{printable(message.role)}:", "bold"))
+            console.print_painted(console.layout.paint(f"{printable(message.role)}:", "bold"))
         # Without the roles, an empty line separates the messages.
         elif number:
             console.print()

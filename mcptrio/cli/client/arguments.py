@@ -69,7 +69,7 @@ def read_arguments(
         words: Words in the forms of the module docstring.
         schema: The tool's input schema.
         base: Arguments to which the words are added, or which they replace.
-        checked: Whether each word must fit the schema; otherwise a word that does not is read without a schema.
+        checked: True if each word must fit the schema; otherwise a word that does not is read without a schema.
     """
     # A deep copy, because the words change nested objects. The base comes from JSON, so nothing is lost on the way.
     arguments: dict[str, Any] = json.loads(json.dumps(base)) if base else {}

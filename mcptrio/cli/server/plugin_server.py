@@ -201,9 +201,9 @@ class WantedPlugins:
     policy: ToolPolicy | None = None
     """Which tools to offer; ``None`` for all."""
     locked: bool | None = False
-    """Whether to offer only tools that match the lock file; ``None`` ignores the lock file."""
+    """True to offer only tools that match the lock file; ``None`` ignores the lock file."""
     mounts: bool = False
-    """Whether the servers of ``[mount.NAME]`` are mounted."""
+    """True if the servers of ``[mount.NAME]`` are mounted."""
 
     def includes(self, plugin: Plugin) -> bool:
         """Return whether to run the plugin. Objects and files are always run, because they were named."""
@@ -320,7 +320,7 @@ def isolation(read: ServeConfig, options: Mapping[str, Any], *, strict: bool = F
     """Return the function that starts isolated plugins in their own processes; ``None`` if none may be isolated.
 
     Args:
-        strict: Whether the server starts only with all its plugins.
+        strict: True if the server starts only with all its plugins.
     """
     if options.get("isolated") or options.get("no_isolation"):
         return None
@@ -356,7 +356,7 @@ def make_examined_server(
     The log and the output of plugins go to standard error, where they do not mix with the command's own output.
 
     Args:
-        imports_isolated: Whether isolated plugins are imported in this process, because they show their entries only
+        imports_isolated: True if isolated plugins are imported in this process, because they show their entries only
             when their process runs.
     """
     log_to_stderr(log_level, "text")
