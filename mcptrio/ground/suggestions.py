@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 
 __all__ = ["did_you_mean", "suggest"]
 
 # The comparison takes quadratic time in the length.
 _MAX_COMPARED_CHARS = 60
+_MAX_COMPARED_NAMES = 1000
 _MAX_LISTED = 20
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a suffix with the nearest of the known names; an empty text if none is similar."""
-    near = get_close_matches(name[:_MAX_COMPARED_CHARS], list(known), n=1)
+    near = get_close_matches(name[:_MAX_COMPARED_CHARS], list(islice(known, _MAX_COMPARED_NAMES)), n=1)
     return f"; did you mean `{near[0]}`?" if near else ""
 
 

@@ -54,7 +54,7 @@ while True:
         (
             with_plugin("call", "brocken", "--no-check"),
             3,
-            "mcptrio: the server refused: no such tool: brocken (-32602)\n",
+            "mcptrio: the server refused: no such tool: `brocken`; did you mean `broken`? (-32602)\n",
         ),
         (with_plugin("read", "note:"), 3, "mcptrio: the server refused: resource not found: note: (-32002)\n"),
         (with_plugin("prompt", "moods"), 2, "mcptrio: missing argument: `city` (where)\n"),
