@@ -117,7 +117,7 @@ class ClientSession:
         """
         server = await self._negotiator.negotiate(known)
         self.server = server
-        self.link.settled(server.revision)
+        self.link.start_listening(server.revision)
         # Before 2026-07-28, a session has one log level. Since then, each request has its own (see request()).
         by_session = server.revision.log_level is LogLevel.SESSION and server.capabilities.logging is not None
         if self.log_level is not None and by_session:
@@ -345,7 +345,7 @@ class ClientSession:
             declared = getattr(declared, name, None)
             if declared is None or declared is False:
                 raise MethodNotFound(
-                    f"{self.link.name} does not declare the capability {row.capability!r}, so {method} was not sent"
+                    f"{self.link.name} does not declare the capability `{row.capability}`, so {method} was not sent"
                 )
 
     def _notified(self, event: NotificationReceived) -> None:

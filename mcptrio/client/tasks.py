@@ -322,7 +322,7 @@ class ClientTask:
                     raise
                 _log.info("a task is asked for again: task=%s: %s", self.id[:6], error)
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
-                await trio.sleep(backoff.draw())
+                await trio.sleep(backoff.next_pause())
 
     async def _answer(self, state: GetTaskResult) -> bool:
         """Answer the questions that are new. Return whether there were any."""

@@ -163,7 +163,7 @@ class ChangeFollower:
             # The subscription has lasted for a while, so this failure has another cause than the last one.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
-            await member.until(lambda: member.has_ended, timeout=backoff.draw())
+            await member.until(lambda: member.has_ended, timeout=backoff.next_pause())
 
     async def _report_changes(self, member: ManagedServer, client: Client) -> None:
         """Report changes until the client ends or the server is removed.

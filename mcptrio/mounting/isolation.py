@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from mcptrio.client.timeouts import ClientTimeouts
 from mcptrio.connecting.targets import Command
-from mcptrio.ground.own_command import own_command
+from mcptrio.ground.mcptrio_command import mcptrio_command
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
 from mcptrio.protocol.revisions.registry import LATEST
@@ -68,7 +68,7 @@ class Isolation:
         log = ["--log-level", level if level in LOG_LEVELS else "info"]
         # --strict, because the process has one plugin. Its failure must end the process, so that we get the reason.
         args = ["--plugin", plugin, *config, "--strict", "--isolated", *log]
-        return own_command("serve", "--stdio", *args, *self.options)
+        return mcptrio_command("serve", "--stdio", *args, *self.options)
 
 
 class _OwnMount(Mount):

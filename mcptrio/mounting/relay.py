@@ -31,8 +31,8 @@ from mcptrio.errors import (
     ToolError,
     URLElicitationRequired,
 )
-from mcptrio.ground.last_words import without_last_words
 from mcptrio.ground.nurseries import open_hidden_nursery
+from mcptrio.ground.stderr_tail import remove_stderr
 from mcptrio.mounting.calls import CLIENT, Call, CallsInFlight
 from mcptrio.mounting.questions import url_questions
 from mcptrio.mounting.upstream import Upstream
@@ -348,7 +348,7 @@ def describe_reason(reason: str, *, is_isolated: bool) -> str:
     Args:
         is_isolated: True if the mounted server is the process of an isolated plugin.
     """
-    text = without_last_words(reason)
+    text = remove_stderr(reason)
     if not is_isolated:
         return text
     # The message of a MemoryError is empty, and the operator must learn that max_memory_mb was reached.

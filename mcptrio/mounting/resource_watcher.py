@@ -89,4 +89,4 @@ class ResourceWatcher:
                 if isinstance(outcome, Failure) and not isinstance(outcome.error, ConnectionClosed):
                     _log.info("%s: subscription to %s failed: %s", self._name, uri, outcome.error)
                 # The request itself waits for the connection, so this pause only limits the retries after a refusal.
-                await trio.sleep(backoff.draw())
+                await trio.sleep(backoff.next_pause())

@@ -17,6 +17,7 @@ from attrs.validators import ge, gt, in_, le, optional
 from mcptrio.connecting.mcp_json import load_mcp_json
 from mcptrio.connecting.targets import Target
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote_name
 from mcptrio.mounting.mount import Mount
 from mcptrio.mounting.options import MountOptions
 from mcptrio.plugins.policy import ToolPolicy
@@ -155,7 +156,7 @@ def mounted_servers(tables: MountTables) -> dict[str, MountedServer]:
         else:
             for name, target, failure in _of_file(table.file):
                 if name in found and found[name].table.file is not None:
-                    raise ConfigError(f"expected one server {name!r} in the files, got two")
+                    raise ConfigError(f"expected one server {quote_name(name)} in the files, got two")
                 # A table with this name and without `file` takes precedence, even if it only disables the server.
                 if name not in tables.servers or tables.servers[name].file is not None:
                     found[name] = _mounted(name, table, target, failure)

@@ -216,7 +216,7 @@ class Upstream:
             # The managed server itself logs a lost connection.
             if not isinstance(outcome.error, ConnectionClosed):
                 _log.warning("%s: its lists cannot be read: %s", self._name, outcome.error)
-            await member.until(lambda: member.has_ended, timeout=backoff.draw())
+            await member.until(lambda: member.has_ended, timeout=backoff.next_pause())
 
     async def _listen(self, member: ManagedServer, client: Client) -> None:
         """Read the lists and follow their changes, until the server is connected again.

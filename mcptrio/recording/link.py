@@ -44,8 +44,8 @@ class _RecordedLink:
         self.abandon = link.abandon
         self.cancels_by_leaving = link.cancels_by_leaving
         self.sends_param_headers = link.sends_param_headers
-        self.settled = link.settled
-        self.outgrown = link.outgrown
+        self.start_listening = link.start_listening
+        self.drop_revision = link.drop_revision
         self.until_listening = link.until_listening
         self.wait_closed = link.wait_closed
 

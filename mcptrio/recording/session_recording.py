@@ -134,7 +134,7 @@ def recording_session(
         return recorder_of_session(recorder, session) if is_wanted else None
 
     if client is not None:
-        supervisor.tappers.append(tap)
+        supervisor.tap_factories.append(tap)
         for session in supervisor.sessions:
             if not session.is_counted and (wanted := tap(session, session.last_peer)) is not None:
                 supervisor.tap_session(session, wanted)
@@ -147,7 +147,7 @@ def recording_session(
         yield
     finally:
         if client is not None:
-            supervisor.tappers.remove(tap)
+            supervisor.tap_factories.remove(tap)
         for session in supervisor.sessions:
             for each in tuple(session.taps):
                 if isinstance(session.taps, list) and isinstance(each, SessionRecorder) and each.recorder is recorder:

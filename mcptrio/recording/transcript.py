@@ -14,6 +14,7 @@ import orjson
 from attrs import field, frozen
 
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote_name
 
 __all__ = [
     "FORMAT",
@@ -110,7 +111,7 @@ class Transcript:
         found = tuple(entry for entry in self.entries if entry.session == session)
         if not found:
             known = ", ".join(dict.fromkeys(entry.session for entry in self.entries)) or "none"
-            raise ConfigError(f"{self.path}: there is no session {session!r}; there are: {known}")
+            raise ConfigError(f"{self.path}: there is no session {quote_name(session)}; there are: {known}")
         return found
 
 

@@ -22,7 +22,7 @@ __all__ = ["LoopLag", "ServerGauges"]
 _CHANNELS: Final = frozenset({"stdio", "http session", "sse", "websocket", "memory"})
 _SAMPLE_SECONDS: Final = 0.5
 _SAMPLES: Final = 20
-"""Samples of ten seconds."""
+"""Samples that are kept: those of ten seconds."""
 
 
 class LoopLag:

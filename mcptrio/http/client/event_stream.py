@@ -14,7 +14,7 @@ from typing import Final
 from attrs import define
 
 from mcptrio.errors import RemoteProtocolError, RequestFailed
-from mcptrio.ground.backoff import spread
+from mcptrio.ground.backoff import add_jitter
 from mcptrio.http.client.connection import HTTPResponse
 from mcptrio.protocol.jsonrpc import decode
 from mcptrio.protocol.limits import MessageLimits
@@ -49,10 +49,10 @@ class StreamPosition:
         """Return the seconds until the next attempt: those that the server requests, or more after failed attempts."""
         if self.retry_ms is None:
             # Randomized, so that the clients of a restarting server do not all reconnect at the same moment.
-            wanted = spread(DEFAULT_RETRY_SECONDS)
+            wanted = add_jitter(DEFAULT_RETRY_SECONDS)
         else:
             wanted = self.retry_ms / 1000
-        backoff = spread(DEFAULT_RETRY_SECONDS * 2 ** min(self.failures - 1, 10)) if self.failures else 0.0
+        backoff = add_jitter(DEFAULT_RETRY_SECONDS * 2 ** min(self.failures - 1, 10)) if self.failures else 0.0
         return min(max(wanted, backoff, MIN_RETRY_SECONDS), MAX_RETRY_SECONDS)
 
 

@@ -142,7 +142,7 @@ class HTTPLink:
         """See :class:`mcptrio.abc.links.Link`."""
         return revision.http.mirrored_headers
 
-    def settled(self, revision: Revision) -> None:
+    def start_listening(self, revision: Revision) -> None:
         """See :class:`mcptrio.abc.links.Link`. Opens the GET stream if the revision has one."""
         self._revision = revision
         self._listening.cancel()
@@ -150,7 +150,7 @@ class HTTPLink:
             self._listening, self._stream_ready = trio.CancelScope(), trio.Event()
             self._nursery.start_soon(self._listen, self._listening, self._stream_ready, revision, self._session)
 
-    def outgrown(self, revision: Revision) -> bool:
+    def drop_revision(self, revision: Revision) -> bool:
         """See :class:`mcptrio.abc.links.Link`."""
         # Several requests may report this, and the last report may come after another revision was negotiated.
         if revision is self._revision:
@@ -258,7 +258,7 @@ class HTTPLink:
             return SessionLost(_FORGOTTEN)
         if revision is self._revision and _refuses(refusal, revision):
             # The revision was negotiated, so another version of the server must have replaced the one that agreed.
-            self.outgrown(revision)
+            self.drop_revision(revision)
             return SessionLost(f"the server no longer supports {revision.version}")
         return refusal
 

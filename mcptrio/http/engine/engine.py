@@ -27,7 +27,7 @@ from mcptrio.http.engine.admission import Admission
 from mcptrio.http.engine.limits import LOG, ConnectionLimits
 from mcptrio.http.engine.request_parser import MalformedRequest
 from mcptrio.http.engine.tls import tls_extension
-from mcptrio.transports.sparing_log import SparingLog
+from mcptrio.transports.rate_limited_log import RateLimitedLog
 
 __all__ = ["HTTPEngine", "ServedRequest", "status_line"]
 
@@ -88,7 +88,7 @@ class HTTPEngine:
         """True if each connection ends with its next response."""
         self.is_ending = False
         """True if each connection ends with its current response."""
-        self._sparing = SparingLog(LOG, per_key=10, total=100)
+        self._sparing = RateLimitedLog(LOG, per_key=10, total=100)
         self._app = app
         self._context: Context = copy_context()
         self._idle_workers: list[Waiter[_Job]] = []

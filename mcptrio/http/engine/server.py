@@ -22,7 +22,7 @@ from mcptrio.http.engine.engine import HTTPEngine
 from mcptrio.http.engine.lifespan import open_lifespan
 from mcptrio.http.engine.limits import LOG, ConnectionLimits
 from mcptrio.http.engine.wire import PlainWire, TLSWire, Wire
-from mcptrio.transports.accepting import Accepted, Accepting
+from mcptrio.transports.listeners import AcceptedSocket, ConnectionListener
 from mcptrio.transports.sockets import ListeningSockets, listen
 
 __all__ = ["ConnectionLimits", "HTTP2Handler", "run_engine", "serve_asgi"]
@@ -161,7 +161,7 @@ class _Server:
             # Accepting has its own nursery, because it stops before the connections do.
             async with trio.open_nursery() as accepting:
                 sockets = [
-                    Accepting(sock, LOG, wait_turn=self._wait_turn, make_room=self._engine.admission.make_room)
+                    ConnectionListener(sock, LOG, wait_turn=self._wait_turn, make_room=self._engine.admission.make_room)
                     for each in listening
                     for sock in each.sockets
                 ]
@@ -216,7 +216,7 @@ class _Server:
         for connection in tuple(self._connections):
             connection.cut()
 
-    def _handle(self, accepted: Accepted) -> Awaitable[object]:
+    def _handle(self, accepted: AcceptedSocket) -> Awaitable[object]:
         """Return the awaitable that serves a connection to its end."""
         # This function is not async, because each read would then pass through its frame.
         try:
@@ -228,7 +228,7 @@ class _Server:
             return trio.lowlevel.checkpoint()  # noqa: ASYNC105 - Trio awaits it
         return self._engine.serve(connection.run, connection.client, partial(self._leave, connection))
 
-    def _connect(self, accepted: Accepted) -> HTTPConnection | None:
+    def _connect(self, accepted: AcceptedSocket) -> HTTPConnection | None:
         """Return the new connection; ``None`` if the server refuses it or the client has disconnected."""
         sock = accepted.sock
         wire: Wire = PlainWire(sock) if self._tls is None else TLSWire(sock, self._tls)

@@ -342,7 +342,7 @@ class HTTPApp:
         """Return the principal of the request; ``None`` without a guard, or for an anonymous request."""
         if self._guard is None:
             return None
-        head = request_head(scope, exchange.headers, is_beside=path is not self._endpoint)
+        head = request_head(scope, exchange.headers, is_outside_endpoint=path is not self._endpoint)
         try:
             principal = await self._guard.admit(head)
         except AuthorizationError as error:
@@ -403,8 +403,8 @@ class HTTPApp:
         scopes = self._engine.missing_scopes(incoming, principal)
         if not scopes:
             return None
-        demand = self._guard.demand(request_head(scope, exchange.headers), principal, scopes)
-        return refusal_of(demand, scopes=scopes)
+        error = self._guard.insufficient_scope(request_head(scope, exchange.headers), principal, scopes)
+        return refusal_of(error, scopes=scopes)
 
 
 async def _pass_on(app: ASGIApp, receive: Receive, send: Send, _exchange: Exchange, scope: Scope, *_: object) -> None:

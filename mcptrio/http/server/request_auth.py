@@ -21,11 +21,11 @@ from mcptrio.protocol.messages import ErrorResponse
 __all__ = ["is_same_principal", "refusal_of", "request_head"]
 
 
-def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> RequestHead:
+def request_head(scope: Scope, headers: Headers, *, is_outside_endpoint: bool = False) -> RequestHead:
     """Return the part of a request that precedes its body.
 
     Args:
-        is_beside: True if the path is not the endpoint.
+        is_outside_endpoint: True if the path is not the endpoint.
     """
     chain = scope.get("extensions", {}).get("tls", {}).get("client_cert_chain") or ()
     scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
@@ -36,7 +36,7 @@ def request_head(scope: Scope, headers: Headers, *, is_beside: bool = False) -> 
         headers=headers.all_values(),
         query=scope.get("query_string", b"").decode("latin-1"),
         address=address_of(scope),
-        is_beside=is_beside,
+        is_outside_endpoint=is_outside_endpoint,
         # For tokens bound to a client certificate (RFC 8705 section 3): their hash is of the DER form.
         certificate=ssl.PEM_cert_to_DER_cert(chain[0]) if chain else None,
     )

@@ -227,7 +227,7 @@ def check_post(
         return HTTPRefusal(400, incoming.reply)
     modern = headers.get(VERSION) in MODERN_VERSIONS
     if isinstance(incoming, Request):
-        if modern or (incoming.params and "_meta" in incoming.params and Envelope.present(incoming.params)):
+        if modern or (incoming.params and "_meta" in incoming.params and Envelope.is_present(incoming.params)):
             return _check_request(headers, incoming, param_headers)
         if incoming.method == "initialize":
             # A second initialize in a session is an error. Without this check, it would open a new session.
@@ -235,7 +235,7 @@ def check_post(
                 return _invalid("initialize: expected no Mcp-Session-Id, a session has been initialized", incoming.id)
             return Initialize(incoming)
     elif isinstance(incoming, Notification):
-        if modern or Envelope.present(incoming.params):
+        if modern or Envelope.is_present(incoming.params):
             return AnswerMessage(incoming)
     elif modern or (isinstance(incoming, Batch) and _has_modern_message(incoming)):
         kind = "a batch" if isinstance(incoming, Batch) else "a response"
@@ -339,7 +339,7 @@ def _session(headers: Headers, id: RequestId | None = None) -> str | HTTPRefusal
 
 
 def _has_modern_message(batch: Batch) -> bool:
-    return any(isinstance(m, (Request, Notification)) and Envelope.present(m.params) for m in batch.messages)
+    return any(isinstance(m, (Request, Notification)) and Envelope.is_present(m.params) for m in batch.messages)
 
 
 def _version_mismatch(header: str | None, body: str) -> str:

@@ -141,13 +141,13 @@ class SessionStream:
             return False
         self.retry = retry_ms
         self.closing_for_resume = True
-        self.outbox.wake_reader()
+        self.outbox.wake_writer()
         self.wake()
         return True
 
     def send_keepalive(self) -> None:
-        """Begin the event stream of the response without a message."""
-        self.outbox.wake_reader()
+        """Begin the event stream of the response before the first message."""
+        self.outbox.wake_writer()
 
     async def send_priming_event(self) -> None:
         """Store an event without data, which gives readers an id.
