@@ -210,7 +210,9 @@ class PluginManager:
             raise self.quarantine(plugin, _text(outcome.error), outcome.error)
         # The settings of an isolated plugin are read in its own process.
         if not plugin.isolated:
-            for text in tables.unknown_variables(plugin.name, plugin.config_class, lambda: {*self.plugins, *offered()}):
+            for text in tables.unknown_variables(
+                plugin.name, plugin.config_class, lambda: {*self.plugins, *installed_entry_points()}
+            ):
                 plugin.warnings.append(text)
                 _log.warning("%s: %s", plugin.label, text)
         # The process of an isolated plugin adds the prefix itself.
