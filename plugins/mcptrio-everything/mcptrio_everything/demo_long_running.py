@@ -1,7 +1,7 @@
-"""Demo tools that take their time: progress, log messages at every level, a question on the way.
+"""Demo tools that run for some time: with progress, log messages at every level, updates, and a question to the user.
 
-Names and arguments are those of the reference server "everything". Its toggles for simulated logging and updates are
-background tasks that outlive the call; here the messages come during the call, and end with it.
+Names and arguments are those of the reference server "everything". There, simulated logging and updates are background
+tasks that outlive the call; here, they end with the call.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ async def trigger_long_running_operation(
     """Run for the given time, and report progress at each step.
 
     Args:
-        duration: seconds in all.
-        steps: the number of steps, and of progress reports.
+        duration: Seconds in all.
+        steps: The number of steps, and of progress reports.
     """
     for step in range(1, steps + 1):
         await trio.sleep(duration / steps)
@@ -52,8 +52,8 @@ async def simulate_logging(
     """Log one message at every level, in several rounds; the client receives those at its log level or above.
 
     Args:
-        rounds: how often.
-        interval: seconds between two messages.
+        rounds: How often.
+        interval: Seconds between two messages.
     """
     for _ in range(rounds):
         for level in _LEVELS:
@@ -71,8 +71,8 @@ async def trigger_resource_updates(
     """Notify the subscribers of test://watched-resource several times that it has changed.
 
     Args:
-        count: how often.
-        interval: seconds between two.
+        count: How often.
+        interval: Seconds between two.
     """
     for _ in range(count):
         ctx.notify_resource_updated("test://watched-resource")
@@ -87,9 +87,9 @@ async def simulate_research_query(
     """Simulate research of a topic in four stages; asks the user about an ambiguous topic.
 
     Args:
-        topic: what to look into.
-        ambiguous: whether to ask the user which meaning is intended.
-        pace: seconds a stage takes.
+        topic: What to look into.
+        ambiguous: Whether to ask the user which meaning is intended.
+        pace: Seconds a stage takes.
     """
     meaning = topic
     for number, stage in enumerate(_STAGES, 1):

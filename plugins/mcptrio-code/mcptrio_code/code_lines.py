@@ -1,6 +1,7 @@
-"""Lines of files as answers: ``path:line: text``, in pages.
+"""Lines of files as results of the tools, in pages.
 
-The tools return them. The text of a file outside the folders is not read.
+The tools for definitions, references, symbols and diagnostics return them. Files outside the folders are not read, so
+their lines have no text.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .folders import CodeFolders, path_of_uri
 from .messages import Location
 from .positions import split_lines
 
-__all__ = ["CodeLine", "CodeLines", "Limit", "Line", "Offset", "Path", "Symbol", "cut", "page_of", "places_text"]
+__all__ = ["CodeLine", "CodeLines", "Limit", "Line", "Offset", "Path", "Symbol", "lines_text", "page_of", "shorten"]
 
 Path = Annotated[str, Meta(min_length=1, description="A file.")]
 Symbol = Annotated[str, Meta(min_length=1, max_length=500, description="Its name, or Class.method.")]
@@ -50,8 +51,8 @@ class CodeLines:
     notes: tuple[str, ...] = ()
 
 
-def cut(text: str) -> str:
-    """Return a text as one short line."""
+def shorten(text: str) -> str:
+    """Return a text on one line, truncated."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_TEXT_CHARS else f"{line[:_MAX_TEXT_CHARS]}…"
 
@@ -59,18 +60,18 @@ def cut(text: str) -> str:
 def page_of(
     folders: CodeFolders, locations: Iterable[Location], *, limit: int, offset: int, notes: Sequence[str] = ()
 ) -> CodeLines:
-    """Return a page of the lines at these locations, each line once. Reads files, so call it in a thread."""
+    """Return a page of the lines at locations, without duplicates. Must be called in a thread: it reads files."""
     found = {(path, each.range.start.line) for each in locations if (path := path_of_uri(each.uri)) is not None}
-    # A server may not know yet that a file was removed.
-    there = {path for path in {path for path, _ in found} if os.path.exists(path)}
-    ordered = sorted(each for each in found if each[0] in there)
+    # The server may not know yet that a file was deleted.
+    existing = {path for path in {path for path, _ in found} if os.path.exists(path)}
+    ordered = sorted(each for each in found if each[0] in existing)
     items: list[CodeLine] = []
     size = 0
     read: tuple[str, list[str]] = ("", [])
     for path, line in ordered[offset : offset + limit]:
         if read[0] != path:
             read = (path, _lines(folders, path))
-        text = cut(read[1][line]) if 0 <= line < len(read[1]) else ""
+        text = shorten(read[1][line]) if 0 <= line < len(read[1]) else ""
         place = CodeLine(path=folders.shown(path), line=line + 1, text=text)
         size += len(place.path) + len(text) + 12
         if items and size > _MAX_PAGE_CHARS:
@@ -85,8 +86,8 @@ def page_of(
     )
 
 
-def places_text(places: CodeLines) -> str:
-    """One line each, then notes, then the offset of the next page."""
+def lines_text(places: CodeLines) -> str:
+    """Format lines as ``path:line: text``, then the notes and the offset of the next page."""
     lines = [
         f"{each.path}:{each.line}: {each.text}" if each.text else f"{each.path}:{each.line}" for each in places.items
     ]
@@ -103,4 +104,4 @@ def _lines(folders: CodeFolders, path: str) -> list[str]:
     try:
         return split_lines(folders.read(path).text)
     except ToolError:
-        return []  # removed meanwhile, or too long; the place is still true
+        return []  # deleted in the meantime, or too large; the location is still returned

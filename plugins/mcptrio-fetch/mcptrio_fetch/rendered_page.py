@@ -1,17 +1,19 @@
 """A page as text for a model.
 
-The renderer makes it; it is cached with the page, and the answers contain pieces of it.
+The renderer creates it, ``PageFetcher`` caches it with the page, and the results of the tools contain pieces of it.
 """
 
 from __future__ import annotations
 
 from attrs import frozen
 
-__all__ = ["Rendered"]
+__all__ = ["RenderedPage"]
 
 
 @frozen(kw_only=True)
-class Rendered:
+class RenderedPage:
+    """The text of a page, and notes on it."""
+
     text: str
     prefix: str = ""
     """A note before the text."""

@@ -1,7 +1,7 @@
 """The local zone: the configured one, or the machine's.
 
-Called when the plugin is registered. The machine's value may be anything (a Windows name, EDT, a POSIX rule, nothing)
-and never prevents the start; the operator's value must be valid.
+``Clock`` calls it when the plugin is registered. The machine's value may be anything (a Windows name, EDT, a POSIX
+rule, nothing) and never prevents the start; the operator's value must be valid.
 
 Source: POSIX, "Environment Variables", TZ; localtime(5); the package tzlocal.
 """
@@ -30,11 +30,11 @@ def find_local(zones: Zones, configured: str | None, environ: Mapping[str, str] 
     """Return the local zone.
 
     Args:
-        configured: the operator's zone; without it, the machine's is used.
-        environ: ``os.environ`` unless given.
+        configured: The operator's zone; without it, the machine's is used.
+        environ: The environment; by default ``os.environ``.
 
     Raises:
-        ConfigError: the operator's zone is unknown; with suggestions.
+        ConfigError: The operator's zone is unknown. The message has suggestions.
     """
     if configured is not None:
         try:
@@ -43,28 +43,28 @@ def find_local(zones: Zones, configured: str | None, environ: Mapping[str, str] 
             raise ConfigError(str(error)) from error
     variable = (os.environ if environ is None else environ).get("TZ", "").strip()
     if variable:
-        zone = zones.get(_named(variable))
+        zone = zones.get(_zone_name_in(variable))
         if zone is None:
-            zone = _of_this_process()
+            zone = _process_zone()
             logger.warning(
                 "TZ=%s names no time zone; its offset now, %s, is used; set local_timezone", variable, zone.name
             )
         return zone
-    zone = _of_this_machine(zones)
+    zone = _machine_zone(zones)
     if zone is None:
-        zone = _of_this_process()
+        zone = _process_zone()
         logger.warning(
             "no time zone is set on this machine; its offset now, %s, is used; set local_timezone", zone.name
         )
     return zone
 
 
-def _named(variable: str) -> str:
-    """The name in what TZ may be: ``:Europe/Berlin``, ``/usr/share/zoneinfo/Europe/Berlin``."""
+def _zone_name_in(variable: str) -> str:
+    """Return the zone name in a value of TZ, such as ``:Europe/Berlin`` or ``/usr/share/zoneinfo/Europe/Berlin``."""
     text = variable.removeprefix(":")
     if not os.path.isabs(text):
         return text
-    # A link such as /etc/localtime names the zone by what it points to.
+    # The target of a link such as /etc/localtime contains the name of the zone.
     for path in (text, os.path.realpath(text)):
         _, found, name = path.partition("/zoneinfo/")
         if found:
@@ -72,7 +72,7 @@ def _named(variable: str) -> str:
     return text
 
 
-def _of_this_machine(zones: Zones) -> Zone | None:
+def _machine_zone(zones: Zones) -> Zone | None:
     import tzlocal
 
     try:
@@ -81,11 +81,11 @@ def _of_this_machine(zones: Zones) -> Zone | None:
         logger.warning("the time zone of this machine cannot be told: %s", error)
         return None
     zone = zones.get(name) if name else None
-    return zone or _of_file(_LOCALTIME)
+    return zone or _file_zone(_LOCALTIME)
 
 
-def _of_file(path: Path) -> Zone | None:
-    """A zone without a name: a file that was copied instead of linked."""
+def _file_zone(path: Path) -> Zone | None:
+    """Return a zone without a name: the file may be a copy instead of a link."""
     from zoneinfo import ZoneInfo
 
     try:
@@ -95,6 +95,6 @@ def _of_file(path: Path) -> Zone | None:
         return None
 
 
-def _of_this_process() -> Zone:
-    """Return the present offset of the C library, which does not change with the seasons."""
+def _process_zone() -> Zone:
+    """Return a zone with the current offset of the C library. It ignores daylight saving time."""
     return fixed_zone(timedelta(seconds=time.localtime().tm_gmtoff))

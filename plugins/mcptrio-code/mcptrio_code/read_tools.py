@@ -1,4 +1,4 @@
-"""The tools that read: outline, find_symbol, definition and references."""
+"""The tools that read source code: outline, find_symbol, definition and references."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from msgspec import Meta
 
 from mcptrio import ToolError, tool
 
+from .code_lines import CodeLines, Limit, Line, Offset, Path, Symbol, lines_text, page_of
 from .connection import RequestRefused
 from .folders import SourceText, path_of_uri
 from .grammars import Grammar, grammar_of
 from .messages import Location, SymbolInformation, locations_of, read_result
 from .outlines import FileOutline, outline_of, outline_text
-from .places import CodeLines, Limit, Line, Offset, Path, Symbol, page_of, places_text
 from .positions import split_lines
 from .servers import LanguageServers
 from .session import LanguageSession, OpenDocument
 from .source_parser import SourceParser
 from .symbols import positions_of, symbols_of
 
-__all__ = ["Locating"]
+__all__ = ["CodeReadTools"]
 
-_MAX_INDEXING: Final = 10.0
-"""Seconds to wait for a server that has found no symbol, and may not have read the folder yet."""
-_MAX_ASKED: Final = 8
-"""Occurrences of a name at which a server is asked; the first ones may be in comments."""
+_INDEXING_TIMEOUT: Final = 10.0
+"""Seconds to wait for a server that has found no symbol, because it may not have read the folder yet."""
+_MAX_POSITIONS: Final = 8
+"""Maximum occurrences of a name that are sent to a server. The first ones may be in comments."""
 
 
 @frozen(eq=False)
-class Locating:
+class CodeReadTools:
     """The reading tools."""
 
     servers: LanguageServers
@@ -45,19 +45,19 @@ class Locating:
         """List the classes, functions and variables of a file with their lines. Use it before reading a long file."""
         real = await self.servers.resolve(path)
         shown = self.servers.folders.shown(real)
-        if (missing := await self.servers.find_missing(real)) is not None:
-            source, grammar = await self._read(real, missing)
+        if (reason := await self.servers.why_no_server(real)) is not None:
+            source, grammar = await self._read(real, reason)
             found = await self.parser.symbols(source, grammar, shown=shown)
             return outline_of(shown, split_lines(source.text), found, limit=limit, offset=offset)
 
         async def work(session: LanguageSession) -> FileOutline:
-            document = await _opened(session, real)
+            document = await _open_document(session, real)
             found = await symbols_of(session, document)
             return outline_of(shown, document.lines, found, limit=limit, offset=offset)
 
-        return await self.servers.use_for(real, work)
+        return await self.servers.use_server_of(real, work)
 
-    @tool(title="Find Symbol", read_only=True, destructive=False, idempotent=True, open_world=False, text=places_text)
+    @tool(title="Find Symbol", read_only=True, destructive=False, idempotent=True, open_world=False, text=lines_text)
     async def find_symbol(
         self,
         query: Annotated[str, Meta(min_length=1, max_length=500, description="A name or a part of it.")],
@@ -79,12 +79,12 @@ class Locating:
             raise ToolError("; ".join(notes) or "no file in the folders has a language server")
         return await self._page(locations, limit, offset, notes)
 
-    @tool(title="Definition", read_only=True, destructive=False, idempotent=True, open_world=False, text=places_text)
+    @tool(title="Definition", read_only=True, destructive=False, idempotent=True, open_world=False, text=lines_text)
     async def definition(self, symbol: Symbol, path: Path, line: Line = 0) -> CodeLines:
         """Show where a symbol that occurs in a file is defined, also in another file or library."""
         return await self._locations("textDocument/definition", {}, symbol, path, line)
 
-    @tool(title="References", read_only=True, destructive=False, idempotent=True, open_world=False, text=places_text)
+    @tool(title="References", read_only=True, destructive=False, idempotent=True, open_world=False, text=lines_text)
     async def references(
         self, symbol: Symbol, path: Path, line: Line = 0, limit: Limit = 200, offset: Offset = 0
     ) -> CodeLines:
@@ -100,29 +100,29 @@ class Locating:
         shown = self.servers.folders.shown(real)
 
         async def work(session: LanguageSession) -> list[Location]:
-            document = await _opened(session, real)
-            for position in (await positions_of(session, document, symbol, line, shown=shown))[:_MAX_ASKED]:
-                at = {"textDocument": {"uri": document.uri}, "position": position, **extra}
-                if found := locations_of(await session.request(method, at)):
+            document = await _open_document(session, real)
+            for position in (await positions_of(session, document, symbol, line, shown=shown))[:_MAX_POSITIONS]:
+                params = {"textDocument": {"uri": document.uri}, "position": position, **extra}
+                if found := locations_of(await session.request(method, params)):
                     return found
             return []
 
-        return await self._page(await self.servers.use_for(real, work), limit, offset)
+        return await self._page(await self.servers.use_server_of(real, work), limit, offset)
 
-    async def _read(self, real: str, missing: str) -> tuple[SourceText, Grammar]:
+    async def _read(self, real: str, reason: str) -> tuple[SourceText, Grammar]:
         """Return the text and the grammar of a file without a language server.
 
         Args:
-            missing: Why it has none.
+            reason: The reason why the file has no language server, for the message.
 
         Raises:
-            ToolError: It has no grammar either, or cannot be read.
+            ToolError: The file has no grammar either, or cannot be read.
         """
         grammar = grammar_of(real)
         if grammar is None:
-            raise ToolError(missing)
+            raise ToolError(reason)
         if not grammar.is_installed:
-            raise ToolError(f"{missing}; for outlines, mcptrio-code[tree-sitter] is enough")
+            raise ToolError(f"{reason}; for outlines, mcptrio-code[tree-sitter] is enough")
         return await trio.to_thread.run_sync(self.servers.folders.read, real, abandon_on_cancel=True), grammar
 
     def _is_inside(self, location: Location) -> bool:
@@ -134,7 +134,7 @@ class Locating:
         return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-async def _opened(session: LanguageSession, real: str) -> OpenDocument:
+async def _open_document(session: LanguageSession, real: str) -> OpenDocument:
     document = await session.sync(real)
     assert document is not None  # a path was given
     return document
@@ -144,12 +144,12 @@ async def _workspace_symbols(session: LanguageSession, *, query: str) -> list[Sy
     if not session.capabilities.get("workspaceSymbolProvider"):
         raise RequestRefused("the language server cannot search for symbols")
     document = await session.sync()
-    # A lone surrogate, which JSON can contain, has no form in UTF-8.
+    # JSON can contain lone surrogates, which cannot be encoded in UTF-8.
     sendable = query.encode(errors="replace").decode()
     result = await session.request("workspace/symbol", {"query": sendable})
     if not result and document is not None:
-        # pyright finds the files of the folder some time after its start, and reports diagnostics after that.
-        with trio.move_on_after(_MAX_INDEXING), suppress(RequestRefused):
+        # pyright reads the folder some time after its start, and reports diagnostics only after that.
+        with trio.move_on_after(_INDEXING_TIMEOUT), suppress(RequestRefused):
             await session.diagnose(document)
         result = await session.request("workspace/symbol", {"query": sendable})
     return read_result(result or [], list[SymbolInformation])

@@ -1,7 +1,7 @@
-"""Tools that ask in rounds in 2026-07-28 (InputRequiredResult), with plain awaits in the code.
+"""Tools that request input from the client, which 2026-07-28 does with results (InputRequiredResult).
 
-The suite checks the runtime with them: missing answers are requested again, a tampered state is refused, and a client
-is asked only for its declared capabilities.
+The conformance suite checks with them that mcptrio requests missing answers again, refuses a modified state, and asks a
+client only for its declared capabilities.
 
 Source: SEP-2322; MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -80,7 +80,7 @@ async def test_input_required_result_multi_round(ctx: Context) -> str:
 async def test_input_required_result_tampered_state(ctx: Context) -> str:
     """Ask for a confirmation; a modified state is refused."""
     answer = await ctx.ask("Please confirm", _OK, key="confirm")
-    return f"The state was as it left: {answer['ok']}"
+    return f"The state is unmodified: {answer['ok']}"
 
 
 @tool(read_only=True)

@@ -1,4 +1,4 @@
-"""Tools that report while they run: progress, log messages, and a stream that ends before the answer."""
+"""Tools that send notifications while they run: progress and log messages; and one that ends its stream early."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from mcptrio import Context, tool
 
 __all__ = ["test_logging_tool", "test_reconnection", "test_tool_with_logging", "test_tool_with_progress"]
 
-STEP = 0.05
-"""Seconds between two reports, as the conformance suite describes them."""
+_STEP_SECONDS = 0.05
+"""Seconds between two notifications, as the conformance suite requires."""
 
 
 @tool(read_only=True)
@@ -17,7 +17,7 @@ async def test_tool_with_progress(ctx: Context) -> str:
     """Report progress three times: 0, 50 and 100 of 100."""
     for done in (0, 50, 100):
         await ctx.report_progress(done, total=100, message=f"Completed step {done} of 100")
-        await trio.sleep(STEP)
+        await trio.sleep(_STEP_SECONDS)
     return "Tool with progress executed successfully"
 
 
@@ -25,9 +25,9 @@ async def test_tool_with_progress(ctx: Context) -> str:
 async def test_tool_with_logging(ctx: Context) -> str:
     """Log three messages at level info while running."""
     await ctx.info("Tool execution started")
-    await trio.sleep(STEP)
+    await trio.sleep(_STEP_SECONDS)
     await ctx.info("Tool processing data")
-    await trio.sleep(STEP)
+    await trio.sleep(_STEP_SECONDS)
     await ctx.info("Tool execution completed")
     return "Tool with logging executed successfully"
 

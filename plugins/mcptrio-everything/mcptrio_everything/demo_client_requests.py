@@ -1,4 +1,4 @@
-"""Demo tools that ask the client: its model, its user by form or page, its roots.
+"""Demo tools that send requests to the client: sampling, elicitation with a form or a URL, and roots.
 
 Names and arguments are those of the reference server "everything".
 """
@@ -38,8 +38,8 @@ async def trigger_sampling_request(
     """Ask the client's model.
 
     Args:
-        prompt: the text for the model.
-        maxTokens: maximum tokens of the answer.
+        prompt: The text for the model.
+        maxTokens: Maximum tokens of the answer.
     """
     answer = await ctx.sample(prompt, max_tokens=maxTokens)
     text = answer.text
@@ -60,10 +60,10 @@ async def trigger_url_elicitation(ctx: Context, url: str, message: str = "Please
     """Ask the user to open a page.
 
     Args:
-        url: the page, https only.
-        message: why the user should open it.
+        url: The page, https only.
+        message: Why the user should open it.
     """
-    # The page is the caller's choice, and the user is asked to trust it: no javascript:, no file:.
+    # The caller chooses the URL and the user may trust it, so URLs such as javascript: and file: are refused.
     if not url.startswith("https://"):
         raise ToolError(f"expected a URL with https, got {url[:40]!r} at `url`")
     answer = await ctx.elicit_url(message, url)

@@ -1,4 +1,4 @@
-"""The tool that changes files: rename."""
+"""The tool ``rename``, which changes files."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from msgspec import Meta
 
 from mcptrio import ToolError, tool
 
+from .code_lines import Line, Path, Symbol
 from .edits import FileEdit, diff_of, edits_of, read_edits
-from .places import Line, Path, Symbol
 from .servers import LanguageServers
 from .session import LanguageSession
 from .symbols import positions_of
 
-__all__ = ["Renaming", "SymbolRename"]
+__all__ = ["RenameTool", "SymbolRename"]
 
 _MAX_DIFF_CHARS: Final = 36_000
 
 
 @frozen(kw_only=True)
 class SymbolRename:
-    """What a rename changes, or has changed."""
+    """The changes of a rename."""
 
     applied: bool
     files: tuple[str, ...]
@@ -41,11 +41,11 @@ def _rename_text(done: SymbolRename) -> str:
 
 
 @frozen(eq=False)
-class Renaming:
-    """The tool for renaming."""
+class RenameTool:
+    """The tool ``rename``."""
 
     servers: LanguageServers
-    _applying: trio.Lock = field(init=False, factory=trio.Lock)
+    _rename_lock: trio.Lock = field(init=False, factory=trio.Lock)
 
     @tool(title="Rename", read_only=False, destructive=True, idempotent=False, open_world=False, text=_rename_text)
     async def rename(
@@ -75,13 +75,13 @@ class Renaming:
             reading = partial(read_edits, folders, edits, session.encoding)
             return await trio.to_thread.run_sync(reading, abandon_on_cancel=True)
 
-        async with self._applying:
-            edits = await self.servers.use_for(real, work)
+        async with self._rename_lock:
+            edits = await self.servers.use_server_of(real, work)
             if not edits:
                 raise ToolError(f"symbol: the language server renames nothing for {symbol!r} in {shown}")
             diff = await trio.to_thread.run_sync(diff_of, folders, edits, abandon_on_cancel=True)
             if apply:
-                # Not abandoned: a cancelled call waits until all files are written.
+                # The thread is not abandoned, so a cancelled call waits until all files are written.
                 await trio.to_thread.run_sync(self._write, edits)
         return SymbolRename(
             applied=apply,

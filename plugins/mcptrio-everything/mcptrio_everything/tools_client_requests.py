@@ -1,4 +1,4 @@
-"""Tools that ask the client: its model, its user, and forms with defaults and choices."""
+"""Tools that send requests to the client: sampling, and elicitation, with defaults and choices in the form."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DEFAULTS: dict[str, Any] = {
         "verified": {"type": "boolean", "description": "Verification status", "default": True},
     },
 }
-"""A default for each primitive type."""
+"""A form with a default for each primitive type."""
 
 CHOICES: dict[str, Any] = {
     "type": "object",
@@ -86,7 +86,7 @@ CHOICES: dict[str, Any] = {
         },
     },
 }
-"""Each way to write choices: one or several, with titles and without, and the old ``enumNames``."""
+"""A form with each format of choices: single and multiple, with and without titles, and the old ``enumNames``."""
 
 
 @tool(read_only=True)
@@ -94,7 +94,7 @@ async def test_sampling(ctx: Context, prompt: str) -> str:
     """Ask the client's model.
 
     Args:
-        prompt: the text for the model.
+        prompt: The text for the model.
     """
     answer = await ctx.sample(prompt, max_tokens=100)
     text = answer.text
@@ -106,7 +106,7 @@ async def test_elicitation(ctx: Context, message: str) -> str:
     """Ask the user for a name and an e-mail address.
 
     Args:
-        message: the text above the form.
+        message: The text above the form.
     """
     answer = await ctx.elicit(message, USER)
     return f"User response: action={answer.action}, content={json.dumps(answer.content)}"

@@ -1,7 +1,7 @@
 """Resolves the name of a host to addresses.
 
-The gate calls a ``Resolver``: the system's, unless ``Fetch`` gets another one. It returns addresses in plain form and
-does not judge them.
+The gate calls a ``Resolver``: by default that of the operating system. It returns numeric addresses and does not check
+them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,22 @@ __all__ = ["Resolver", "SystemResolver"]
 
 
 class Resolver(Protocol):
+    """Resolves names for the gate."""
+
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """The addresses of a host, the best first.
+        """Return the addresses of a host, the best first.
 
         Args:
-            host: a name in ASCII (IDNA), or an address in any form.
+            host: A name in ASCII (IDNA), or an address in any form.
 
         Raises:
-            OSError: there is none.
+            OSError: The host has no address.
         """
         ...
 
 
 class SystemResolver:
-    """The operating system's. It takes addresses in every form too: ``2130706433`` and ``127.1`` are loopback."""
+    """The resolver of the operating system. It also parses unusual addresses: ``2130706433`` and ``127.1``."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

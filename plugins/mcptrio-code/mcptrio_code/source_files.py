@@ -1,6 +1,6 @@
 """The source files of a folder and their changes.
 
-A session looks before each request, so that its server knows which files were changed, added or removed.
+A session lists them before each request, to notify its server of files that were changed, added or deleted.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from attrs import field, frozen
 
 __all__ = ["SourceFiles", "WatchedChange", "changes_between", "list_sources"]
 
-_SKIPPED: Final = frozenset({"node_modules", "__pycache__"})
+_SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__"})
 _MAX_ENTRIES_FACTOR: Final = 10
-"""Entries of all kinds that are looked at, for each watched file."""
+"""Folder entries of all kinds that are scanned, as a multiple of the maximum of watched files."""
 
 
 class WatchedChange(IntEnum):
-    """The kinds of changes, with the numbers of LSP."""
+    """The kinds of changes, with their numbers in LSP."""
 
     CREATED = 1
     CHANGED = 2
@@ -31,7 +31,12 @@ class WatchedChange(IntEnum):
 
 @frozen
 class SourceFiles:
-    """Files by path, with the time of the last change in nanoseconds and the size."""
+    """The files of a folder.
+
+    Attributes:
+        signatures: The time of the last change in nanoseconds, and the size in bytes, by path.
+        truncated: True if there may be more files.
+    """
 
     signatures: Mapping[str, tuple[int, int]] = field(factory=dict)
     truncated: bool = False
@@ -40,28 +45,28 @@ class SourceFiles:
 def list_sources(folder: str, globs: tuple[str, ...], *, limit: int) -> SourceFiles:
     """Return the files of a folder whose names match. Does not follow symbolic links."""
     found: dict[str, tuple[int, int]] = {}
-    left = limit * _MAX_ENTRIES_FACTOR
+    remaining = limit * _MAX_ENTRIES_FACTOR
     waiting = [folder]
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
-                    left -= 1
-                    if left < 0 or len(found) >= limit:
+                    remaining -= 1
+                    if remaining < 0 or len(found) >= limit:
                         return SourceFiles(found, truncated=True)
                     if entry.is_dir(follow_symlinks=False):
-                        if entry.name not in _SKIPPED and not entry.name.startswith("."):
+                        if entry.name not in _SKIPPED_FOLDERS and not entry.name.startswith("."):
                             waiting.append(entry.path)
                     elif any(fnmatchcase(entry.name, glob) for glob in globs) and entry.is_file(follow_symlinks=False):
                         status = entry.stat(follow_symlinks=False)
                         found[entry.path] = (status.st_mtime_ns, status.st_size)
         except OSError:
-            continue  # removed meanwhile, or not readable: the server cannot read it either
+            continue  # deleted in the meantime, or not readable; the server cannot read it either
     return SourceFiles(found)
 
 
 def changes_between(old: SourceFiles, new: SourceFiles) -> list[dict[str, object]]:
-    """Return the changes in the form of LSP. A truncated list does not tell which files are missing."""
+    """Return the changes in the format of LSP. A truncated list does not show which files were deleted."""
     changes = [
         (path, WatchedChange.CHANGED if path in old.signatures else WatchedChange.CREATED)
         for path, signature in new.signatures.items()

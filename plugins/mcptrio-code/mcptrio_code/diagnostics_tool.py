@@ -1,4 +1,4 @@
-"""The tool that reports errors and warnings of a file."""
+"""The tool that lists the errors and warnings of a file."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from attrs import frozen
 
 from mcptrio import tool
 
+from .code_lines import CodeLine, CodeLines, Limit, Offset, Path, lines_text, shorten
 from .messages import Diagnostic
-from .places import CodeLine, CodeLines, Limit, Offset, Path, cut, places_text
 from .servers import LanguageServers
 from .session import LanguageSession
 
-__all__ = ["Diagnosing"]
+__all__ = ["DiagnosticsTool"]
 
 _SEVERITIES: Final = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
 
 @frozen(eq=False)
-class Diagnosing:
-    """The tool for diagnostics."""
+class DiagnosticsTool:
+    """The tool ``diagnostics``."""
 
     servers: LanguageServers
 
-    @tool(title="Diagnostics", read_only=True, destructive=False, idempotent=True, open_world=False, text=places_text)
+    @tool(title="Diagnostics", read_only=True, destructive=False, idempotent=True, open_world=False, text=lines_text)
     async def diagnostics(self, path: Path, limit: Limit = 100, offset: Offset = 0) -> CodeLines:
         """List the errors and warnings in a file. Use it after a change."""
         real = await self.servers.resolve(path)
@@ -35,7 +35,9 @@ class Diagnosing:
             assert document is not None  # a path was given
             return await session.diagnose(document)
 
-        found = sorted(await self.servers.use_for(real, work), key=lambda each: (each.range.start.line, each.severity))
+        found = sorted(
+            await self.servers.use_server_of(real, work), key=lambda each: (each.range.start.line, each.severity)
+        )
         items = tuple(
             CodeLine(path=shown, line=each.range.start.line + 1, text=_text(each))
             for each in found[offset : offset + limit]
@@ -46,4 +48,4 @@ class Diagnosing:
 
 def _text(diagnostic: Diagnostic) -> str:
     code = "" if diagnostic.code is None else f" [{diagnostic.code}]"
-    return f"{_SEVERITIES.get(diagnostic.severity, 'error')}: {cut(diagnostic.message)}{code[:100]}"
+    return f"{_SEVERITIES.get(diagnostic.severity, 'error')}: {shorten(diagnostic.message)}{code[:100]}"

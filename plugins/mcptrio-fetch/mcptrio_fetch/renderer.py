@@ -1,6 +1,7 @@
 """Converts a page to text for a model.
 
-Used for pages that are text, and for documents. Everything runs in threads or processes and has a deadline.
+``PageFetcher`` uses it for pages that are text, and for documents. Conversions run in threads or processes with a
+deadline.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from mcptrio import ToolError
 
 from .charsets import decode_text
 from .config import Config
-from .documents import DOCUMENTS, DocumentRenderer
+from .documents import DOCUMENT_KINDS, DocumentRenderer
 from .errors import printable
 from .page import FetchedPage
-from .rendered import Rendered
+from .rendered_page import RenderedPage
 from .results import PageLink
 
 __all__ = ["Renderer"]
@@ -26,36 +27,39 @@ __all__ = ["Renderer"]
 T = TypeVar("T")
 
 _THREADS = 2
-"""Pages at work at once. They share one interpreter lock with everything else; more would only be slower together."""
+"""Pages that are converted concurrently. Threads share the interpreter lock, so more of them would not be faster."""
 
 _TOO_LARGE = "the page is too large, so its end was not read"
-_NOTHING = "[no text found; raw=true returns the HTML]"
+_NO_TEXT = "[no text found; raw=true returns the HTML]"
 
 
 class Renderer:
+    """Converts pages and documents."""
+
     def __init__(self, config: Config) -> None:
         self.documents = DocumentRenderer(config)
         self._limit = config.max_html_bytes
         self._timeout = config.convert_timeout
         self._threads = trio.CapacityLimiter(_THREADS)
 
-    async def render(self, page: FetchedPage, *, raw: bool) -> Rendered:
+    async def render(self, page: FetchedPage, *, raw: bool) -> RenderedPage:
         """Return the text of a page.
 
         Args:
-            raw: do not convert HTML.
+            raw: Do not convert HTML.
 
         Raises:
-            ToolError: it took too long, or the document cannot be read.
+            ToolError: The conversion took too long, or the document cannot be read.
         """
-        if page.kind in DOCUMENTS:
+        if page.kind in DOCUMENT_KINDS:
             return await self._limited(page, partial(self.documents.render, page))
         return await self._run(page, partial(_render, page, self._limit, raw))
 
     async def links(self, page: FetchedPage) -> list[PageLink]:
-        """
+        """Return the links of an HTML page.
+
         Raises:
-            ToolError: it took too long.
+            ToolError: Parsing took too long.
         """
         return await self._run(page, partial(_links, page, self._limit))
 
@@ -73,26 +77,26 @@ class Renderer:
             ) from error
 
 
-def _render(page: FetchedPage, limit: int, raw: bool) -> Rendered:
-    text = decode_text(page.body, page.charset, is_whole=page.is_whole)
+def _render(page: FetchedPage, limit: int, raw: bool) -> RenderedPage:
+    text = decode_text(page.body, page.charset, is_complete=page.is_complete)
     if raw or page.kind != "html":
-        return Rendered(
+        return RenderedPage(
             text=text,
             prefix=f"{page.content_type or 'text'}, not converted. ",
-            notes=_notes(page.is_whole),
+            notes=_notes(page.is_complete),
         )
-    from .markdown import write_markdown  # takes a while, and is not wanted before
+    from .markdown import write_markdown  # slow, so it is imported with the first page
 
     article = write_markdown(text[:limit], page.url)
-    notes = _notes(page.is_whole and len(text) <= limit)
-    return Rendered(text=article.text or _NOTHING, title=article.title, notes=notes)
+    notes = _notes(page.is_complete and len(text) <= limit)
+    return RenderedPage(text=article.text or _NO_TEXT, title=article.title, notes=notes)
 
 
-def _notes(is_whole: bool) -> tuple[str, ...]:
-    return () if is_whole else (_TOO_LARGE,)
+def _notes(is_complete: bool) -> tuple[str, ...]:
+    return () if is_complete else (_TOO_LARGE,)
 
 
 def _links(page: FetchedPage, limit: int) -> list[PageLink]:
     from .markdown import find_links  # as above
 
-    return find_links(decode_text(page.body, page.charset, is_whole=page.is_whole)[:limit], page.url)
+    return find_links(decode_text(page.body, page.charset, is_complete=page.is_complete)[:limit], page.url)

@@ -1,4 +1,4 @@
-"""The texts of results, which a model reads. The tools name these functions as ``text=``."""
+"""Formats results as texts for a model. The tools pass these functions as ``text=``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["added_text", "conversion_text", "difference_text", "parsed_text", "t
 
 
 def time_text(time: TimeResult) -> str:
-    """Render a time such as ``2026-07-15T12:20:30+02:00 Wednesday Europe/Berlin (CEST)``."""
+    """Format a time: ``2026-07-15T12:20:30+02:00 Wednesday Europe/Berlin (CEST)``."""
     # Zones without an abbreviation repeat their name or offset there.
     alias = f" ({time.abbreviation})" if time.abbreviation.isalpha() and time.abbreviation != time.timezone else ""
     return f"{time.datetime} {time.day_of_week} {time.timezone}{alias}"
@@ -16,20 +16,20 @@ def time_text(time: TimeResult) -> str:
 
 def conversion_text(found: Conversion) -> str:
     lines = [time_text(found.source), f"= {time_text(found.target)}, {found.time_difference}"]
-    return _noted("\n".join(lines), found.note)
+    return _with_note("\n".join(lines), found.note)
 
 
 def parsed_text(found: ParsedTime) -> str:
-    return _noted(f"{time_text(found.time)}\n{found.utc}, {found.iso_week}, read as {found.read_as}", found.note)
+    return _with_note(f"{time_text(found.time)}\n{found.utc}, {found.iso_week}, read as {found.read_as}", found.note)
 
 
 def difference_text(found: Difference) -> str:
     days = f", {found.calendar_days} calendar days" if found.calendar_days else ""
-    return _noted(f"{found.text} ({found.seconds:.15g} s{days})", found.note)
+    return _with_note(f"{found.text} ({found.seconds:.15g} s{days})", found.note)
 
 
 def added_text(found: AddedDuration) -> str:
-    return _noted(time_text(found.result), found.note)
+    return _with_note(time_text(found.result), found.note)
 
 
 def zones_text(found: ZoneList) -> str:
@@ -44,5 +44,5 @@ def _zone_line(zone: ZoneInfo) -> str:
     return f"{zone.name} {zone.utc_offset} {zone.abbreviation}{countries}"
 
 
-def _noted(text: str, note: str | None) -> str:
+def _with_note(text: str, note: str | None) -> str:
     return f"{text}\nnote: {note}" if note else text
