@@ -98,7 +98,7 @@ PLUGIN = Path(__file__).resolve().parent / "progress.py"
 
 
 async def main() -> None:
-    """Call two tools at once, and leave a third in the middle."""
+    """Call two tools at once, and cancel the call of a third."""
     command = [sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", str(PLUGIN)]
     async with Bridge(command) as bridge:
 

@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def server(example: str) -> mcptrio.Command:
-    """One of the other examples, over its standard input and output."""
+    """Return the command that starts one of the other examples."""
     plugin = str(HERE / f"{example}.py")
     return mcptrio.Command(args=(sys.executable, "-m", "mcptrio", "serve", "--stdio", "--plugin", plugin))
 
@@ -35,7 +35,7 @@ async def fill_in(form: Form) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Use two servers at once; when this ends, nothing of them is left."""
+    """Use two servers at once. Their processes have ended when this function returns."""
     async with (
         mcptrio.connect(server("progress")) as slow,
         mcptrio.connect(server("elicit"), handlers=Handlers(elicit=fill_in)) as polite,

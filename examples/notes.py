@@ -25,10 +25,10 @@ MOST_NOTES = 1000
 
 @frozen(kw_only=True)
 class Config:
-    """What ``[plugins.notes]`` may say.
+    """The settings of ``[plugins.notes]``.
 
     Args:
-        file: read when the server starts, written when it ends; ``None`` keeps the notes in memory.
+        file: Is read when the server starts, and written when it ends; ``None`` keeps the notes in memory.
     """
 
     file: Path | None = None
@@ -41,7 +41,7 @@ class Notes:
 
     @tool(read_only=False, destructive=False)
     async def write(self, ctx: Context, name: str, text: str) -> str:
-        """Write a note, over the old one if there is one."""
+        """Write a note, and replace an older one of this name."""
         if name not in self._texts and len(self._texts) >= MOST_NOTES:
             raise ToolError(f"there are {MOST_NOTES} notes already: delete one first")
         self._texts[name] = text
@@ -51,7 +51,7 @@ class Notes:
 
     @tool(read_only=True)
     async def search(self, words: str) -> list[str]:
-        """The names of the notes with these words in them."""
+        """Return the names of the notes that contain these words."""
         return [name for name, text in self._texts.items() if words.lower() in text.lower()]
 
     @tool(read_only=False, destructive=True, idempotent=True)
@@ -64,7 +64,7 @@ class Notes:
 
     @resource("notes:///{name}", mime_type="text/markdown")
     async def read(self, name: str) -> str:
-        """One note."""
+        """The text of a note."""
         if name not in self._texts:
             raise ResourceNotFound(f"notes:///{name}")
         return self._texts[name]

@@ -65,7 +65,7 @@ class LSPChannel(trio.abc.Channel[bytes]):
 
 @frozen(kw_only=True)
 class Config:
-    """What ``[plugins.own_transport]`` may say."""
+    """The settings of ``[plugins.own_transport]``."""
 
     port: int = 0
 
@@ -73,7 +73,7 @@ class Config:
 async def serve(
     engine: Engine, *, port: int = 0, stopping: trio.Event, task_status: trio.TaskStatus[list[str]]
 ) -> None:
-    """Bring every connection to the server, as its own session."""
+    """Serve every connection as its own session."""
 
     async def connected(stream: trio.SocketStream) -> None:
         async with stream:
@@ -102,7 +102,7 @@ async def shout(text: str) -> str:
 
 
 async def ask(port: int, text: str) -> str:
-    """The client's side: any channel is a target."""
+    """Call a tool as a client; a channel is a target too."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with connect(adapt_channel(LSPChannel(stream), form="bytes")) as client:
         result = await client.call_tool("shout", {"text": text})
