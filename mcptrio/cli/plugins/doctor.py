@@ -59,7 +59,7 @@ class _Examined:
     reports: list[dict[str, Any]] | None = None
     problem: str | None = None
     ended: int | None = None
-    last_words: Sequence[str] = ()
+    last_lines: Sequence[str] = ()
 
 
 @click.command("doctor", cls=CLICommand)
@@ -140,7 +140,7 @@ async def _examine(examined: _Examined, question: str, timeout: float, at_once: 
                 stderr.close()
         finally:
             reader.close()
-        examined.last_words = stderr.last_lines
+        examined.last_lines = stderr.last_lines
     for line in data.splitlines():
         try:
             message = json.loads(line)
@@ -186,7 +186,7 @@ def _reports(examined: _Examined, timeout: float) -> list[dict[str, Any]]:
             "called": [],
             "may_be_renamed": False,
             "problems": [problem],
-            "warnings": [f"its last output: {line}" for line in examined.last_words[-1:]],
+            "warnings": [f"its last output: {line}" for line in examined.last_lines[-1:]],
         }
     ]
 
