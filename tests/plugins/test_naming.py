@@ -12,7 +12,7 @@ import mcptrio
 from mcptrio import Context, MCPError, PluginSetup, Server, ToolError, connect, hookimpl, prompt, resource, tool
 from mcptrio.errors import PluginError
 from mcptrio.plugins.manager import PluginManager
-from mcptrio.plugins.naming import prefixed_name, is_portable
+from mcptrio.plugins.naming import is_portable, prefixed_name
 from mcptrio.plugins.plugin import Plugin
 from mcptrio.plugins.settings import PluginTables
 from mcptrio.serving import ServerSettings
