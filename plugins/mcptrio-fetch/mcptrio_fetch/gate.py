@@ -15,7 +15,7 @@ from mcptrio.net import Address, AddressKind, address_kind, parse_address
 
 from .config import Config
 from .errors import FetchRefused, Unreachable, printable
-from .hosts import HostList
+from .hosts import HostSet
 from .resolver import Resolver
 
 __all__ = ["AddressGate"]
@@ -33,9 +33,9 @@ class AddressGate:
     """
 
     def __init__(self, config: Config, resolver: Resolver) -> None:
-        self._allowed = HostList.of(config.allow_hosts)
-        self._denied = HostList.of(config.deny_hosts)
-        self._private = HostList.of(config.private_hosts)
+        self._allowed = HostSet.of(config.allow_hosts)
+        self._denied = HostSet.of(config.deny_hosts)
+        self._private = HostSet.of(config.private_hosts)
         self._is_any_host_allowed = not config.allow_hosts
         self._is_private_allowed = config.allow_private
         self._timeout = config.connect_timeout

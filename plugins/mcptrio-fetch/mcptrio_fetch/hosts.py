@@ -14,13 +14,13 @@ from attrs import frozen
 
 from mcptrio.net import Address, parse_address
 
-__all__ = ["HostList", "check_hosts_and_networks", "check_names", "plain_name"]
+__all__ = ["HostSet", "check_hosts_and_networks", "check_names", "plain_name"]
 
 _NAME = re.compile(r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*", re.ASCII)
 
 
 @frozen(eq=False)
-class HostList:
+class HostSet:
     """A parsed list of hosts."""
 
     names: frozenset[str]
@@ -28,7 +28,7 @@ class HostList:
     networks: tuple[IPv4Network | IPv6Network, ...]
 
     @classmethod
-    def of(cls, entries: Iterable[str]) -> HostList:
+    def of(cls, entries: Iterable[str]) -> HostSet:
         """Parse entries that :func:`check_hosts_and_networks` has accepted."""
         names: set[str] = set()
         suffixes: list[str] = []

@@ -1,7 +1,7 @@
-"""Measurements while a page is open: the status of the server and the delay of the event loop.
+"""Measures the status of the server and the delay of the event loop while a page is open.
 
-All viewers share one status. Making it, and making a page of it, is repeated less often the longer it takes, so that
-the console takes two percent of the time at most.
+All viewers share one status. The longer it takes to make the status and to render a page, the longer are the pauses
+between updates, so that the console takes at most two percent of the time.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ MAX_VIEWERS: Final = 8
 _INTERVAL: Final = 1.0
 """Seconds between two updates of a page."""
 _MAX_TIME_SHARE: Final = 0.01
-"""Share of the time for all that one viewer costs."""
+"""The share of the time for making the status, and again for rendering pages."""
 _LAG_INTERVAL: Final = 0.25
 
 
 class StatusWatch:
-    """
+    """The status of the server, and the measurements for open pages.
+
     Args:
-        samples: get the delay of the event loop, and the number of sessions.
+        samples: Receives the delay of the event loop and the number of sessions.
     """
 
     def __init__(self, server: Server, samples: Samples) -> None:
@@ -45,7 +46,7 @@ class StatusWatch:
 
     @property
     def status(self) -> ServerStatus:
-        """The status, which may be some seconds old if there are thousands of sessions."""
+        """The status of the server, which may be some seconds old if there are thousands of sessions."""
         now = trio.current_time()
         if self._status is None or now >= self._fresh_until:
             started = perf_counter()
@@ -54,16 +55,16 @@ class StatusWatch:
         return self._status
 
     def renew(self) -> None:
-        """Take a new status for the next page, after an action."""
+        """Have the next page make a new status, because an action has changed something."""
         self._status = None
 
     def pause_after(self, seconds: float) -> float:
-        """Return the pause after an update that took so long."""
+        """Return the pause after an update that has taken ``seconds``."""
         return max(_INTERVAL, seconds * max(1, self.viewers) / _MAX_TIME_SHARE)
 
     @contextmanager
     def viewing(self) -> Iterator[None]:
-        """Measure during the block."""
+        """Count a viewer during the block. Measurements run while there are viewers."""
         self.viewers += 1
         self._viewed.set()
         try:
@@ -77,9 +78,9 @@ class StatusWatch:
         """Measure while a page is open, until cancelled."""
         while True:
             await self._viewed.wait()
-            begun = trio.current_time()
+            began = trio.current_time()
             await trio.sleep(_LAG_INTERVAL)
-            lag = max(0.0, trio.current_time() - begun - _LAG_INTERVAL)
+            lag = max(0.0, trio.current_time() - began - _LAG_INTERVAL)
             sample = self._samples.current
             sample.lag = max(lag, sample.lag or 0.0)
             sample.sessions = len(self.status.sessions)

@@ -1,4 +1,7 @@
-"""Makes the parts of a console. Imported when the console opens, because this imports Quart."""
+"""Makes the parts of a console and connects them.
+
+The module is imported when the console opens, because it imports Quart.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ from .access import ConsoleAccess
 from .actions import Actions
 from .log_records import LogRecords
 from .samples import Samples
+from .status_watch import StatusWatch
 from .tool_calls import ToolCaller
 from .views import Views
-from .watching import StatusWatch
 from .web import ConsolePage, make_app
 from .wire import WireRecorder
 

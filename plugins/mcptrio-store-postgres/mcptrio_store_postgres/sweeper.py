@@ -1,4 +1,4 @@
-"""Deletes expired rows, in bounded batches. All replicas do it; they do not wait for each other's rows."""
+"""Deletes expired rows in bounded batches. All replicas do it, and skip rows that another one has locked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 from mcptrio.errors import StoreFailed
 from mcptrio_store_postgres.database import PostgresDatabase
 from mcptrio_store_postgres.event_writes import EventWrites
-from mcptrio_store_postgres.works import DatabaseWork, Results, WorkBatch
+from mcptrio_store_postgres.operations import DatabaseOperation, OperationBatch, Results
 
 __all__ = ["Sweeper"]
 
@@ -19,7 +19,7 @@ __all__ = ["Sweeper"]
 _MAX_INTERVAL: Final = 15.0
 # Rows that one transaction deletes.
 _MAX_ROWS: Final = 1000
-# Seconds for which the inbox of a session is kept that the table of sessions does not have.
+# Seconds for which the inbox of a session is kept if the table of sessions does not have the session.
 _INBOX_SECONDS: Final = 86_400
 
 _STREAMS: Final = """
@@ -72,7 +72,8 @@ _log = logging.getLogger("mcptrio.stores")
 
 
 class Sweeper:
-    """
+    """Deletes expired rows regularly.
+
     Args:
         writes: Completes the streams of replicas that have no lease.
         replica: The id of this process.
@@ -107,19 +108,22 @@ class Sweeper:
             StoreFailed: The engine failed.
         """
         for statement, parameters in self._kinds:
-            while await self._database.write(DatabaseWork(_delete, (statement, (*parameters, _MAX_ROWS)))) == _MAX_ROWS:
+            while (
+                await self._database.write(DatabaseOperation(_delete, (statement, (*parameters, _MAX_ROWS))))
+                == _MAX_ROWS
+            ):
                 pass
-        await self._database.write(DatabaseWork(self._settle_orphans, None))
+        await self._database.write(DatabaseOperation(self._settle_orphans, None))
 
-    def _settle_orphans(self, batch: WorkBatch, items: Sequence[None]) -> Results:
-        """Complete some streams of replicas whose lease another replica has deleted at the moment they began."""
+    def _settle_orphans(self, batch: OperationBatch, items: Sequence[None]) -> Results:
+        """Complete some streams of replicas without a lease: they began when another replica deleted the lease."""
         yield
         for (writer,) in batch.connection.execute(_ORPHANS).fetchall():
             self._writes.settle_writer(batch, str(writer))
         return [None] * len(items)
 
 
-def _delete(batch: WorkBatch, items: Sequence[tuple[str, tuple[Any, ...]]]) -> Results:
+def _delete(batch: OperationBatch, items: Sequence[tuple[str, tuple[Any, ...]]]) -> Results:
     cursors = [batch.connection.execute(statement.encode(), parameters) for statement, parameters in items]
     yield
     return [cursor.rowcount for cursor in cursors]

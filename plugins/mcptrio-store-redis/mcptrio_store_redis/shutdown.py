@@ -1,4 +1,4 @@
-"""The end of a replica: it completes its streams, queues its tasks, and takes itself off the list of replicas."""
+"""The shutdown of a replica: completes its streams, queues its tasks, and removes it from the set of replicas."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from typing import Any, Final
 
 from mcptrio.abc import TASK_CHANGED, TASK_QUEUED, TASKS_TOPIC, task_topic, wake_message
 from mcptrio.errors import StoreFailed
-from mcptrio_store_redis.commands import OpenStream, RedisCommand, RedisWork, command, run
+from mcptrio_store_redis.commands import OpenStream, RedisCommand, RedisOperation, command, run
 from mcptrio_store_redis.engine import RedisEngine
 from mcptrio_store_redis.events import settle_command
 from mcptrio_store_redis.keys import tag_of
-from mcptrio_store_redis.lease_scripts import FORGET
+from mcptrio_store_redis.lease_scripts import REMOVE_REPLICA
 from mcptrio_store_redis.task_scripts import HELD_TASKS, RELEASE_TASKS
 from mcptrio_store_redis.tasks import MAX_RELEASED
 
 __all__ = ["leave"]
 
 # Streams that are completed in one round trip.
-_SETTLED: Final = 200
-# Seconds for all of it. Then the other replicas do the rest, once the lease has expired.
+_MAX_SETTLED: Final = 200
+# Seconds for the whole shutdown. The other replicas do the rest, once the lease has expired.
 _GIVE_UP_SECONDS: Final = 5.0
 
 _log = logging.getLogger("mcptrio.stores")
 
 
 def leave(engine: RedisEngine, streams: Sequence[tuple[str, str]]) -> list[str]:
-    """Complete the open streams of this replica, and queue its tasks. Blocks; runs in a thread after the last command.
+    """Complete the open streams of this replica, queue its tasks, and remove it. Blocks; called in a thread.
 
     Args:
-        streams: Sessions and streams in the order in which they began.
+        streams: The sessions and names of the streams, oldest first.
 
     Returns:
-        The ids of the tasks.
+        The ids of the queued tasks.
     """
     released: list[str] = []
     keys = engine.keys
     deadline = time.monotonic() + _GIVE_UP_SECONDS
     key = keys.open_streams(engine.replica)
     try:
-        for at in range(0, len(streams), _SETTLED):
-            _send(engine, [_settle(engine, tag_of(session), name) for session, name in streams[at : at + _SETTLED]])
+        for at in range(0, len(streams), _MAX_SETTLED):
+            _send(engine, [_settle(engine, tag_of(session), name) for session, name in streams[at : at + _MAX_SETTLED]])
             if time.monotonic() > deadline:
                 break
         released += _release_tasks(engine, deadline)
         while time.monotonic() < deadline:
-            (names,) = _send(engine, [command(key, "SRANDMEMBER", key, _SETTLED)])
+            (names,) = _send(engine, [command(key, "SRANDMEMBER", key, _MAX_SETTLED)])
             if not names:
-                _send(engine, [run(FORGET, keys.replicas, engine.replica, 1, keys=(key,))])
+                _send(engine, [run(REMOVE_REPLICA, keys.replicas, engine.replica, 1, keys=(key,))])
                 break
-            # Streams whose first event got no answer, too.
+            # Also streams that are not in ``streams``, because their first append got no answer.
             left = [OpenStream.read(name) for name in names]
             _send(engine, [_settle(engine, each.tag, each.stream) for each in left])
             _send(engine, [command(key, "SREM", key, *names)])
-        # Wakes the listener, which then sees that it has to end.
+        # Wake the listener, so that it notices that it is stopped.
         wake = keys.wake(engine.replica)
         _send(engine, [command(wake, "PUBLISH", wake, b"")])
     except StoreFailed as error:
@@ -95,4 +95,4 @@ def _send(engine: RedisEngine, commands: Sequence[RedisCommand]) -> list[Any]:
     Raises:
         StoreFailed: One of the commands has failed.
     """
-    return [each.unwrap()[0] for each in engine.batches([RedisWork((one,), is_write=True) for one in commands])]
+    return [each.unwrap()[0] for each in engine.batches([RedisOperation((one,), is_write=True) for one in commands])]

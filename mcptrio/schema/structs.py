@@ -1,9 +1,9 @@
-"""Classes with fields as msgspec structs that hold only the fields that a peer may see or set.
+"""Makes msgspec structs for authors' classes, with only the fields that a peer may see or set.
 
-Used by annotations. msgspec sets attributes without calling ``__init__``. It would set private fields and fields with
-``init=False``, and would not run converters. Here msgspec checks a JSON value against a struct made from the fields of
-the class, and the class is then called with the given values. Schema and conversion read the same struct, so they
-cannot disagree about the fields.
+:mod:`mcptrio.schema.annotations` uses this. For an author's class, msgspec would set attributes without calling
+``__init__``: also private fields and fields with ``init=False``, and without converters. Instead, msgspec converts
+a JSON value to a struct with the fields of the class, and the class is then called with these values. Schema and
+conversion use the same struct, so they agree about the fields.
 
 Source: msgspec, "Structs", ``defstruct``.
 """
@@ -27,10 +27,10 @@ import msgspec
 from mcptrio.schema.exact_values import DECIMAL
 from mcptrio.schema.pydantic_models import is_model
 
-__all__ = ["CHOICES", "Field", "GeneratedStruct", "Misfit", "Shapes", "fields_of", "sent_names"]
+__all__ = ["CHOICES", "ConstructionError", "Field", "GeneratedStruct", "StructMapper", "fields_of", "sent_names"]
 
 CHOICES = "x-choices"
-"""Keyword that carries the choices of a ``Literal`` in their order through msgspec, which sorts them."""
+"""A temporary keyword with the choices of a ``Literal`` in their order, because msgspec sorts them."""
 ATOMS = frozenset({str, int, float, bool, type(None)})
 
 _DATE_TIME = Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
@@ -39,11 +39,11 @@ _QUALIFIERS = (typing.Required, typing.NotRequired, typing.Final)
 _MISSING: Any = object()
 
 
-class Misfit(ValueError):
-    """A class refused its fields.
+class ConstructionError(ValueError):
+    """A class raised an error when it was called with the values of its fields.
 
     Attributes:
-        path: steps from the innermost to the outermost.
+        path: The steps of the path to the value, from the innermost to the outermost.
     """
 
     def __init__(self, message: str) -> None:
@@ -57,34 +57,34 @@ class Field:
 
     name: str
     key: str
-    """Its name in JSON."""
+    """The name in JSON."""
     argument: str
-    """Its name in the call of the class."""
+    """The name of the parameter of the class."""
     hint: Any
     default: Callable[[], Any] | None = None
     is_required: bool = True
     is_factory: bool = False
-    """``default`` makes a new value each time."""
+    """Whether ``default`` makes a new value each time."""
     is_init: bool = True
-    """Whether the class accepts it as an argument."""
+    """Whether the class accepts the field as an argument."""
 
 
 @attrs.frozen(kw_only=True, eq=False)
 class GeneratedStruct:
-    """The struct made from the fields of a class."""
+    """A struct that was made from the fields of a class."""
 
     cls: Any
     fields: tuple[Field, ...]
     steps: tuple[tuple[str, str, str], ...]
-    """For each field: its attribute in the struct, its argument of the class, its name in JSON."""
+    """The names of each field: the attribute of the struct, the parameter of the class, the member in JSON."""
     make: Callable[..., Any]
 
 
-class Shapes:
-    """Translates annotations for msgspec, and msgspec's values back to values of the annotations.
+class StructMapper:
+    """Makes types for msgspec from annotations, and converts values of these types to values of the annotations.
 
     Args:
-        output: Show the fields that are sent, not those that are accepted.
+        output: Use the fields that are sent instead of those that are accepted.
     """
 
     def __init__(self, *, output: bool = False) -> None:
@@ -95,8 +95,8 @@ class Shapes:
         self.enums: dict[type[Enum], None] = {}
         self.models: dict[type, None] = {}
 
-    def wire(self, annotation: Any) -> Any:
-        """Return the annotation for msgspec; the same object if nothing had to change."""
+    def to_msgspec(self, annotation: Any) -> Any:
+        """Return the type for msgspec; the annotation itself if nothing has to change."""
         if annotation is datetime:
             return _DATE_TIME
         if annotation is Decimal:
@@ -114,10 +114,10 @@ class Shapes:
             return self._struct(annotation)
         if hasattr(origin, "__value__"):  # type Alias[T] = ...
             bound = dict(zip(origin.__parameters__, arguments, strict=False))
-            return self.wire(_substitute(origin.__value__, bound))
+            return self.to_msgspec(_substitute(origin.__value__, bound))
         if any(isinstance(argument, list) for argument in arguments):  # Callable[[int], str]; msgspec refuses it
             return annotation
-        replaced = tuple(self.wire(argument) for argument in arguments)
+        replaced = tuple(self.to_msgspec(argument) for argument in arguments)
         if all(new is old for new, old in zip(replaced, arguments, strict=True)):
             return annotation
         if origin in (Union, types.UnionType):
@@ -127,13 +127,12 @@ class Shapes:
         return generic[replaced]
 
     def restore(self, value: Any) -> Any:
-        """Replace the structs in a converted value by instances of the classes.
+        """Replace the structs in a converted value by instances of the author's classes.
 
         Raises:
-            Misfit: A class refused its fields.
+            ConstructionError: A class refused its fields.
         """
         kind = type(value)
-        # Most values are atoms: returning early saves two lookups.
         if kind in ATOMS:
             return value
         generated = self.generated.get(kind)
@@ -149,11 +148,11 @@ class Shapes:
 
     def _plain(self, annotation: Any) -> Any:
         if hasattr(annotation, "__supertype__"):
-            return self.wire(annotation.__supertype__)
+            return self.to_msgspec(annotation.__supertype__)
         if hasattr(annotation, "__value__"):  # type Alias = ...
-            return self.wire(annotation.__value__)
+            return self.to_msgspec(annotation.__value__)
         if isinstance(annotation, TypeVar) and annotation.__bound__ is not None:
-            return self.wire(annotation.__bound__)
+            return self.to_msgspec(annotation.__bound__)
         if not isinstance(annotation, type):
             return annotation
         if issubclass(annotation, Enum):
@@ -165,7 +164,7 @@ class Shapes:
         return annotation
 
     def _annotated(self, base: Any, metadata: Sequence[Any], annotation: Any) -> Any:
-        rewritten = self.wire(base)
+        rewritten = self.to_msgspec(base)
         metas = [_as_meta(item) for item in metadata]
         if rewritten is base and all(new is old for new, old in zip(metas, metadata, strict=True)):
             return annotation
@@ -195,9 +194,9 @@ class Shapes:
         arguments = "".join(f", {getattr(each, '__name__', each)}" for each in get_args(annotation))
         struct = msgspec.defstruct(
             f"{cls.__name__}[{arguments[2:]}]" if arguments else cls.__name__,
-            # Numbered names: a field may be called like a method of msgspec.Struct.
+            # Numbered names, because a field may have the name of a method of msgspec.Struct.
             [
-                (f"f{number}", Any) if field.is_required else (f"f{number}", Any, _LEFT_OUT)
+                (f"f{number}", Any) if field.is_required else (f"f{number}", Any, _OMITTED)
                 for number, field in enumerate(fields)
             ],
             rename={f"f{number}": field.key for number, field in enumerate(fields)},
@@ -206,7 +205,7 @@ class Shapes:
             frozen=True,
             kw_only=True,
             array_like=config.array_like if config is not None else issubclass(cls, tuple),
-            # Tuples refuse surplus items, as the constructor of a tuple class does.
+            # A tuple class refuses additional items, as its constructor does.
             forbid_unknown_fields=config.forbid_unknown_fields if config is not None else issubclass(cls, tuple),
             tag=config.tag if config is not None else None,
             tag_field=config.tag_field if config is not None else None,
@@ -220,25 +219,26 @@ class Shapes:
             make=dict if typing.is_typeddict(cls) else cls,
         )
         # msgspec reads them when the struct is first used.
-        struct.__annotations__.update({f"f{number}": self.wire(field.hint) for number, field in enumerate(fields)})
+        hints = {f"f{number}": self.to_msgspec(field.hint) for number, field in enumerate(fields)}
+        struct.__annotations__.update(hints)
         return struct
 
     def _instance(self, generated: GeneratedStruct, value: Any) -> Any:
         given: dict[str, Any] = {}
         for attribute, argument, key in generated.steps:
             item = getattr(value, attribute)
-            # A field that was left out is not passed, so that the class applies its own default.
+            # An absent field is not passed, so that the default of the class applies.
             if item is not msgspec.UNSET:
                 given[argument] = item if type(item) in ATOMS else self._at(key, item)
         try:
             return generated.make(**given)
         except (TypeError, ValueError) as error:
-            raise Misfit(str(error)) from error
+            raise ConstructionError(str(error)) from error
 
     def _at(self, step: str | int, value: Any) -> Any:
         try:
             return self.restore(value)
-        except Misfit as misfit:
+        except ConstructionError as misfit:
             misfit.path.append(step)
             raise
 
@@ -249,12 +249,12 @@ def _is_distinct(struct: Any) -> bool:
 
 
 def sent_names(cls: type) -> tuple[str, ...]:
-    """Return the fields of an attrs class or dataclass that are sent, without resolving its annotations."""
+    """Return the names of the fields of an attrs class or dataclass that are sent."""
     return tuple(field.name for field in _fields(cls) if _is_shown(cls, field, output=True))
 
 
 def _is_shown(cls: type, field: Field, *, output: bool) -> bool:
-    """Return whether a peer sees a field; private fields of attrs classes and dataclasses are hidden."""
+    """Return whether a peer can see a field. Private fields of attrs classes and dataclasses are hidden."""
     if attrs.has(cls) or dataclasses.is_dataclass(cls):
         return not field.name.startswith("_") and (output or field.is_init)
     return True
@@ -264,7 +264,7 @@ def fields_of(annotation: Any) -> list[Field] | None:
     """Return the fields of a class, or of a generic class with its arguments; ``None`` for a type without fields.
 
     Raises:
-        TypeError: A field's annotation names something that cannot be found.
+        TypeError: The annotation of a field has a name that cannot be found.
     """
     cls = get_origin(annotation) or annotation
     if not isinstance(cls, type) or not (_has_fields(cls) or is_model(cls)):
@@ -278,16 +278,16 @@ def fields_of(annotation: Any) -> list[Field] | None:
 
 
 def _looked_up(field: Field, hint: Any, bound: Mapping[Any, Any]) -> Field:
-    """Return the field with the type inside ``Required[...]`` and similar, which describe the field, not its value."""
+    """Return the field with its annotation, without qualifiers such as ``Required[...]``."""
     is_required = field.is_required
     while (qualifier := get_origin(hint)) in _QUALIFIERS:
-        # Annotations that are strings hide it from TypedDict itself.
+        # TypedDict does not see the qualifier in an annotation that is a string.
         is_required = is_required if qualifier is typing.Final else qualifier is typing.Required
         (hint,) = get_args(hint)
     return attrs.evolve(field, hint=_substitute(hint, bound), is_required=is_required)
 
 
-_LEFT_OUT: Any = msgspec.field(default_factory=lambda: msgspec.UNSET)
+_OMITTED: Any = msgspec.field(default_factory=lambda: msgspec.UNSET)
 
 
 def _has_fields(cls: type) -> bool:
@@ -327,7 +327,7 @@ def _attrs_field(field: Any) -> Field:
     default: Any = field.default
     factory: Any = attrs.NOTHING
     if hasattr(default, "takes_self"):
-        # The factory needs an instance, so there is no default to show.
+        # The factory needs an instance, so the schema has no default.
         factory = default.factory if not default.takes_self else _no_default
         default = attrs.NOTHING
     made = _field(field.name, field.name, default, factory, attrs.NOTHING, field.init)
@@ -338,7 +338,7 @@ def _no_default() -> Any:
     return msgspec.UNSET
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -347,7 +347,7 @@ def _field(name: str, key: str, default: Any, factory: Any, missing: Any, is_ini
     if factory is not missing:
         made = factory
     elif default is not missing:
-        made = functools.partial(_same, default)
+        made = functools.partial(_identity, default)
     return Field(
         name=name,
         key=key,
@@ -369,7 +369,7 @@ def _check_init(cls: type, shown: Sequence[Field]) -> None:
                 f"{cls.__qualname__}: the field `{field.name}` is private and has no default, so it cannot be sent"
             )
     parameters = inspect.signature(cls).parameters
-    # A class with **kwargs takes every field.
+    # A class with **kwargs accepts every field.
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return
     names = {field.argument for field in shown}
@@ -383,12 +383,12 @@ def _check_init(cls: type, shown: Sequence[Field]) -> None:
 
 def _doc(cls: type) -> str | None:
     doc = cls.__doc__
-    # dataclasses and namedtuples generate a docstring from the signature.
+    # The generated docstring of a dataclass or namedtuple, which is its signature, is not a description.
     return None if doc is None or (doc.startswith(f"{cls.__name__}(") and doc.endswith(")")) else doc
 
 
 def _bindings(annotation: Any) -> Mapping[Any, Any]:
-    """Return the types of a generic class's type variables, including those of its bases."""
+    """Return the types for the type variables of a generic class and of its bases."""
     origin = get_origin(annotation)
     bound = dict(zip(getattr(origin, "__parameters__", ()), get_args(annotation), strict=False))
     queue = [origin or annotation]
@@ -418,6 +418,6 @@ def _as_meta(item: Any) -> Any:
     if isinstance(item, str):
         return msgspec.Meta(description=item)
     if type(item).__module__.partition(".")[0] == "pydantic":
-        # Ignoring it would drop a limit that the author relies on.
+        # Not ignored, because the author relies on the limit.
         raise TypeError(f"{type(item).__name__} of pydantic in Annotated is not understood; use msgspec.Meta(...)")
     return item

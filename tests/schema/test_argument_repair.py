@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from mcptrio.errors import InvalidParams
-from mcptrio.schema.forgiving_arguments import repair_arguments
+from mcptrio.schema.argument_repair import repair_arguments
 from mcptrio.schema.signatures import Arguments
 
 

@@ -1,10 +1,10 @@
-"""The cost of a foreign schema: its size, and the number of evaluations for an instance of some depth.
+"""The cost of a schema: its size, and the number of evaluations for an instance of a given depth.
 
-Validation uses this before it compiles a schema. The numbers are found by walking the schema, without evaluating or
-fetching anything.
+Validation uses this before it compiles a schema. The cost is computed from the schema alone; nothing is evaluated or
+fetched.
 
-Counting subschemas is not enough: twenty definitions that each refer twice to the next cause a million evaluations
-(2 ** 20), and a recursive ``anyOf`` multiplies with every level of the instance. ``SchemaCost.at_depth`` counts both.
+The number of subschemas does not suffice. Twenty definitions of which each refers twice to the next cause a million
+evaluations (2 ** 20), and a recursive ``anyOf`` multiplies them with every level of the instance. The cost counts both.
 
 Source: MCP 2026-07-28, basic/index, "JSON Schema Usage" (bound depth, subschemas and time; never fetch a ``$ref``);
 JSON Schema 2020-12 core, sections 8.2 and 10; draft-07 core, section 8.
@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 
 __all__ = ["SchemaCost", "SchemaLimits"]
 
-_PLACES = {
+_APPLIES_TO = {
     **dict.fromkeys(("not", "if", "then", "else", "contentSchema", "allOf", "anyOf", "oneOf"), "here"),
     **dict.fromkeys(("dependentSchemas", "dependencies"), "here"),
     **dict.fromkeys(("additionalProperties", "unevaluatedProperties", "propertyNames"), "member"),
@@ -30,17 +30,17 @@ _PLACES = {
     **dict.fromkeys(("$defs", "definitions"), "store"),
 }
 """The instances to which the subschemas of a keyword apply: the same instance, a member of an object, an item of an
-array, or nothing unless they are referred to."""
+array, or (``store``) none unless there is a reference."""
 _MAPS = frozenset({"dependentSchemas", "dependencies", "properties", "patternProperties", "$defs", "definitions"})
 """Keywords whose values map names to subschemas."""
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAX_CHAIN_LENGTH = 256
-"""The longest chain of references and combinators at one place of the instance."""
+"""References and combinators that may follow each other for the same instance."""
 
 
 @frozen(kw_only=True)
 class SchemaLimits:
-    """The limits on foreign schemas and their instances."""
+    """The limits on schemas of unknown origin, and on their instances."""
 
     depth: int = 64
     """Levels of nesting in the schema as JSON."""
@@ -48,38 +48,39 @@ class SchemaLimits:
     bytes: int = 256 * 1024
     """Size of the schema as JSON."""
     instance_depth: int = 128
-    """Levels of nesting in an instance; the validator itself stops at 255."""
+    """Levels of nesting in an instance; the limit of the validator is 255."""
     evaluations: int = 20_000_000
-    """Estimated evaluations for one instance; about a quarter of a second at most."""
+    """Estimated evaluations for one instance: at most about a quarter of a second."""
 
 
 @define(eq=False)
 class _Node:
-    """One subschema, and the subschemas that the validator visits from it."""
+    """A subschema, with the subschemas that the validator evaluates after it: for the same instance, for its members
+    and for its items."""
 
     here: list[_Node] = field(factory=list)
     members: list[_Node] = field(factory=list)
     items: list[_Node] = field(factory=list)
 
 
-class _Weighing:
-    """Counts the evaluations of each node for one value at one depth, from the counts of the depth below.
+class _EvaluationCounter:
+    """Counts the evaluations of each node for one value, from the counts for values that are one level less deep.
 
-    Members of an object and items of an array are counted separately, because a value is one of the two.
+    Members of an object and items of an array are counted separately, because a value has only one of the two.
     """
 
     def __init__(self, most: int, previous: dict[int, int] | None) -> None:
-        self._most = most
+        self._max = most
         self._previous = previous
         self._pairs: dict[int, tuple[int, int]] = {}
         self._chain: set[int] = set()
 
-    def weigh(self, node: _Node) -> tuple[int, int]:
+    def count(self, node: _Node) -> tuple[int, int]:
         key = id(node)
         if key in self._pairs:
             return self._pairs[key]
         if key in self._chain:
-            return 0, 0  # a loop of references, which the validator ends too
+            return 0, 0  # a circular reference, at which the validator stops too
         if len(self._chain) >= _MAX_CHAIN_LENGTH:
             raise ValueError(
                 f"schema: more than {_MAX_CHAIN_LENGTH} references and combinators lead from one to the next"
@@ -91,29 +92,29 @@ class _Weighing:
             items = max((self._previous[id(child)] for child in node.items), default=0)
         self._chain.add(key)
         for other in node.here:
-            more_members, more_items = self.weigh(other)
+            more_members, more_items = self.count(other)
             members, items = members + more_members, items + more_items
         self._chain.discard(key)
-        # Capped: the numbers grow exponentially with the depth.
-        self._pairs[key] = min(members, self._most), min(items, self._most)
+        # Capped, because the numbers grow exponentially with the depth.
+        self._pairs[key] = min(members, self._max), min(items, self._max)
         return self._pairs[key]
 
 
 class SchemaCost:
-    """A schema within its limits, with the number of evaluations that it can cause.
+    """The cost of a schema that is within its limits.
 
     Args:
         schema: Any JSON object.
-        old_references: Whether ``$ref`` overrides the other keywords next to it, as up to draft-07.
+        ref_overrides: Whether keywords next to ``$ref`` are ignored, as up to draft-07.
 
     Raises:
         ValueError: The schema exceeds a limit, is not JSON, or refers to another document.
     """
 
-    def __init__(self, schema: Mapping[str, Any], limits: SchemaLimits, *, old_references: bool = False) -> None:
+    def __init__(self, schema: Mapping[str, Any], limits: SchemaLimits, *, ref_overrides: bool = False) -> None:
         self._subschemas = limits.subschemas
-        self._most = limits.evaluations + 1
-        self._old_references = old_references
+        self._max = limits.evaluations + 1
+        self._ref_overrides = ref_overrides
         _check_size(schema, limits)
         self._document = schema
         self._nodes: dict[int, _Node] = {}
@@ -124,19 +125,19 @@ class SchemaCost:
         self._root = self._build(schema)
         self._levels: list[int] = []
         self._costs: dict[int, int] | None = None
-        self.at_depth(0)  # a chain that is too long shows now and not in a call
+        self.at_depth(0)  # raises for a chain that is too long, which should not happen in a call
 
     def at_depth(self, depth: int) -> int:
-        """Return the maximum evaluations for one value ``depth`` levels below the root, at most the limit plus one."""
-        # Levels are computed when an instance needs them: most instances are flat.
+        """Return the evaluations for one value ``depth`` levels below the root, at most the limit plus one."""
+        # A level is computed when an instance needs it, because most instances are flat.
         while len(self._levels) <= depth:
-            weighing = _Weighing(self._most, self._costs)
-            self._costs = {id(node): max(weighing.weigh(node)) for node in self._nodes.values()}
+            counter = _EvaluationCounter(self._max, self._costs)
+            self._costs = {id(node): max(counter.count(node)) for node in self._nodes.values()}
             self._levels.append(self._costs[id(self._root)])
         return self._levels[depth]
 
     def _index(self, schema: Any) -> None:
-        """Find every ``$id`` and anchor, and the base URI of every subschema."""
+        """Record every ``$id`` and anchor, and the base URI of every subschema."""
         dialect = schema.get("$schema")
         queue: list[tuple[Any, str]] = [(schema, "")]
         self._resources[""] = schema
@@ -145,8 +146,8 @@ class SchemaCost:
             if not isinstance(subschema, Mapping):
                 continue
             identifier = subschema.get("$id")
-            if isinstance(identifier, str) and not (self._old_references and "$ref" in subschema):
-                if identifier.startswith("#"):  # draft-07's way to write an anchor
+            if isinstance(identifier, str) and not (self._ref_overrides and "$ref" in subschema):
+                if identifier.startswith("#"):  # an anchor, in draft-07
                     self._anchors.setdefault(f"{base}{identifier}", []).append(subschema)
                 else:
                     base = urldefrag(urljoin(base, identifier)).url
@@ -170,24 +171,23 @@ class SchemaCost:
                 raise ValueError(f"schema: expected at most {self._subschemas} subschemas, got more")
             if not isinstance(subschema, Mapping):
                 continue
-            edges = [(place, child) for place, child in _children(subschema)]
-            if self._old_references and "$ref" in subschema:
-                # Up to draft-07, keywords next to $ref are ignored; definitions there can still be referred to.
-                edges = [(place, child) for place, child in edges if place == "store"]
+            edges = [(applies_to, child) for applies_to, child in _children(subschema)]
+            if self._ref_overrides and "$ref" in subschema:
+                # Keywords next to $ref are ignored, but definitions there can be the target of a reference.
+                edges = [(applies_to, child) for applies_to, child in edges if applies_to == "store"]
             edges.extend(("here", target) for target in self._targets(subschema))
-            for place, child in edges:
-                # Parsed JSON has one object for each place; a schema written in Python may share some, and then the
-                # same object is the same subschema.
+            for applies_to, child in edges:
+                # A schema that is written in Python may use one object in several places. It is one subschema.
                 key = id(child)
                 if isinstance(child, Mapping) and key in self._nodes:
                     other = self._nodes[key]
                 else:
                     other = _Node()
-                    # True and False are single objects in Python; each use is its own subschema.
+                    # True and False are single objects in Python, but each use is a subschema of its own.
                     self._nodes[key if isinstance(child, Mapping) else id(other)] = other
                     queue.append((child, other))
-                if place != "store":
-                    {"here": node.here, "member": node.members, "item": node.items}[place].append(other)
+                if applies_to != "store":
+                    {"here": node.here, "member": node.members, "item": node.items}[applies_to].append(other)
         return root
 
     def _targets(self, subschema: Mapping[str, Any]) -> Iterator[Any]:
@@ -231,28 +231,28 @@ _MISSING: Any = object()
 
 
 def _children(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the subschemas of a schema and what they apply to."""
+    """Yield the subschemas of a schema, each with the instance to which it applies."""
     for keyword, value in schema.items():
-        if (place := _PLACES.get(keyword)) is None:
+        if (applies_to := _APPLIES_TO.get(keyword)) is None:
             continue
         if keyword in _MAPS:
             parts: Iterable[Any] = value.values() if isinstance(value, Mapping) else ()
         else:
             parts = value if isinstance(value, list) else (value,)
-        yield from ((place, part) for part in parts)
+        yield from ((applies_to, part) for part in parts)
 
 
 def _check_size(schema: Any, limits: SchemaLimits) -> None:
     level: list[Any] = [schema]
     for _ in range(limits.depth):
-        # A list of one level at a time, never deeper than the limit, so that a schema that contains itself ends too.
+        # One level at a time, up to the limit, because a schema in Python may contain itself.
         following: list[Any] = []
         for item in level:
             if isinstance(item, Mapping):
                 following.extend(value for value in item.values() if isinstance(value, (Mapping, list)))
             elif isinstance(item, list):
                 following.extend(value for value in item if isinstance(value, (Mapping, list)))
-        # More items than bytes allowed cannot fit, and this is known before the text is made.
+        # Each item takes at least one byte, so the schema can be refused before it is encoded.
         if len(following) > limits.bytes:
             raise ValueError(f"schema: expected at most {limits.bytes} bytes, got more")
         if not following:

@@ -1,4 +1,4 @@
-"""Values as words: durations, and the state of a request."""
+"""Formats values as text: durations, sizes, and the state of a request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcptrio.serving import ParkedStatus, QuestionStatus, RequestStatus, TaskEnd
 __all__ = ["LISTENING", "as_json", "byte_count", "cut", "duration", "milliseconds", "state_of", "user_of"]
 
 LISTENING: Final = "subscriptions/listen"
-"""It is meant to last."""
+"""The method of event streams, which stay open for long."""
 _MAX_CHARS: Final = 300
 
 
@@ -52,13 +52,13 @@ def byte_count(size: int) -> str:
 
 
 def cut(text: object, chars: int = _MAX_CHARS) -> str:
-    """Return a text that a peer controls, with a bound."""
+    """Return a text, cut to a maximum length, because a peer may have sent it."""
     text = str(text)
     return text if len(text) <= chars else f"{text[: chars - 1]}…"
 
 
 def as_json(value: object) -> str:
-    """Return the id of a request as JSON, which tells ``1`` from ``"1"``."""
+    """Return the id of a request as JSON, which distinguishes ``1`` from ``"1"``."""
     return orjson.dumps(value).decode()
 
 
@@ -69,7 +69,7 @@ def user_of(request: RequestStatus | ParkedStatus | TaskEnded) -> str:
 
 
 def state_of(request: RequestStatus, questions: Sequence[QuestionStatus] = ()) -> str:
-    """Return what a request waits for, in words."""
+    """Return the state of a request in words: where it runs, or what it waits for."""
     if request.cancelled is not None:
         return f"is ending: {cut(request.cancelled)}"
     if request.waiting_for_input:
