@@ -74,7 +74,7 @@ def test_environment_overrides_the_table() -> None:
     ("settings", "message"),
     [
         ({"folder": ["/a"]}, r"^plugins\.fs\.folder: .* did you mean `folders`\?"),
-        ({"patterns": []}, r"^plugins\.fs\.patterns: .*expected one of deny, durable, folders"),
+        ({"patterns": []}, r"^plugins\.fs\.patterns: .*expected one of `deny`, `durable`, `folders`"),
         ({"folders": "/a"}, r"^plugins\.fs\.folders: expected a list, got '/a'"),
         ({"folders": [1]}, r"^plugins\.fs\.folders"),
         ({"folders": ["/a\0"]}, r"^plugins\.fs\.folders: expected a path"),
