@@ -20,7 +20,7 @@ from mcptrio.abc.status import PluginState, Readiness, ServerStatus, StoreStatus
 from mcptrio.capabilities.catalog import Catalog, CatalogRegistrar
 from mcptrio.capabilities.logging import ClientLogHandler
 from mcptrio.ground.expected import expect
-from mcptrio.ground.nurseries import raised_alone, require_trio
+from mcptrio.ground.nurseries import require_trio, unwrap_single_exceptions
 from mcptrio.plugins.contributions import Contributions
 from mcptrio.plugins.manager import PluginManager
 from mcptrio.plugins.plugin import Plugin
@@ -105,7 +105,7 @@ class Server(CatalogRegistrar):
         if record is not None:
             recorder = Recorder(record, name=name, side="server", redactions=catalog.logging.redactions)
             catalog.recorder = recorder
-            self.supervisor.tappers.append(lambda session, _peer: recorder_of_session(recorder, session))
+            self.supervisor.tap_factories.append(lambda session, _peer: recorder_of_session(recorder, session))
         if not isinstance(plugins, PluginManager):
             plugins = PluginManager.of(plugins, strict=settings.strict)
         self.plugins = plugins
@@ -140,7 +140,7 @@ class Server(CatalogRegistrar):
             raise RuntimeError("a Server can be opened only once; create another one")
         handler = ClientLogHandler(self.catalog.logging, self.supervisor)
         recorder = self.catalog.recorder
-        with raised_alone(), ExitStack() as stack:
+        with unwrap_single_exceptions(), ExitStack() as stack:
             logging.getLogger().addHandler(handler)
             stack.callback(logging.getLogger().removeHandler, handler)
             # Tasks of plugins run in the outer nursery, because they must outlive the requests that may use them.

@@ -358,7 +358,7 @@ def test_invalid_env_file_is_refused(tmp_path: Path, content: Any, message: str)
         ({"command": "a", "env": [SECRET]}, "mcpServers.s.env: expected an object of texts, got a list"),
         ({"command": "a", "env": {"K": [SECRET]}}, "mcpServers.s.env.K: expected a text, got a list"),
         ({"command": "a", "env": {"K=V": SECRET}}, "mcpServers.s.env.K=V: expected the name of a variable"),
-        ({"command": "a", "arg": [SECRET]}, "mcpServers.s.arg: expected a known key; did you mean args?"),
+        ({"command": "a", "arg": [SECRET]}, "mcpServers.s.arg: expected a known key; did you mean `args`?"),
         ({"command": "a", "sandboxEnabled": True}, "mcpServers.s.sandboxEnabled: expected no sandbox"),
         ({"command": "a", "disabled": "yes"}, "mcpServers.s.disabled: expected false"),
         ({"type": "http", "command": "a"}, "mcpServers.s.type: expected url beside the type http, got command"),

@@ -30,7 +30,7 @@ async def test_result_of_the_waiter_is_returned() -> None:
         nursery.start_soon(trio.lowlevel.checkpoint)
         assert waiter.set("here")
         assert await waiter.wait() == "here"
-    assert waiter.is_over
+    assert waiter.is_done
 
 
 async def test_error_of_the_waiter_is_raised() -> None:
@@ -49,7 +49,7 @@ async def test_result_for_a_cancelled_task_is_refused() -> None:
             nursery.start_soon(waiter.wait)
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()
-            assert waiter.is_over
+            assert waiter.is_done
             assert not waiter.set(1)
 
 

@@ -25,6 +25,7 @@ from mcptrio.capabilities.ranking import rank
 from mcptrio.capabilities.registry import Registry
 from mcptrio.capabilities.resource_index import ResourceIndex
 from mcptrio.errors import InvalidParams, RateLimited
+from mcptrio.ground.quoting import quote_name
 from mcptrio.ground.token_bucket import TokenBucket
 from mcptrio.protocol.model.completion import CompleteParams, CompleteResult, Completion, PromptReference
 from mcptrio.runtime.request import Handler, RequestScope
@@ -160,7 +161,9 @@ class Completions:
                 raise InvalidParams(f"no such resource template: {ref} at `ref.uri`")
             function, known = entry.function, entry.template.variables if entry.template is not None else ()
         if params.argument.name not in known:
-            raise InvalidParams(f"{ref} has no argument {params.argument.name!r}{suggest(params.argument.name, known)}")
+            raise InvalidParams(
+                f"{ref} has no argument {quote_name(params.argument.name)}{suggest(params.argument.name, known)}"
+            )
         # The arguments of a mounted entry are known by name only, and its server completes them.
         schema = function.arguments.schema if function.arguments is not None else {}
         facts = schema.get("properties", {}).get(params.argument.name, {})

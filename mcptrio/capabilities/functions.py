@@ -16,7 +16,7 @@ from typing import Any, cast
 import trio
 
 from mcptrio.capabilities.context import Context
-from mcptrio.ground.guarded import well_nested
+from mcptrio.ground.guarded import call_with_scope_check
 from mcptrio.runtime.work import Work
 from mcptrio.schema.signatures import Arguments, bound_keywords
 
@@ -47,7 +47,7 @@ class Function:
         # Of the inner function: inspect does not look through functools.partial before Python 3.12, nor into __call__.
         self._is_async = inspect.iscoroutinefunction(inner)
         self._is_async_stream = inspect.isasyncgenfunction(inner)
-        self.direct = functools.partial(well_nested, function) if self._is_async else None
+        self.direct = functools.partial(call_with_scope_check, function) if self._is_async else None
         """Calls an async function with its keyword arguments, the context among them; ``None`` for other functions."""
         self.in_thread = not (self._is_async or self._is_async_stream)
         """Whether it is sync, so each call of it needs a thread."""
@@ -67,7 +67,7 @@ class Function:
         if self.direct is not None:
             return await self.direct(**values)
         if self._is_async_stream:
-            return await well_nested(_collect, self.function(**values))
+            return await call_with_scope_check(_collect, self.function(**values))
         call = functools.partial(_call, self.function, values)
         # It has the methods that Trio's documentation asks of a limiter.
         limiter = cast(trio.CapacityLimiter, work)
@@ -75,9 +75,9 @@ class Function:
         (result,) = await trio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=limiter)
         # A sync wrapper may hide an async function; only its result shows that.
         if inspect.isawaitable(result):
-            return await well_nested(_settle, result)
+            return await call_with_scope_check(_settle, result)
         if inspect.isasyncgen(result):
-            return await well_nested(_collect, result)
+            return await call_with_scope_check(_collect, result)
         return result
 
 

@@ -22,7 +22,7 @@ from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.notifications import Listener
 from mcptrio.runtime.request import Handler, RequestScope
 from mcptrio.runtime.state import RuntimeState
-from mcptrio.runtime.work import Cancelling
+from mcptrio.runtime.work import WorkCancelScope
 
 __all__ = ["Methods"]
 
@@ -102,7 +102,7 @@ class Methods:
             if owner.is_kept_back:
                 return
             # A notification has no request whose cancellation would end its handler. The end of the plugin ends it.
-            ending = Cancelling()
+            ending = WorkCancelScope()
             with self._state.works.new(mark.name, owner.plugin, ending) as work, ending.cancel_scope:
                 if function.in_thread:
                     await work.hold(self._state.threads.of_calls(owner.plugin), "thread")

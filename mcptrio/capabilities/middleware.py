@@ -16,13 +16,13 @@ from attrs import define, frozen
 from mcptrio.abc import Principal
 from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import InternalError, MCPError
-from mcptrio.ground.guarded import Failure, run_guarded, well_nested
+from mcptrio.ground.guarded import Failure, call_with_scope_check, run_guarded
 from mcptrio.ground.tracebacks import log_failure
 from mcptrio.protocol.messages import RequestId
 from mcptrio.protocol.model.lifecycle import Implementation
 from mcptrio.protocol.revisions.revision import NegotiationStyle
 from mcptrio.runtime.request import Handler, RequestScope, Wrapper
-from mcptrio.runtime.work import Works
+from mcptrio.runtime.work import WorkSet
 
 __all__ = ["Middleware", "MiddlewareChain", "RequestView"]
 
@@ -77,7 +77,7 @@ class MiddlewareChain:
         works: Counts the requests inside the middleware of each plugin.
     """
 
-    def __init__(self, owner_of: Callable[[str], str | None], works: Works) -> None:
+    def __init__(self, owner_of: Callable[[str], str | None], works: WorkSet) -> None:
         self._owner_of = owner_of
         self._works = works
         self._links: list[_Link] = []
@@ -160,7 +160,7 @@ class _Step:
         return outcome.value
 
     async def _work(self) -> Any:
-        return await well_nested(self._link.function, self._view, self._proceed)
+        return await call_with_scope_check(self._link.function, self._view, self._proceed)
 
     async def _proceed(self) -> Any:
         if self._called:

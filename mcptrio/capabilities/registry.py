@@ -21,6 +21,7 @@ import trio
 
 from mcptrio.capabilities.owner import Owner
 from mcptrio.errors import InvalidParams
+from mcptrio.ground.quoting import quote_name
 from mcptrio.runtime.event_loop import EventLoop
 
 __all__ = ["Duplicate", "Entry", "Registry"]
@@ -52,7 +53,7 @@ class Duplicate(ValueError):
     """The name is taken; ``owner`` has it."""
 
     def __init__(self, kind: str, name: str, owner: Owner) -> None:
-        super().__init__(f"{kind} {name!r} is already offered by {owner.plugin or 'the server itself'}")
+        super().__init__(f"{kind} {quote_name(name)} is already offered by {owner.plugin or 'the server itself'}")
         self.kind = kind
         self.name = name
         self.owner = owner
@@ -122,7 +123,7 @@ class Registry(Generic[E]):
         with self._lock:
             if entry.owner.has_left:
                 # A thread of a plugin that was withdrawn may still be adding entries.
-                raise ValueError(f"{self._kind} {entry.key!r}: {entry.owner.plugin} offers nothing any more")
+                raise ValueError(f"{self._kind} {quote_name(entry.key)}: {entry.owner.plugin} offers nothing any more")
             if self.is_taken(entry.key, entry.owner):
                 taken = self.entries.get(entry.key)
                 raise Duplicate(self._kind, entry.key, self._reserved[entry.key] if taken is None else taken.owner)

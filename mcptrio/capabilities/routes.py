@@ -17,8 +17,8 @@ from attrs import frozen
 from mcptrio.abc import ASGIApp
 from mcptrio.capabilities.owner import Owner
 from mcptrio.capabilities.registry import Duplicate
-from mcptrio.ground.guarded import well_nested
-from mcptrio.runtime.work import Cancelling, Works
+from mcptrio.ground.guarded import call_with_scope_check
+from mcptrio.runtime.work import WorkCancelScope, WorkSet
 
 __all__ = ["Routes"]
 
@@ -38,7 +38,7 @@ class Routes:
         works: Counts the requests to the applications.
     """
 
-    def __init__(self, works: Works) -> None:
+    def __init__(self, works: WorkSet) -> None:
         self._works = works
         self._routes: dict[str, _Route] = {}
 
@@ -75,7 +75,7 @@ class Routes:
         return None
 
     async def _serve(self, route: _Route, path: str, scope: Any, receive: Any, send: Any) -> None:
-        ending = Cancelling()
+        ending = WorkCancelScope()
         # An HTTP server answers a cancelled exchange with an error, or closes the connection if the response has begun.
         with self._works.new(path, route.owner.plugin, ending), ending.cancel_scope:
-            await well_nested(route.app, scope, receive, send)
+            await call_with_scope_check(route.app, scope, receive, send)

@@ -131,7 +131,7 @@ class TaskMethods:
                 except StoreFailed as error:
                     _log.warning("the change of a task was not sent yet: task=%s: %s", id[:6], error)
                     self._changed[scope, id] = None
-                    await trio.sleep(backoff.draw())
+                    await trio.sleep(backoff.next_pause())
                 except ValueError as error:
                     # Another version of mcptrio has written it, which must not end the task of all subscribers.
                     _log.warning("the change of a task cannot be read: task=%s: %s", id[:6], error)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 __all__ = ["RELOADED", "ServeCommand", "command", "serve"]
 
 RELOADED = "MCPTRIO_RELOADED"
-"""The environment variable of a worker of ``mcptrio dev``."""
+"""The environment variable of a worker of ``mcptrio dev``; its value is the transport of the client."""
 
 
 def _addresses(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> list[str]:
@@ -86,7 +86,7 @@ class ServeCommand(CLICommand):
         if ctx.args:
             word = shlex.quote(ctx.args[0])
             port = word.removeprefix(":")
-            advice = f"pass --port {port}" if port.isdecimal() else f"run `mcptrio run {word}`, or pass --plugin {word}"
+            advice = f"pass --port {port}" if port.isdecimal() else f"pass --plugin {word}"
             raise click.UsageError(f"unexpected argument {word}: {advice}", ctx)
         return ctx.args
 
@@ -209,9 +209,9 @@ def _telemetry(read: ServeConfig) -> AbstractContextManager[MeterProvider | None
     # The variables decide without an import, because most servers have no telemetry.
     if not (read.is_set("telemetry", "endpoint") or any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ)):
         return nullcontext()
-    from mcptrio.telemetry.settings import is_wanted
+    from mcptrio.telemetry.settings import is_export_configured
 
-    if not is_wanted(read.telemetry, os.environ):
+    if not is_export_configured(read.telemetry, os.environ):
         return nullcontext()
     from mcptrio.telemetry.otlp import exporting
 
@@ -233,8 +233,10 @@ def _make(
         options = {**options, "record": Path(f"{options['record']}.w{worker.start_parameters.index}")}
     server = make_server(read, wanted, options, key=key)
     refuse_empty(server)
-    if not options["isolated"]:
-        # The parent of an isolated plugin writes the lines of its calls.
+    # Removed from the environment, which child processes of plugins inherit.
+    reloaded_for = os.environ.pop(RELOADED, None)
+    # The parent of an isolated plugin, and `dev --http`, write the lines of the calls that they pass on.
+    if not options["isolated"] and reloaded_for != "http":
         server.add_observer(RequestLog())
     if metrics is not None:
         metrics.attach(server)
@@ -242,8 +244,7 @@ def _make(
         from mcptrio.mounting.access_method import add_access_method
 
         add_access_method(server)
-    # Removed from the environment, which child processes of plugins inherit.
-    if os.environ.pop(RELOADED, None):
+    if reloaded_for is not None:
         from mcptrio.cli.dev.worker import FILES
 
         # The client stays connected over reloads, so all lists are declared before the first entry of a kind exists.

@@ -165,7 +165,7 @@ class Subscriber:
             # A subscription that lasted longer than the longest pause was a success.
             if trio.current_time() - began > MAX_PAUSE_SECONDS:
                 backoff.reset()
-            pause = backoff.draw()
+            pause = backoff.next_pause()
             _log.info("%s: the subscription ended; subscribing again in %.2g s", self._name, pause)
             await trio.sleep(pause)
 

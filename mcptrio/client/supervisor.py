@@ -129,7 +129,7 @@ class ClientSupervisor:
             # A connection that lasted longer than the longest pause was a success, so the next pause is short again.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
-            pause = backoff.draw()
+            pause = backoff.next_pause()
             _log.warning("%s; connecting again in %.2g s", reason, pause)
             await trio.sleep(pause)
 
@@ -250,7 +250,7 @@ class ClientSupervisor:
             self._set(None)
             # Pauses grow if the server forgets each new session soon.
             if renewed is not None and trio.current_time() - renewed < MAX_PAUSE_SECONDS:
-                await trio.sleep(backoff.draw())
+                await trio.sleep(backoff.next_pause())
             else:
                 backoff.reset()
             await self._renew(session)
@@ -285,7 +285,7 @@ class ClientSupervisor:
                     # At once: the server may have been upgraded and no longer speak the known version.
                     continue
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
-                pause = backoff.draw()
+                pause = backoff.next_pause()
                 _log.warning("%s: no new session: %s; trying again in %.2g s", session.link.name, error, pause)
                 self._end_turn(error)
             await trio.sleep(pause)

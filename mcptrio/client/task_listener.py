@@ -43,7 +43,7 @@ class FollowedTask:
     """One task that a caller waits for."""
 
     is_reported: bool = False
-    """Whether the server has agreed to report its changes."""
+    """True if the server has agreed to report its changes."""
     _news: GetTaskResult | None = None
     _woken: trio.Event = field(factory=trio.Event)
 
@@ -137,7 +137,7 @@ class TaskListener:
             self._refused = generation
             _log.info("tasks are polled, because the server does not report them: %s", error)
         except MCPTrioError as error:
-            self._not_before = trio.current_time() + self._backoff.draw()
+            self._not_before = trio.current_time() + self._backoff.next_pause()
             _log.info("the stream of tasks has failed: %s", error)
         finally:
             self._is_running = False

@@ -124,7 +124,7 @@ class ClientTask:
         self._watcher: Callable[[TaskStatus, str | None], object] | None = None
         self._answer_all: AnswerAll | None = None
         self.is_detached = False
-        """Whether the task keeps running when the call that made it is cancelled."""
+        """True if the task keeps running when the call that made it is cancelled."""
 
     async def state(self) -> ServerTask:
         """Ask the server for the state of the task.
@@ -321,7 +321,7 @@ class ClientTask:
                     raise
                 _log.info("a task is asked for again: task=%s: %s", self.id[:6], error)
                 backoff.wait_at_least(getattr(error, "retry_after", None) or 0.0)
-                await trio.sleep(backoff.draw())
+                await trio.sleep(backoff.next_pause())
 
     async def _answer(self, state: GetTaskResult) -> bool:
         """Answer the questions that are new, and return whether there are any."""

@@ -298,7 +298,7 @@ def _endpoint_openers(endpoint: Endpoint) -> tuple[list[LinkOpener], str]:
         raise ConfigError(f"transport: expected auto for a {url.scheme} URL, got {endpoint.transport}")
 
     def opening(function: Callable[..., T], *args: Any) -> T:
-        from mcptrio.http.client.dialing import Dialing
+        from mcptrio.http.client.dialer import Dialing
 
         return function(endpoint.url, *args, headers=endpoint.headers, auth=auth, dialing=Dialing(tls=endpoint.tls))
 
@@ -359,7 +359,7 @@ def _is_auth_method(auth: object) -> TypeGuard[AuthMethod]:
 
 
 def _socket_opener(target: Socket) -> LinkOpener:
-    from mcptrio.transports.socket_dialing import check_socket_address, open_socket_channel
+    from mcptrio.transports.socket_client import check_socket_address, open_socket_channel
 
     try:
         check_socket_address(target.address)

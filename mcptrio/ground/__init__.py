@@ -1,1 +1,1 @@
-"""Small modules that every room may use, and that use none."""
+"""Small modules that every other package may import. They import only :mod:`mcptrio.errors`."""

@@ -1,7 +1,7 @@
 """Removes secrets from a request's arguments, by the operator's rules.
 
-The audit log and the tracer use this. A match is removed at any depth of objects and lists, and also
-from the message of the request's error.
+The audit log and the tracer use this. A secret is removed at any depth of objects and lists, and also from the message
+of the request's error.
 
 Source: fnmatch for names; re for values.
 """
@@ -31,18 +31,18 @@ DEFAULT_SECRETS = (
 """Globs of names whose values are secret, unless the operator chooses others."""
 _MIN_SECRET_CHARS = 4
 """Minimum characters of a value that is removed from other texts; a shorter one occurs in many texts by chance."""
-_BEGINNING = 8
-"""Characters at the beginning of a value that reveal it."""
+_PREFIX_CHARS = 8
+"""Characters at the beginning of a secret by which it is found in a text: errors shorten long values."""
 _MAX_VALUES = 100
-"""Values that are removed from other texts; with more values, no text is recorded."""
+"""Secret values that are removed from other texts. If a request has more, its error is redacted completely."""
 
 
 class Redactor:
     """The rules of one audit log.
 
     Args:
-        names: Globs, in lower case, of the names of members whose values are secret; one with a dot matches the path
-            without positions in lists: ``login.pin``.
+        names: Globs of the names of members whose values are secret. Case is ignored. A glob with a dot matches the
+            path of a member, without positions in lists: ``login.pin``.
         values: Regular expressions of secret texts.
 
     Raises:
@@ -61,7 +61,7 @@ class Redactor:
                 raise ValueError(f"expected a regular expression, got {each!r}: {error}") from error
 
     def text(self, text: str) -> str:
-        """Return a text without matches."""
+        """Return a text in which each match of the regular expressions is replaced."""
         for pattern in self._values:
             text = pattern.sub(REDACTED, text)
         return text
@@ -73,34 +73,34 @@ class Redactor:
             The arguments, and a function that removes the same secrets from a text, because an error may repeat them.
         """
         found: set[str] = set()
-        kept = self._without(arguments, "", found)
+        kept = self._redact(arguments, "", found)
 
-        def rid(text: str) -> str:
+        def redact_text(text: str) -> str:
             if len(found) > _MAX_VALUES:
                 return REDACTED
             # The longest first, because a secret may contain a shorter one.
             for secret in sorted(found, key=len, reverse=True):
-                text = _without_beginning(text, secret)
+                text = _remove_secret(text, secret)
             return self.text(text)
 
-        return kept, rid
+        return kept, redact_text
 
     # Private
 
-    def _without(self, value: Any, path: str, found: set[str]) -> Any:
+    def _redact(self, value: Any, path: str, found: set[str]) -> Any:
         # The recursion is bounded by the depth of a message.
         if isinstance(value, Mapping):
             kept: dict[str, Any] = {}
             for name, member in value.items():
-                below = f"{path}.{name}" if path else name
-                if self._is_secret(name, below):
+                member_path = f"{path}.{name}" if path else name
+                if self._is_secret(name, member_path):
                     _collect(member, found)
                     kept[name] = REDACTED
                 else:
-                    kept[name] = self._without(member, below, found)
+                    kept[name] = self._redact(member, member_path, found)
             return kept
         if isinstance(value, list | tuple):
-            return [self._without(item, path, found) for item in value]
+            return [self._redact(item, path, found) for item in value]
         return self.text(value) if isinstance(value, str) else value
 
     def _is_secret(self, name: str, path: str) -> bool:
@@ -111,14 +111,14 @@ class Redactor:
         )
 
 
-def _without_beginning(text: str, secret: str) -> str:
-    """Return a text without a secret or its beginning, because errors shorten long values."""
-    place = 0
-    while (place := text.find(secret[:_BEGINNING], place)) >= 0:
-        pairs = zip(text[place : place + len(secret)], secret, strict=False)
-        end = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        text = text[:place] + REDACTED + text[place + end :]
-        place += len(REDACTED)
+def _remove_secret(text: str, secret: str) -> str:
+    """Replace a secret, or as much of its beginning as the text contains."""
+    start = 0
+    while (start := text.find(secret[:_PREFIX_CHARS], start)) >= 0:
+        pairs = zip(text[start : start + len(secret)], secret, strict=False)
+        length = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        text = text[:start] + REDACTED + text[start + length :]
+        start += len(REDACTED)
     return text
 
 
@@ -130,6 +130,6 @@ def _collect(value: Any, found: set[str]) -> None:
     elif isinstance(value, list | tuple):
         for item in value:
             _collect(item, found)
-    # Many texts contain true and false.
+    # true and false are not collected, because they occur in many texts by chance.
     elif value is not None and not isinstance(value, bool) and len(text := str(value)) >= _MIN_SECRET_CHARS:
         found.add(text)

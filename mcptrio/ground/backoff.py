@@ -1,6 +1,6 @@
-"""Pauses before retries.
+"""Pauses before retries: exponential backoff with jitter.
 
-Clients, hosts and workers use this. Pauses are randomized, so that clients that failed together do not retry together.
+Clients, hosts and workers use this. Without the jitter, clients that failed together would retry together.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 from typing import Final
 
-__all__ = ["MAX_PAUSE_SECONDS", "Backoff", "spread"]
+__all__ = ["MAX_PAUSE_SECONDS", "Backoff", "add_jitter"]
 
 MAX_PAUSE_SECONDS: Final = 30.0
-"""Seconds of the longest pause, before it is spread. A connection that lasted longer starts with the first pause
-again.
+"""Seconds of the longest pause, without jitter. After a connection that lasted longer, callers start with the first
+pause again.
 """
 
 
@@ -20,8 +20,8 @@ class Backoff:
     """The pauses between attempts: each twice as long as the one before, until the longest.
 
     Args:
-        first: Seconds of the first pause, before it is spread.
-        longest: Seconds of the longest.
+        first: Seconds of the first pause, without jitter.
+        longest: Seconds of the longest pause, without jitter.
     """
 
     def __init__(self, first: float = 0.5, longest: float = MAX_PAUSE_SECONDS) -> None:
@@ -34,17 +34,16 @@ class Backoff:
         self._next = self._first
 
     def wait_at_least(self, seconds: float) -> None:
-        """Make the following pauses longer, where a server asks for it, within reason."""
+        """Make the following pauses at least this long, because a server asks for it; ``longest`` still applies."""
         self._next = max(self._next, min(seconds, self._longest))
 
-    def draw(self) -> float:
-        """Return the seconds of the pause that begins now."""
-        pause = spread(self._next)
-        # Doubling spreads the load of a server that is down over fewer and fewer attempts.
+    def next_pause(self) -> float:
+        """Return the seconds to pause now, and double the pause after it."""
+        pause = add_jitter(self._next)
         self._next = min(2 * self._next, self._longest)
         return pause
 
 
-def spread(seconds: float) -> float:
-    """Return the seconds changed at random by up to a quarter."""
+def add_jitter(seconds: float) -> float:
+    """Return a duration that differs from ``seconds`` by up to a quarter, at random."""
     return seconds * random.uniform(0.75, 1.25)

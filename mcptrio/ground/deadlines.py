@@ -1,9 +1,9 @@
 """The deadlines of all requests in flight, watched by one task.
 
-The server's supervisor and each session of a client own one. Thousands of requests end before a deadline passes,
-so requests are not registered with Trio: one alarm is set for the earliest deadline there was, and when it rings all
-deadlines are compared with the time. (Measured: a cancel scope with a deadline costs 20 µs, a fifth of a call over
-stdio and a tenth of a client's call.)
+The server's supervisor and each session of a client own one. Almost all requests end before their deadline, so a
+request does not register its deadline with Trio: a cancel scope with a deadline costs 20 µs, a fifth of a call over
+stdio and a tenth of a client's call. Instead, the task sets one alarm for the earliest deadline. When the alarm rings,
+the task compares all deadlines with the time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ class Timed(Protocol):
 
 
 class Deadlines:
+    """Watches the deadlines of requests, and calls :meth:`Timed.expire` for each that has passed."""
+
     def __init__(self) -> None:
         self.scopes: set[Timed] = set()
         """The watched requests."""
         self.next = inf
-        """The time of the alarm. A later deadline needs no :meth:`moved`; nearly every one is later."""
+        """The time of the alarm. Callers skip :meth:`moved` for a later deadline, which is the usual case."""
         self._alarm = trio.CancelScope()
 
     def add(self, scope: Timed) -> None:
@@ -56,11 +58,11 @@ class Deadlines:
     async def run(self) -> None:
         """Watch, until cancelled."""
         while True:
-            # Replaced each time, since a scope whose deadline has passed cannot be used again.
+            # A new scope each time, because a scope whose deadline has passed cannot be used again.
             with trio.CancelScope(deadline=self.next) as self._alarm:
                 await trio.sleep_forever()
             now = trio.current_time()
-            # A list first: `expire` may add and discard requests.
+            # Iterates over a list, because `expire` may add and discard requests.
             for scope in [scope for scope in self.scopes if scope.deadline <= now]:
                 self.scopes.discard(scope)
                 scope.expire()

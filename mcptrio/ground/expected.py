@@ -1,7 +1,7 @@
 """Checks values of parameters and options, with errors that name the parameter, the expected and the actual value.
 
-Used by functions and by every class of options, limits and timeouts. A program gets ``ServerLimits: sessions: expected
-an integer of at least 1, got 0``, a configuration file the same without the class.
+Used by functions and by every class of options, limits and timeouts. In a program, an error reads ``ServerLimits:
+sessions: expected an integer of at least 1, got 0``. The reader of a configuration file omits the class.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ T = TypeVar("T")
 Validator: TypeAlias = Callable[[Any, "Attribute[Any]", Any], None]
 
 PROGRAM_ONLY: Final = {"mcptrio": "program only"}
-"""Metadata of a field that only a program sets, and that is not a key of the configuration."""
+"""Metadata of a field that only a program can set: it is not a key of the configuration."""
 _MAX_QUOTED_CHARS: Final = 60
-"""Characters of a value in an error."""
+"""Characters of a value that an error quotes."""
 
 
 def expect(value: T, cls: type, name: str) -> T:
-    """Return the value.
+    """Return the value if it is an instance of ``cls``.
 
     Args:
-        name: The name of the parameter.
+        name: The name of the parameter, for the error.
 
     Raises:
         TypeError: The value is not an instance of ``cls``.
@@ -52,11 +52,13 @@ def expect(value: T, cls: type, name: str) -> T:
 
 @frozen
 class Range:
-    """Validates a number between two bounds, for attrs. NaN is outside.
+    """An attrs validator for a number between two bounds. NaN is always refused.
 
     Args:
-        kind: The type of the numbers: ``int``, or ``float`` for integers too.
+        kind: The type of the number: ``int`` for integers only, ``float`` for integers and floats.
         expected: The range in words, for errors.
+        least, most: The ends of the range, included.
+        above: The lower end of the range, excluded.
     """
 
     kind: type[int | float]
@@ -66,11 +68,11 @@ class Range:
     above: float | None = None
 
     def __call__(self, owner: Any, attribute: Attribute[Any], value: Any) -> None:
-        # In Python a bool is an int, and `sessions = true` is a mistake.
+        # isinstance(True, int) holds in Python, but `sessions = true` is a mistake.
         if isinstance(value, bool) or not isinstance(value, int | self.kind):
             raise TypeError(self._problem(owner, attribute, value))
         if (
-            # Every comparison with NaN is false, so it would pass all bounds.
+            # Every comparison with NaN is false, so NaN would pass all bounds.
             isnan(value)
             or (self.above is not None and value <= self.above)
             or (self.least is not None and value < self.least)
@@ -83,32 +85,28 @@ class Range:
 
 
 def integer(least: int, most: int | None = None) -> Range:
-    """Return a validator of attrs for an integer in a range, both ends included.
+    """Return an attrs validator for an integer in a range, both ends included.
 
-    Raises:
-        TypeError: The value is not an integer.
-        ValueError: It is outside of the range.
+    The validator raises TypeError for a value that is not an integer, and ValueError for one outside of the range.
     """
     return Range(int, f"an integer {_range(least, most)}", least, most)
 
 
 def number(least: float | None = None, most: float | None = None, *, above: float | None = None) -> Range:
-    """Return a validator of attrs for an integer or a float in a range.
+    """Return an attrs validator for an integer or a float in a range.
+
+    The validator raises TypeError for a value that is not a number, and ValueError for one outside of the range.
 
     Args:
         least, most: The ends of the range, included.
-        above: The lower end of the range, not included.
-
-    Raises:
-        TypeError: The value is not a number.
-        ValueError: It is outside of the range.
+        above: The lower end of the range, excluded.
     """
     expected = f"a number above {above}" if above is not None else f"a number {_range(least, most)}"
     return Range(float, expected, least, most, above)
 
 
 def instance(cls: type) -> Validator:
-    """Return a validator of attrs for an instance of ``cls``."""
+    """Return an attrs validator for an instance of ``cls``."""
 
     def check(owner: Any, attribute: Attribute[Any], value: object) -> None:
         expect(value, cls, _place(owner, attribute))
@@ -117,13 +115,13 @@ def instance(cls: type) -> Validator:
 
 
 def optional_callable(owner: Any, attribute: Attribute[Any], value: object) -> None:
-    """Validate a function or ``None``, for attrs."""
+    """An attrs validator for a function or ``None``."""
     if value is not None and not callable(value):
         raise TypeError(f"{_place(owner, attribute)}: expected a function, got {kind_of(value)}")
 
 
 def kind_of(value: object) -> str:
-    """Name a value in an error: ``the class Notes``, ``the function now``, ``'fs'``, ``int``."""
+    """Return a short description of a value, for errors: ``the class Notes``, ``the function now``, ``'fs'``."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if isinstance(value, bool):

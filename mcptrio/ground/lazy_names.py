@@ -1,7 +1,7 @@
 """Public names that are imported when they are first used, so that a program loads no more than it needs.
 
-Called by the packages and modules that have public names. They list them a second time under ``TYPE_CHECKING``, for
-type checkers; a test compares the two.
+Used by the packages and modules that have public names. For type checkers, they list their names a second time under
+``TYPE_CHECKING``; a test compares the two lists.
 
 Source: PEP 562.
 """
@@ -21,7 +21,7 @@ def lazy_names(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], A
 
     Args:
         module: The name of the module.
-        homes: The module that has each public name.
+        homes: The module that defines each public name.
     """
 
     def get(name: str) -> Any:
@@ -29,7 +29,7 @@ def lazy_names(module: str, homes: Mapping[str, str]) -> tuple[Callable[[str], A
         if home is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=None)
         value = getattr(import_module(home), name)
-        # Stored, so that the next access does not come here.
+        # Stored in the module, so that the next access does not call this function.
         setattr(sys.modules[module], name, value)
         return value
 

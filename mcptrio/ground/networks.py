@@ -1,4 +1,4 @@
-"""The network that the address of a client counts for, where each client has a share.
+"""The network of a client's address, by which limits per client count.
 
 Used by the limits of the HTTP transports and by the limit on failed authentications.
 """
@@ -11,16 +11,15 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 __all__ = ["network_of", "read_address"]
 
 _MAX_ADDRESS_CHARS = 100
-"""Characters of a text that may be an address."""
+"""Maximum characters of an address; a longer text is not parsed."""
 
 
-# One address sends many requests.
+# Cached, because one address sends many requests.
 @lru_cache(maxsize=1024)
 def network_of(address: str) -> str:
-    """Return the IPv4 address, or the /64 network of an IPv6 address. One machine may use all of that network.
+    """Return an IPv4 address unchanged, and the /64 network of an IPv6 address, which one machine may use completely.
 
-    Returns:
-        The first 100 characters of a text that is not an address.
+    Of a text that is not an address, this returns the first 100 characters.
     """
     read = read_address(address)
     if isinstance(read, IPv6Address):
@@ -30,12 +29,12 @@ def network_of(address: str) -> str:
 
 @lru_cache(maxsize=1024)
 def read_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Read an address. IPv4 in IPv6 is IPv4, and a text that is not an address is ``None``."""
-    # Before parsing: the text is a header's, and a long one costs time.
+    """Parse an address. An IPv4-mapped IPv6 address is returned as IPv4; a text that is not an address as ``None``."""
+    # Checked before parsing, because the text may come from a header, and parsing a long text takes time.
     if len(text) > _MAX_ADDRESS_CHARS:
         return None
     try:
-        # The zone of a link-local address names an interface of this machine. It says nothing about the client.
+        # The zone of a link-local address is dropped: it names an interface of this machine, not the client.
         address = ip_address(text.partition("%")[0])
     except ValueError:
         return None

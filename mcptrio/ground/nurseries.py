@@ -1,7 +1,7 @@
-"""Nurseries that callers do not notice, and the check that Trio runs.
+"""Helpers for context managers that open a nursery around the caller's block, and the check that Trio runs.
 
-Used by context managers that open a nursery around the caller's block. An exception of the block is raised unchanged,
-not in a group.
+Trio would raise an exception of the block in a group. The caller does not know of the nursery, so these helpers raise
+the exception without the group.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import trio
 
 from mcptrio.ground.tracebacks import raise_single
 
-__all__ = ["first_of", "open_hidden_nursery", "outlasting", "raised_alone", "require_trio"]
+__all__ = ["delay_cancellation", "first_exception", "open_hidden_nursery", "require_trio", "unwrap_single_exceptions"]
 
 
 @asynccontextmanager
 async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
     """Open a nursery that raises a single exception without a group; several are raised in a group.
 
-    For tasks that serve the body: they are cancelled when the body ends or raises.
+    Its tasks serve the body: they are cancelled when the body ends or raises.
     """
-    with raised_alone():
+    with unwrap_single_exceptions():
         async with trio.open_nursery() as nursery:
             try:
                 yield nursery
@@ -31,8 +31,8 @@ async def open_hidden_nursery() -> AsyncIterator[trio.Nursery]:
 
 
 @contextmanager
-def raised_alone() -> Iterator[None]:
-    """Raise an exception in groups of one without the groups."""
+def unwrap_single_exceptions() -> Iterator[None]:
+    """Raise the exception inside nested groups of one without the groups. Other groups are raised unchanged."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -42,8 +42,11 @@ def raised_alone() -> Iterator[None]:
 def require_trio(what: str) -> None:
     """Check that the caller runs in a Trio task.
 
+    Args:
+        what: The function that needs Trio, for the error.
+
     Raises:
-        RuntimeError: Trio does not run this code: asyncio does, or a thread, or nothing.
+        RuntimeError: The caller runs under asyncio, in a thread, or without an event loop.
     """
     if not trio.lowlevel.in_trio_task():
         raise RuntimeError(
@@ -53,28 +56,28 @@ def require_trio(what: str) -> None:
 
 
 @asynccontextmanager
-async def outlasting(seconds: float) -> AsyncIterator[None]:
-    """Give the body ``seconds`` more when the caller is cancelled, for work that must not stop half-way.
+async def delay_cancellation(seconds: float) -> AsyncIterator[None]:
+    """When the caller is cancelled, give the body up to ``seconds`` to finish, for work that must not stop half-way.
 
-    The cancellation is raised at the end of the body, or inside it when the time is up.
+    Cancelled is raised at the end of the body, or inside it after ``seconds``.
     """
     async with open_hidden_nursery() as nursery:
         scope = trio.CancelScope(shield=True)
-        nursery.start_soon(_bound, scope, seconds)
+        nursery.start_soon(_limit_after_cancellation, scope, seconds)
         with scope:
             yield
 
 
-async def _bound(scope: trio.CancelScope, seconds: float) -> None:
+async def _limit_after_cancellation(scope: trio.CancelScope, seconds: float) -> None:
     try:
         await trio.sleep_forever()
-    # This task is not shielded, so it is the one that notices the cancellation.
+    # The body is shielded and this task is not, so only this task notices the cancellation.
     finally:
         scope.deadline = trio.current_time() + seconds
 
 
-def first_of(error: BaseException) -> BaseException:
-    """Return the exception, or the first one of a group whose exceptions would be reported in the same way."""
+def first_exception(error: BaseException) -> BaseException:
+    """Return the first exception of a group, at any depth; an exception that is no group is returned unchanged."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,6 +1,6 @@
-"""Text of another program made harmless for a terminal and for a log.
+"""Escapes text of another program, so that it is safe in a terminal and in a log.
 
-Source: Unicode Technical Report 36, section 3.6 (what does not show); ECMA-48 (what steers a terminal).
+Source: Unicode Technical Report 36, section 3.6 (invisible characters); ECMA-48 (control sequences of terminals).
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ __all__ = ["printable"]
 
 
 def printable(text: str) -> str:
-    """Return the text on one line: control, format and private characters, lone surrogates and odd spaces as escapes.
+    """Return the text on one line, with each character that ``str.isprintable`` excludes as an escape.
 
-    So a message can neither move the cursor nor reverse the line that contains it.
+    These are control, format and private characters, lone surrogates, and spaces other than U+0020. The result can
+    neither move the cursor nor reverse the direction of the line that contains it.
     """
     if text.isprintable():
         return text
     return "".join(
-        # unicode_escape is ASCII and never contains a character that is not printable.
+        # unicode_escape yields printable ASCII only.
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
     )

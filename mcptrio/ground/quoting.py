@@ -1,4 +1,4 @@
-"""Values of a server in error messages for users.
+"""Quotes values that a peer has sent, for error messages.
 
 Invisible characters are escaped (``\\x1b``, ``\\u202e``): see :mod:`mcptrio.ground.printable`.
 """
@@ -14,10 +14,10 @@ _MAX_QUOTED_CHARS = 60
 
 
 def quote(text: str, *, most: int = _MAX_QUOTED_CHARS) -> str:
-    """The text in quotation marks for an error, cut after ``most`` characters."""
+    """Return the text in quotation marks, cut after ``most`` characters."""
     return f'"{printable(text)}"' if len(text) <= most else f'"{printable(text[:most])}…"'
 
 
 def quote_name(name: str) -> str:
-    """The name of a field for an error, in backticks, cut likewise."""
+    """Return the name of a field in backticks, cut after 60 characters."""
     return f"`{printable(name[:_MAX_QUOTED_CHARS])}`"

@@ -1,6 +1,6 @@
 """Finds secrets in texts and in the names of members.
 
-Log messages for clients, the audit records of a host and recordings use it.
+Log messages for clients, audit records of a host, and recordings use this.
 
 Source: RFC 6750 and RFC 9449 (Authorization headers); the token formats of GitHub, OpenAI, AWS and Slack.
 """
@@ -21,11 +21,11 @@ _SECRETS = (
         r"(?i)\b(pass(?:word|wd|phrase)?|secret|token|api[_-]?key|access[_-]?key|authorization|client[_-]?secret)"
         r"(\"?\s*[:=]\s*\"?)[^\s\",;&]{3,}"
     ),
-    # Also a key that was cut off before its end line.
+    # The end line is optional, because the text may have been cut.
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
     # The token formats of GitHub, OpenAI, AWS and Slack, which have no name next to them.
     re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[A-Za-z0-9-]{10,})"),
-    # Not \b: after a hyphen each place would be tried to the end of the text.
+    # JSON Web Tokens. A \b would match after each hyphen too, and each match would be tried to the end of the text.
     re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
     # User and password in a URL.
     re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
@@ -43,5 +43,5 @@ def redact(text: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether the value of a member with this name is a secret: a password, a token, a key."""
+    """Return whether a member with this name contains a secret: a password, a token, a key."""
     return _SECRET_NAME.search(name) is not None

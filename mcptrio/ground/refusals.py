@@ -1,6 +1,6 @@
 """Counts the HTTP requests that servers in this process refuse, by reason, for metrics.
 
-The HTTP engine counts what it refuses itself, such as malformed requests, and the endpoint the rest.
+The HTTP engine counts the requests that it refuses itself, such as malformed ones. The endpoint counts the others.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ HTTPRefusalReason: TypeAlias = Literal[
     "malformed",
     "failure",
 ]
-"""``session``: unknown or ended; ``overloaded``: a limit of connections, exchanges, sessions or requests, or the server
-is stopping; ``malformed``: anything else that a client must change; ``failure``: an error of the server."""
+"""``session``: the session is unknown or has ended. ``overloaded``: a limit of connections, exchanges, sessions or
+requests is reached, or the server is stopping. ``malformed``: any other mistake of the client. ``failure``: an error of
+the server."""
 
 _BY_STATUS: Final[dict[int, HTTPRefusalReason]] = {
     401: "authentication",
@@ -41,14 +42,15 @@ _BY_STATUS: Final[dict[int, HTTPRefusalReason]] = {
 }
 
 REFUSALS: Counter[HTTPRefusalReason] = Counter()
+"""Refused requests of this process, by reason."""
 
 
 def count_refusal(status: int, reason: HTTPRefusalReason | None = None) -> None:
     """Count a refused request.
 
     Args:
-        reason: ``None`` if the status tells it.
+        reason: The reason; ``None`` if it follows from the status.
     """
-    # 204 answers OPTIONS.
+    # The answer to OPTIONS has status 204 and is no refusal.
     if status >= 400:
         REFUSALS[reason or _BY_STATUS.get(status, "malformed")] += 1

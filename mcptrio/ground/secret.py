@@ -29,7 +29,7 @@ class Secret:
         return bool(self._text)
 
     def __eq__(self, other: object) -> bool:
-        # In constant time: the comparison may be a login's.
+        # In constant time, because a server may compare a client's credentials with this secret.
         return isinstance(other, Secret) and compare_digest(self._text.encode(), other._text.encode())
 
     def __hash__(self) -> int:

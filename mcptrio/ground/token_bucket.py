@@ -1,7 +1,7 @@
-"""A token bucket: a rate per second, and a burst.
+"""A token bucket, which limits a rate and allows bursts.
 
-Used for progress, log messages, completion and the limits of callers and addresses. Time is trio's clock, so tests can
-jump it.
+Used for progress, log messages, completion and the limits of callers and addresses. It uses Trio's clock, so tests with
+``autojump_clock`` do not wait.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ class TokenBucket:
         burst: Tokens at the start, and the maximum.
     """
 
-    __slots__ = ("_burst", "_rate", "_then", "_tokens")
+    __slots__ = ("_burst", "_filled_at", "_rate", "_tokens")
 
     def __init__(self, rate: float, burst: float) -> None:
         self._rate = rate
         self._burst = burst
         self._tokens = burst
-        self._then = trio.current_time()
+        self._filled_at = trio.current_time()
 
     def take(self, count: float = 1) -> bool:
-        """Take tokens and return whether there were enough. Does not block.
+        """Take tokens, and return whether there were enough. If not, none are taken. Does not block.
 
         Args:
-            count: More than ``burst`` are never available.
+            count: Number of tokens. More than ``burst`` are never available.
         """
         self._fill()
         if self._tokens < count:
@@ -46,6 +46,6 @@ class TokenBucket:
 
     def _fill(self) -> None:
         now = trio.current_time()
-        # Computed when needed, so an idle bucket costs nothing.
-        self._tokens = min(self._burst, self._tokens + (now - self._then) * self._rate)
-        self._then = now
+        # Computed when tokens are taken, so an idle bucket needs no timer.
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
+        self._filled_at = now

@@ -1,7 +1,7 @@
-"""Exceptions as the author of a plugin reads them: type, message, the author's own frames, and the causes.
+"""Describes exceptions for the authors of plugins: type, message, the author's own frames, and the causes.
 
-Used by the log, the commands and the plugin manager. Frames of mcptrio, Trio and the standard library are folded into
-one line, and a group around a single exception is shown as that exception.
+Used by the log, the commands and the plugin manager. Consecutive frames of mcptrio, Trio and the standard library are
+folded into one line, and a group around a single exception is shown as that exception.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 MAX_FRAMES: Final = 12
-"""Frames shown of one exception: the outermost and the innermost of them. A RecursionError has a thousand."""
+"""Frames shown of one exception: the outermost and the innermost ones. A RecursionError has a thousand."""
 MAX_CAUSES: Final = 5
 """Exceptions shown of one chain of causes."""
 MAX_MEMBERS: Final = 5
@@ -48,8 +48,8 @@ _LIBRARIES: Final = frozenset(
 )
 """Packages whose frames say nothing about a fault in a plugin."""
 _ID_BYTES: Final = 4
-_OWN_FILE: Final = "mcptrio_file_"
-"""How the module of a plugin begins that is a single file."""
+_FILE_PLUGIN_PREFIX: Final = "mcptrio_file_"
+"""The beginning of the module name of a plugin that is a single file."""
 _CAUSED: Final = "caused by"
 _WHILE: Final = "while handling"
 
@@ -62,15 +62,15 @@ _Frame: TypeAlias = tuple[FrameType, traceback.FrameSummary]
 
 
 def log_failure(log: logging.Logger, error: BaseException, text: str, *args: object) -> str:
-    """Log an exception of author's code under a short random id, which the answer to the client repeats.
+    """Log an exception of an author's code under a short random id, which the answer to the client repeats.
 
     Returns:
-        The id. It is also in the record, as ``failure_id``.
+        The id. The log record has it too, as ``failure_id``.
     """
-    # Random and not counted: a client learns nothing about the number of failures.
+    # A counter would tell clients the number of failures.
     failure_id = os.urandom(_ID_BYTES).hex()
     extra = {"failure_id": failure_id}
-    # stacklevel: the record should name the caller of this function.
+    # The stack level makes the record name the caller of this function.
     log.error(f"{text} (id %s)", *args, failure_id, exc_info=single(error), extra=extra, stacklevel=2)
     return failure_id
 
@@ -89,7 +89,7 @@ def raise_single(group: BaseException) -> NoReturn:
     try:
         raise error
     finally:
-        # Raised while the group is handled, it has just got that as its context.
+        # The raise has set the context to the group, because the caller is handling the group.
         error.__context__ = context
 
 
@@ -100,13 +100,13 @@ def headline(error: BaseException) -> str:
 
 
 def type_name(kind: type) -> str:
-    """Return the name of a class with its module, or alone if it is Python's own or of a plugin that is a file."""
-    is_plain = kind.__module__ in ("builtins", "__main__") or kind.__module__.startswith(_OWN_FILE)
-    return kind.__qualname__ if is_plain else f"{kind.__module__}.{kind.__qualname__}"
+    """Return the name of a class with its module. The module is omitted if it tells an author nothing."""
+    omits_module = kind.__module__ in ("builtins", "__main__") or kind.__module__.startswith(_FILE_PLUGIN_PREFIX)
+    return kind.__qualname__ if omits_module else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def has_own_frames(error: BaseException) -> bool:
-    """Return whether the exception passed through code that is not folded, or names a line of it."""
+    """Return whether the exception passed through code of an author, or is a syntax error in it."""
     error = single(error)
     return isinstance(error, SyntaxError) or any(not _library(frame) for frame, _ in _frames(error))
 
@@ -116,7 +116,7 @@ def render(error: BaseException, *, full: bool = False, shown: str = "") -> str:
 
     Args:
         full: Show every frame and every group.
-        shown: The line above; a headline that it repeats is left out.
+        shown: The line that the caller prints above. If it already contains the headline, the headline is omitted.
     """
     lines = list(islice(_lines(error, full=full, shown=shown), MAX_LINES))
     if len(lines) == MAX_LINES:
@@ -127,7 +127,7 @@ def render(error: BaseException, *, full: bool = False, shown: str = "") -> str:
 
 
 def details_of(error: BaseException) -> str:
-    """Return what an author needs besides the message of an error: its cause with the frames, or an empty text."""
+    """Return the description of an error's cause, or an empty text if the cause has no frames of an author."""
     cause = error.__cause__
     return render(cause, shown=str(error)) if cause is not None and has_own_frames(cause) else ""
 
@@ -145,7 +145,7 @@ def to_fields(error: BaseException) -> dict[str, Any]:
 
 
 def hint_of(error: BaseException) -> str | None:
-    """Return the likely mistake in one sentence; ``None`` for an exception without a hint."""
+    """Return how to correct the likely mistake, in one sentence; ``None`` if there is no hint for this exception."""
     error = single(error)
     text = _message(error)
     if (isinstance(error, RuntimeError) and text.startswith(_NO_LOOP)) or (
@@ -160,7 +160,7 @@ def hint_of(error: BaseException) -> str | None:
 
 
 def explain_warning(message: Warning | str, category: type[Warning]) -> str:
-    """Return a warning of Python's with its type, or what to do about a coroutine that was never awaited."""
+    """Return the text of a Python warning with its type; for a coroutine that was never awaited, the correction."""
     if issubclass(category, RuntimeWarning) and (found := _NEVER_AWAITED.search(str(message))):
         name = found["name"].rpartition(".")[2]
         return f"coroutine {found['name']!r} was never awaited: write `await {name}(…)`"
@@ -180,7 +180,7 @@ def _lines(error: BaseException, *, full: bool, shown: str) -> Iterator[str]:
         yield from _indented(note for note in (notes if isinstance(notes, list) else ()) if isinstance(note, str))
         yield from _indented(_frame_lines(each, full=full))
         if isinstance(each, SyntaxError):
-            yield from _indented(_place(each))
+            yield from _indented(_syntax_error_lines(each))
         if isinstance(each, BaseExceptionGroup):
             for number, member in enumerate(each.exceptions[:MAX_MEMBERS], 1):
                 for place, line in enumerate(_indented(_lines(member, full=full, shown=""))):
@@ -192,7 +192,7 @@ def _lines(error: BaseException, *, full: bool, shown: str) -> Iterator[str]:
 def _to_fields(error: BaseException, depth: int) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     before = ""
-    # From the innermost cause outwards, because each contains the one before.
+    # From the innermost cause outwards, because the fields of an exception contain those of its cause.
     for link, each in reversed(list(_chain(single(error), full=False))):
         inner = {} if not before else {"cause" if before == _CAUSED else "context": fields}
         fields = {"type": type_name(type(each)), "message": _message(each), "frames": _frame_fields(each), **inner}
@@ -203,9 +203,9 @@ def _to_fields(error: BaseException, depth: int) -> dict[str, Any]:
 
 
 def _chain(error: BaseException, *, full: bool) -> Iterator[tuple[str, BaseException]]:
-    """The exception and its causes, each with its link to the one before."""
+    """Yield the exception and its causes, each with the words that link it to the exception before."""
     link, seen = "", set[int]()
-    # `raise e from e` makes a chain that never ends.
+    # `raise e from e` makes an endless chain.
     while len(seen) < MAX_CAUSES and id(error) not in seen:
         seen.add(id(error))
         yield link, error
@@ -222,7 +222,7 @@ def _message(error: BaseException) -> str:
     if isinstance(error, SyntaxError | BaseExceptionGroup):
         text = str(error)
     else:
-        # Python's own wording: with its suggestions, and also where the exception's __str__ fails. No frames: limit=0.
+        # TracebackException adds Python's suggestions, and survives an exception whose __str__ fails.
         formatted = traceback.TracebackException(
             type(error), error, error.__traceback__, limit=0, lookup_lines=False, compact=True
         )
@@ -233,7 +233,7 @@ def _message(error: BaseException) -> str:
 
 def _frames(error: BaseException) -> list[_Frame]:
     found = list(traceback.walk_tb(error.__traceback__))
-    # Without the exception itself, whose causes and members would be looked through each time.
+    # A dummy exception: TracebackException would format the causes and members of the real one too.
     formatted = traceback.TracebackException(Exception, Exception(), error.__traceback__)
     return [(frame, summary) for (frame, _), summary in zip(found, formatted.stack, strict=False)]
 
@@ -242,13 +242,14 @@ def _frame_lines(error: BaseException, *, full: bool) -> Iterator[str]:
     frames = _frames(error)
     shown = {number for number, (frame, _) in enumerate(frames) if full or not _library(frame)}
     if not shown:
-        # What mcptrio raises on purpose needs no more than its message; any other exception is its fault.
+        # For an exception that mcptrio raises on purpose, the message is enough. Any other one is a bug of mcptrio, so
+        # its innermost frame is shown.
         if not frames or isinstance(error, SyntaxError) or (frames[-1][1].line or "").startswith("raise "):
             return
         shown = {len(frames) - 1}
     if len(shown) > MAX_FRAMES:
         ordered = sorted(shown)
-        # A quarter of the outermost frames, which show how the code was reached; the rest where it failed.
+        # A quarter are outermost frames, which show how the code was reached; the rest are innermost.
         shown = {*ordered[: MAX_FRAMES // 4], *ordered[-(MAX_FRAMES - MAX_FRAMES // 4) :]}
     for is_shown, run in groupby(enumerate(frames), key=lambda each: each[0] in shown):
         part = [frame for _, frame in run]
@@ -267,12 +268,12 @@ def _folded(frames: list[FrameType]) -> str:
 
 
 def _library(frame: FrameType) -> str | None:
-    """The package of a frame that is folded; ``None`` for code of an author."""
+    """Return the package of a frame that is folded; ``None`` for code of an author."""
     name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     return name if name in _LIBRARIES else None
 
 
-def _place(error: SyntaxError) -> Iterator[str]:
+def _syntax_error_lines(error: SyntaxError) -> Iterator[str]:
     formatted = traceback.TracebackException(type(error), error, None)
     for line in "".join(formatted.format_exception_only()).split("\n"):
         if not line.startswith(" "):

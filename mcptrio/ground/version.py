@@ -1,4 +1,4 @@
-"""The version of mcptrio, for the modules that tell a peer."""
+"""The version of mcptrio, for the modules that send it to a peer."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class Following:
             # It has worked for a while, so the next failure is a new one.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
-            await member.until(lambda: member.is_over, timeout=backoff.draw())
+            await member.until(lambda: member.is_over, timeout=backoff.next_pause())
 
     async def _hand_on(self, member: ManagedServer, client: Client) -> None:
         """Report changes until the client ends or the server is removed.

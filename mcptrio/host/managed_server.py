@@ -299,7 +299,7 @@ class ManagedServer(ConnectionWatcher):
             # It was up for a while, so the next failure begins with a short pause again.
             if trio.current_time() - started > MAX_PAUSE_SECONDS:
                 backoff.reset()
-            pause = backoff.draw()
+            pause = backoff.next_pause()
             _log.warning("%s: %s; trying again in %.2g s", self.name, self._reason, pause)
             await trio.sleep(pause)
 

@@ -231,7 +231,7 @@ class PluginSetup(CatalogRegistrar):
         if isinstance(mark, PromptMark):
             self._check_context(function, mark, name)
         for registry in catalog.registries_of(type(mark)):
-            _name_tools_in(registry.find(name), self.tool_name)
+            _name_tools_in(registry.find(name), self._named_tool)
         self._note(mark.kind, name)
         return name
 
@@ -286,7 +286,7 @@ class PluginSetup(CatalogRegistrar):
         self._check_context(function, mark, name)
         # The lock is checked after the registration, which makes the definition; no client has seen it yet.
         entry = registry.find(name)
-        _name_tools_in(entry, self.tool_name)
+        _name_tools_in(entry, self._named_tool)
         if entry is not None and (reason := self._policy.unlocked(plugin.name, entry.tool)) is not None:
             registry.remove(name)
             plugin.withheld[name] = reason
@@ -301,6 +301,11 @@ class PluginSetup(CatalogRegistrar):
             text = f"{kind} {name}: {parameter} has no annotation, so clients pass it; expected `{parameter}: Context`"
             self._plugin.warnings.append(text)
             _log.warning("%s: %s", self._plugin.label, text)
+
+    def _named_tool(self, name: str) -> str:
+        """Return the name that clients see, for a reference in a description."""
+        shown = self._plugin.named_tools[name] = self.tool_name(name)
+        return shown
 
     def _note(self, kind: str, name: str) -> None:
         self._plugin.offers.setdefault(kind, []).append(name)

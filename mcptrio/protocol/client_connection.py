@@ -1,7 +1,7 @@
 """The client's side of a connection, without I/O: encodes requests, decodes responses and the server's messages.
 
-The client's session uses it. Each message is encoded and decoded in its revision. No other module of the client reads
-or writes an envelope.
+The client's session uses it. Each message is encoded and decoded in the revision of the connection. No other module of
+the client reads or writes an envelope.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/index and basic/patterns/mrtr.
 """
@@ -50,7 +50,7 @@ __all__ = ["ClientConnection", "RemoteServer", "RequestSent", "log_level_meta"]
 
 _INITIALIZE: Final = "initialize"
 _CANCELLED: Final = "notifications/cancelled"
-_ASKING: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+_METHODS_WITH_QUESTIONS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods whose result may be an InputRequiredResult (basic/patterns/mrtr, "Supported Requests")."""
 _COMPLETE: Final = "complete"
 _INPUT_REQUIRED: Final = "input_required"
@@ -102,7 +102,7 @@ class ClientConnection:
         capabilities = self.capabilities
         elicitation = capabilities.elicitation
         if elicitation is not None and elicitation.form is None and "url" not in revision.elicitation_modes:
-            # This revision has no modes, so the bare capability would promise forms.
+            # In a revision without modes, the capability means forms, which this client does not have.
             capabilities = evolve(capabilities, elicitation=None)
         params = InitializeParams(protocol_version=revision.version, capabilities=capabilities, client_info=self.info)
         return self.request(_INITIALIZE, params, revision=revision)
@@ -117,19 +117,18 @@ class ClientConnection:
             meta: Members for ``params._meta``, in addition to those of the revision.
 
         Raises:
-            MethodNotFound: The specification has the method, but not this revision.
-            LocalProtocolError: A parameter cannot be written as JSON, or only as another value.
+            MethodNotFound: This revision has no such method.
+            LocalProtocolError: A parameter cannot be encoded as JSON without changing its value.
         """
-        # A method that exists in another revision is refused here, before anything is sent.
         row = revision.server_methods.get(method)
         if isinstance(params, dict):
-            # A dict may be for a custom method, whose result is not converted.
+            # A dict may belong to a method outside the specification, whose result is not converted.
             row = None if row is None or row.result is None else row
             wire = dict(params)
         elif row is None or row.result is None:
             raise MethodNotFound(f"{revision.version} has no request {method} to a server")
         else:
-            # The revision omits members that it does not have.
+            # Members that the revision does not have are omitted.
             wire = revision.unstructure(params) if params is not None else {}
         self._add_meta(wire, revision, meta)
         # Checked before the id is used, so a refused request leaves no gap that a server could complain about.
@@ -139,13 +138,16 @@ class ClientConnection:
         return RequestSent(message=Request(id, method, wire or None), method=row, revision=revision)
 
     def progress_token(self) -> int:
-        """Return the token for the next request: its id, which is unique."""
-        # The specification lets the client choose any unique token; the id saves a table of tokens.
+        """Return the progress token for the next request."""
+        # The client may choose any unique token. The id of the request needs no table of tokens.
         return self._last_id + 1
 
     def result(self, sent: RequestSent, answer: Response | ErrorResponse) -> Any:
-        """Decode a response: an instance of the method's result, an InputRequiredResult, a CreateTaskResult, or an
-        object.
+        """Decode a response.
+
+        Returns:
+            An instance of the method's result, an InputRequiredResult or a CreateTaskResult; for a method outside the
+            specification, the object in wire form.
 
         Raises:
             MCPError: The server responded with an error.
@@ -154,7 +156,7 @@ class ClientConnection:
         if isinstance(answer, ErrorResponse):
             raise server_error(answer, sent.revision, sent.message.params)
         raw, method = answer.result, sent.method
-        # Only 2026-07-28 has this member; in older revisions it would be a member of the result itself.
+        # In older revisions, `resultType` is an ordinary member of the result.
         kind = raw.get("resultType", _COMPLETE) if sent.revision.inputs is Inputs.ROUND_TRIPS else _COMPLETE
         if method is None and kind == _COMPLETE:
             return raw
@@ -164,7 +166,7 @@ class ClientConnection:
         elif kind == _COMPLETE:
             assert method is not None
             cls = method.result
-        elif kind == _INPUT_REQUIRED and sent.message.method in _ASKING:
+        elif kind == _INPUT_REQUIRED and sent.message.method in _METHODS_WITH_QUESTIONS:
             cls = InputRequiredResult
         elif kind == _TASK and sent.message.method == "tools/call" and self._has_tasks:
             cls = CreateTaskResult
@@ -187,7 +189,7 @@ class ClientConnection:
     def notification(self, method: str, params: dict[str, Any] | None, *, revision: Revision) -> Notification | None:
         """Return a notification to the server; ``None`` if the revision does not have it."""
         row = revision.server_methods.get(method)
-        # Also for `initialize`-only methods: a request has a result, a notification none.
+        # A row with a result is a request.
         if row is None or row.result is not None:
             return None
         return self.custom_notification(method, params, revision=revision)
@@ -207,8 +209,8 @@ class ClientConnection:
             return self._notification(message, revision)
         try:
             event = self._request(message, revision)
-        # The server waits for a response, so every refusal is sent and none is raised.
         except MCPError as error:
+            # The server waits for a response, so an error is sent instead of raised.
             return MessageRefused(_error_response(message.id, error, revision))
         self.in_flight[message.id] = event
         return event
@@ -220,7 +222,7 @@ class ClientConnection:
         try:
             return Response(request.id, dict(result) if type(result) is dict else revision.unstructure(result))
         except (MCPError, LocalProtocolError) as error:
-            # The server waits for a response, so a result that cannot be written becomes an error.
+            # The server waits for a response, so a result that cannot be encoded becomes an error response.
             return ErrorResponse(request.id, int(Code.INTERNAL_ERROR), str(error))
 
     def refuse(self, request: RequestReceived, error: MCPError) -> ErrorResponse:
@@ -237,7 +239,7 @@ class ClientConnection:
     def _request(self, message: Request, revision: Revision) -> RequestReceived:
         if revision.inputs is not Inputs.BACK_CHANNEL:
             raise InvalidRequest(f"{revision.version} has no requests from a server to a client")
-        # Responses and cancellations could not distinguish two requests with one id.
+        # With two requests of the same id, a response or cancellation would be ambiguous.
         if message.id in self.in_flight:
             raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
         row = revision.client_methods.get(message.method)
@@ -254,7 +256,7 @@ class ClientConnection:
         params = message.params or {}
         if message.method == _CANCELLED:
             id, reason = params.get("requestId"), params.get("reason")
-            # bool is a subclass of int.
+            # A bool is an int in Python, but not a valid id.
             if not isinstance(id, str | int) or isinstance(id, bool):
                 return Unexpected("a cancellation without a usable requestId")
             return CancelReceived(id, reason if isinstance(reason, str) else None)
@@ -274,12 +276,11 @@ class ClientConnection:
     def _add_meta(self, wire: dict[str, Any], revision: Revision, meta: dict[str, Any] | None) -> None:
         envelope = self._envelope(revision)
         if envelope or meta:
-            # The caller's own members come last but one, and those of the call last, so that nothing of the caller is
-            # lost.
+            # Members in the params, and then those of `meta`, replace members of the envelope with the same name.
             wire["_meta"] = {**envelope, **(wire.get("_meta") or {}), **(meta or {})}
 
     def _envelope(self, revision: Revision) -> dict[str, Any]:
-        # Cached: it is the same in every request, and writing it takes longer than the rest of a small call.
+        # Cached, because it is the same in every request, and encoding it takes longer than the rest of a small call.
         envelope = self._envelopes.get(revision.version)
         if envelope is None:
             envelope = {}

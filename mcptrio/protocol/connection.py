@@ -1,7 +1,7 @@
-"""The server's side of a connection, without I/O: makes events of messages, and messages of results and errors.
+"""The server's side of a connection, without I/O: turns messages into events, and results and errors into messages.
 
 The session uses it. A connection is a stdio process, a handshake session, or one HTTP request of a per-request
-revision. Each message is decoded in its own revision, which its envelope or the handshake names.
+revision. Each message is decoded in its own revision, which its envelope or the handshake determines.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, basic/index and basic/versioning.
 """
@@ -66,8 +66,8 @@ __all__ = ["Connection"]
 _INITIALIZE = "initialize"
 _INITIALIZED = "notifications/initialized"
 _CANCELLED = "notifications/cancelled"
-_INTRODUCTION = 64 * 1024
-"""Bytes of a client's info and capabilities, which a session and its store keep as long as it lives."""
+_MAX_CLIENT_INFO_BYTES = 64 * 1024
+"""Bytes of a client's info and capabilities, which a session and its store keep until the session ends."""
 _NO_METHODS: Mapping[str, Method] = MappingProxyType({})
 
 
@@ -75,26 +75,26 @@ class Connection:
     """The server's end of one connection.
 
     Args:
-        serves: Whether a capability such as ``"tools"`` or ``"resources.subscribe"`` is advertised; methods that need
-            another one do not exist (-32601).
-        server_info: Added to results in revisions that identify the server in each result.
+        serves: Returns whether a capability such as ``"tools"`` or ``"resources.subscribe"`` is advertised. For a
+            client, methods that require another capability do not exist (-32601).
+        server_info: The wire form of the server's info, added to results in per-request revisions.
         peer: The result of an earlier handshake, for a session that continues on this replica.
         initialized: Whether that handshake was complete.
         custom: Methods outside the specification, by name; their parameters and results stay in wire form.
-        handshake: Whether ``initialize`` may open a session here; not for an HTTP request of a per-request revision.
+        handshake: Whether ``initialize`` may open a session; ``False`` for an HTTP request of a per-request revision.
         id_prefix: Makes the ids of the server's requests unique in a session that several replicas serve.
-        client_info_cache: Shared with other connections; by default a new one.
+        client_info_cache: The cache, which connections share; by default a new one.
     """
 
-    # Slots: a server holds one per session, and ten thousand of them must stay small.
+    # A server has one connection for each session, and ten thousand of them must stay small.
     __slots__ = (
         "_client_info_cache",
         "_custom",
         "_handshake",
         "_id_prefix",
         "_last_id",
+        "_server_info_meta",
         "_serves",
-        "_stamp",
         "in_flight",
         "peer",
         "pending",
@@ -114,8 +114,8 @@ class Connection:
         client_info_cache: ClientInfoCache | None = None,
     ) -> None:
         self._serves = serves
-        # Made once: it is part of every result of a per-request revision.
-        self._stamp = {SERVER_INFO: server_info} if server_info else None
+        # Made once, because it is part of every result of a per-request revision.
+        self._server_info_meta = {SERVER_INFO: server_info} if server_info else None
         self._custom = custom
         self._handshake = handshake
         self._id_prefix = id_prefix
@@ -124,13 +124,15 @@ class Connection:
         self.peer = peer
         self.phase = Phase.NEW if peer is None else Phase.READY if initialized else Phase.NEGOTIATED
         self.in_flight: dict[RequestId, RequestReceived] = {}
+        """Requests of the client without a response."""
         self.pending: dict[RequestId, str] = {}
+        """The methods of the server's requests without a response, by id."""
 
     # Receiving
 
     def receive(self, message: Message | Malformed) -> Event:
         """Return the event for one message. The caller splits batches, after :meth:`batch_refusal`."""
-        # By exact type, which is faster than isinstance() on the hot path.
+        # Comparing the exact type is faster than isinstance().
         kind = type(message)
         if kind is Request:
             return self._request(message)  # type: ignore[arg-type]
@@ -144,7 +146,7 @@ class Connection:
         return MessageRefused(message.reply)
 
     def batch_refusal(self, messages: tuple[Message | Malformed, ...]) -> ErrorResponse | None:
-        """Return the refusal of a JSON-RPC array, or ``None`` if it is allowed here.
+        """Return the refusal of a JSON-RPC batch, or ``None`` if the batch is allowed.
 
         Source: MCP 2025-03-26, basic/index, "Batching"; basic/lifecycle: ``initialize`` is never in a batch.
         """
@@ -157,8 +159,8 @@ class Connection:
             if isinstance(message, Request | Notification):
                 if message.method == _INITIALIZE:
                     return ErrorResponse.of(None, InvalidRequest("initialize must not be part of a batch"))
-                # An envelope names its own revision, and a batch has that of its session.
-                if Envelope.present(message.params):
+                # The envelope's revision would contradict that of the session, in which a batch is read.
+                if Envelope.is_present(message.params):
                     return ErrorResponse.of(
                         None, InvalidRequest("a request with its own envelope must not be part of a batch")
                     )
@@ -166,19 +168,19 @@ class Connection:
 
     def _request(self, message: Request) -> Event:
         try:
-            # A response or a cancellation would not say which of two requests with one id it belongs to.
+            # With two requests of the same id, a response or cancellation would be ambiguous.
             if message.id in self.in_flight:
                 raise InvalidRequest(f"expected a new id, got {message.id!r}: a request with this id is in flight")
             params = message.params
             meta = params.get("_meta") if params is not None else None
-            # As Envelope.present() does it: every request comes here.
+            # The same test as in Envelope.is_present(), without the call: every request comes here.
             if type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta):
                 event = self._modern_request(message, meta)
             else:
                 event = self._handshake_request(message)
         except MCPError as error:
             return MessageRefused(self._error_response(message.id, error, self.peer.revision if self.peer else None))
-        # The session counts the memory of running requests by these.
+        # The gate counts the memory of running requests by these two.
         event.weight, event.owner = message.weight, message.owner
         self.in_flight[message.id] = event
         return event
@@ -191,7 +193,7 @@ class Connection:
         else:
             envelope = Envelope.read(message.params)
             revision = REVISIONS.get(envelope.version)
-            # A handshake revision in an envelope has no meaning: its state would be missing.
+            # A handshake revision is not valid in an envelope: the state of its handshake would be missing.
             if revision is None or envelope.version not in MODERN_VERSIONS:
                 raise UnsupportedProtocolVersion(envelope.version, list(MODERN_VERSIONS))
             method = self._method(message.method, revision)
@@ -203,10 +205,10 @@ class Connection:
 
     def _handshake_request(self, message: Request) -> RequestReceived:
         if not self._handshake:
-            # Raises an error that names the missing member of the envelope.
+            # Raises InvalidParams, which names the missing member of the envelope.
             Envelope.read(message.params)
         if self.phase is not Phase.READY and not may_receive(self.phase, message.method):
-            # Both ways to begin are named, because the sender may be of either kind of revision.
+            # The error names both ways to begin, because the revision of the client is unknown.
             raise InvalidRequest(
                 f"expected initialize first, or a request with its own envelope in params._meta, got {message.method}"
                 if self.peer is None
@@ -214,7 +216,7 @@ class Connection:
             )
         if message.method == _INITIALIZE:
             return self._initialize(message)
-        # Only ping is allowed before the handshake, and it is equal in all handshake revisions.
+        # Before the handshake only ping is allowed, which is the same in all handshake revisions.
         peer = self.peer or Peer(revision=LATEST_HANDSHAKE)
         revision = peer.revision
         method = self._method(message.method, revision)
@@ -222,7 +224,7 @@ class Connection:
 
     def _method(self, name: str, revision: Revision) -> Method:
         method = revision.server_methods.get(name) or self._custom.get(name)
-        # A method whose capability is not advertised does not exist for the client (-32601), whatever is registered.
+        # Without its capability, a method does not exist for the client (-32601), even if it is registered.
         if (
             method is None
             or method.result is None
@@ -232,7 +234,7 @@ class Connection:
         return method
 
     def _initialize(self, message: Request) -> RequestReceived:
-        # A second handshake could change the revision under running requests.
+        # A second handshake could change the revision while requests are running.
         if self.peer is not None:
             raise InvalidRequest(f"expected initialize once, this session has negotiated {self.peer.revision.version}")
         raw = message.params or {}
@@ -241,30 +243,32 @@ class Connection:
             raise InvalidParams(f"expected a string, got {type(requested).__name__} at `protocolVersion`")
         revision = negotiate(requested)
         params: InitializeParams = revision.structure(raw, InitializeParams)
-        # Measured after the conversion, which has refused other types.
+        # Measured after the conversion, which refuses values of other types.
         size = len(orjson.dumps([raw.get("clientInfo"), raw.get("capabilities")]))
-        if size > _INTRODUCTION:
-            raise InvalidParams(f"expected clientInfo and capabilities of at most {_INTRODUCTION} bytes, got {size}")
+        if size > _MAX_CLIENT_INFO_BYTES:
+            raise InvalidParams(
+                f"expected clientInfo and capabilities of at most {_MAX_CLIENT_INFO_BYTES} bytes, got {size}"
+            )
         method = revision.server_methods.get(_INITIALIZE)
         assert method is not None
         peer = Peer(revision=revision, info=params.client_info, capabilities=params.capabilities)
-        # Until the response: a failed initialize may be repeated.
+        # This phase lasts until the response. A failed initialize may be repeated.
         self.phase = Phase.INITIALIZING
         return RequestReceived(message.id, method, params, peer)
 
     def _notification(self, message: Notification) -> Event:
-        modern = Envelope.present(message.params)
+        modern = Envelope.is_present(message.params)
         if message.method == _CANCELLED:
             params = message.params or {}
             id = params.get("requestId")
             reason = params.get("reason")
-            # bool is a subclass of int.
+            # A bool is an int in Python, but not a valid id.
             if not isinstance(id, str | int) or isinstance(id, bool):
                 return Unexpected("a cancellation without a usable requestId")
             return CancelReceived(id, reason if isinstance(reason, str) else None)
         if modern:
             version = (message.params or {})["_meta"].get(PROTOCOL_VERSION)
-            # A notification with an unknown version has no meaning, and no response that could say so.
+            # A notification with an unknown version is ignored, because it has no response for an error.
             peer = Peer(revision=REVISIONS[version]) if version in MODERN_VERSIONS else None
         else:
             peer = self.peer
@@ -277,18 +281,18 @@ class Connection:
             params = _params(message.params, method, peer.revision)
         except MCPError as error:
             return Unexpected(f"{message.method}: {error.message}")
-        # Over HTTP with several replicas it may arrive twice; the second one changes nothing.
+        # With several replicas, it may arrive here after another replica has reported it. It then changes nothing.
         if message.method == _INITIALIZED:
             self.mark_initialized()
         return NotificationReceived(method, params, peer)
 
     def mark_initialized(self) -> None:
-        """Take the client for ready: its notification has arrived, here or at another replica."""
+        """Note that ``notifications/initialized`` has arrived, here or at another replica."""
         if self.phase is Phase.NEGOTIATED:
             self.phase = Phase.READY
 
     def _response(self, message: Response) -> Event:
-        # A response to an unknown id is ignored: its request may have timed out a moment ago.
+        # A response with an unknown id is no error: the request may have timed out a moment ago.
         if self.pending.pop(message.id, None) is None:
             return Unexpected(f"a response to {message.id!r}, which the server did not request")
         return ResponseReceived(message.id, result=message.result)
@@ -303,41 +307,43 @@ class Connection:
     # Sending
 
     def result(self, request: RequestReceived, result: Any) -> Response | ErrorResponse:
-        """Make the response with ``result``, an instance of ``request.method.result`` or of InputRequiredResult.
+        """Make the response with a result.
 
-        A result without a form in the revision becomes an error response. For a method outside the specification, the
-        result is an object in wire form and is not changed.
+        A result that the revision cannot express becomes an error response.
+
+        Args:
+            result: An instance of ``request.method.result`` or of InputRequiredResult; for a method outside the
+                specification, an object in wire form, which is not changed.
 
         Raises:
-            TypeError: The result of such a method is not an object.
+            TypeError: The result of a method outside the specification is not an object.
         """
         self.in_flight.pop(request.id, None)
         revision = request.peer.revision
         try:
             value = dict(result) if type(result) is dict else revision.unstructure(result)
-        # Such a result is the handler's mistake, but the client must still get a response.
         except (MCPError, LocalProtocolError) as error:
+            # The handler's mistake, but the client must still receive a response.
             failed = InternalError(str(error))
             return self._settle(request, self._error_response(request.id, failed, revision))
         if type(value) is not dict:
             raise TypeError(f"expected an object as the result of {request.method.name}, got {type(value).__name__}")
         if revision.lifecycle is NegotiationStyle.PER_REQUEST:
-            # Results of methods outside the specification are complete unless they contain another type.
+            # A result in wire form may already have another type.
             value.setdefault("resultType", "complete")
-            if self._stamp is not None:
-                value["_meta"] = {**value.get("_meta", {}), **self._stamp}
+            if self._server_info_meta is not None:
+                value["_meta"] = {**value.get("_meta", {}), **self._server_info_meta}
         return self._settle(request, Response(request.id, value))
 
     def error(self, request: RequestReceived, error: MCPError) -> ErrorResponse:
-        """Return the response with ``error``, with its code in this revision."""
+        """Return the response with ``error``. Its code is that of the request's revision."""
         self.in_flight.pop(request.id, None)
         response = self._error_response(request.id, error, request.peer.revision)
         self._settle(request, response)
         return response
 
     def drop_response(self, request: RequestReceived) -> None:
-        """Forget a cancelled request, for which nothing more is sent."""
-        # The id may be used again once the request has ended.
+        """Forget a cancelled request, which gets no response. The client may use its id again."""
         self.in_flight.pop(request.id, None)
         if request.method.name == _INITIALIZE and self.phase is Phase.INITIALIZING:
             self.phase = Phase.NEW
@@ -347,7 +353,7 @@ class Connection:
 
         Raises:
             MethodNotFound: The revision has no such request to a client.
-            LocalProtocolError: It is not allowed in this phase.
+            LocalProtocolError: The request is not allowed in this phase.
         """
         row = peer.revision.client_methods.get(method)
         if row is None or row.result is None:
@@ -355,14 +361,14 @@ class Connection:
         # While a request is in flight, requests that belong to it are allowed in every phase.
         if self.phase is not Phase.READY and not may_send(self.phase, method) and not self.in_flight:
             raise LocalProtocolError(f"{method} must not be sent before the client has sent notifications/initialized")
-        return self.own_request(method, peer.revision.unstructure(params) if params is not None else None, peer=peer)
+        return self.custom_request(method, peer.revision.unstructure(params) if params is not None else None, peer=peer)
 
-    def own_request(self, method: str, params: dict[str, Any] | None, *, peer: Peer) -> Request:
+    def custom_request(self, method: str, params: dict[str, Any] | None, *, peer: Peer) -> Request:
         """Return a request with parameters in wire form, for methods outside the specification.
 
         Raises:
             MethodNotFound: The revision has no requests from a server.
-            LocalProtocolError: A parameter cannot be written as JSON, or only as another value.
+            LocalProtocolError: A parameter cannot be encoded as JSON without changing its value.
 
         Source: MCP 2026-07-28, basic/patterns: "Servers MUST NOT initiate JSON-RPC requests".
         """
@@ -374,7 +380,6 @@ class Connection:
         require_json(params or {}, method)
         self._last_id += 1
         id: RequestId = f"{self._id_prefix}{self._last_id}" if self._id_prefix else self._last_id
-        # Until the response or abandon(); a response to any other id is unexpected.
         self.pending[id] = method
         return Request(id, method, params or None)
 
@@ -403,8 +408,8 @@ class Connection:
         if request.method.name == _INITIALIZE and self.phase is Phase.INITIALIZING:
             if isinstance(response, Response):
                 self.phase = Phase.NEGOTIATED
-                # A copy, since the request's peer may be shared through the cache and this one lives as long as the
-                # session.
+                # A copy, because notification() recognizes the peer of the session by identity, and a request's peer
+                # may be shared through the cache.
                 self.peer = evolve(request.peer)
             else:
                 self.phase = Phase.NEW
@@ -423,6 +428,6 @@ def _params(raw: dict[str, Any] | None, method: Method, revision: Revision) -> A
         return revision.structure(raw or {}, method.params)
     params = raw or {}
     if not isinstance(params.get("_meta", {}), dict):
-        # The method checks its other parameters itself.
+        # The author's method checks its other parameters itself.
         raise InvalidParams(f"expected an object at `_meta`, got {type(params['_meta']).__name__}")
     return params

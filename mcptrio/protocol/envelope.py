@@ -1,7 +1,7 @@
 """The envelope of a per-request revision: client, revision and capabilities, in ``params._meta``.
 
-The connection reads it for every message, and HTTP before it compares headers. Only the envelope decides whether a
-message belongs to a per-request revision, never the name of its method.
+The connection reads it, and the HTTP endpoint compares it with the headers. A message with an envelope belongs to a
+per-request revision, whatever its method is.
 
 Source: MCP 2026-07-28, basic/index, "_meta"; basic/versioning.
 """
@@ -39,17 +39,19 @@ ENVELOPE = (PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL)
 
 @frozen(kw_only=True)
 class Envelope:
+    """The members of one envelope. Their contents are not checked."""
+
     version: str
     capabilities: dict[str, Any]
     client_info: dict[str, Any] | None = None
     log_level: str | None = None
 
     @staticmethod
-    def present(params: dict[str, Any] | None) -> bool:
+    def is_present(params: dict[str, Any] | None) -> bool:
         """Return whether a message has an envelope, complete or not."""
-        # By exact types: `_meta` is whatever the peer has sent.
+        # `_meta` has not been checked and may be any JSON value.
         meta = params.get("_meta") if params else None
-        # One of the two is enough, so that an incomplete envelope gets an error that names the other one.
+        # One of the two members suffices. For an incomplete envelope, read() raises an error that names the other one.
         return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
 
     @classmethod

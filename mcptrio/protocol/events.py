@@ -1,6 +1,6 @@
 """The events that a connection makes from messages.
 
-:meth:`mcptrio.protocol.connection.Connection.receive` yields them, and the session handles them.
+:meth:`mcptrio.protocol.connection.Connection.receive` returns them, and the session handles them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 @frozen(kw_only=True)
 class Peer:
-    """The other side: its info and capabilities, and the revision of the connection."""
+    """The other side of a connection: its info, its capabilities, and the revision."""
 
     revision: Revision
     info: Implementation | None = None
@@ -39,10 +39,12 @@ class Peer:
 
 @define(slots=True)
 class RequestReceived:
+    """A request of the peer."""
+
     id: RequestId
     method: Method
     params: Any
-    """An instance of ``method.params``."""
+    """An instance of ``method.params``; a dict for a method outside the specification."""
     peer: Peer
     log_level: str | None = None
     """The log level of this request, in revisions that set it per request."""
@@ -51,11 +53,13 @@ class RequestReceived:
     owner: Hashable = None
     """See :attr:`mcptrio.protocol.messages.Request.owner`."""
     trace_id: str | None = None
-    """The trace of the request in hexadecimal, once it has one."""
+    """The id of the request's trace in hexadecimal, if it is traced."""
 
 
 @define(slots=True)
 class NotificationReceived:
+    """A notification of the peer."""
+
     method: Method
     params: Any
     peer: Peer
@@ -72,22 +76,25 @@ class ResponseReceived:
 
 @define(slots=True)
 class CancelReceived:
+    """The peer's cancellation of one of its requests."""
+
     id: RequestId
     reason: str | None = None
 
 
 @define(slots=True)
 class MessageRefused:
-    """A message that is not served, with the response that gives the reason."""
+    """A message that is not served, with the error response for the peer."""
 
     reply: ErrorResponse
 
 
 @define(slots=True)
 class Unexpected:
-    """A message to ignore: a response to no request, or a notification that has no meaning here."""
+    """A message to ignore: a response without a request, or a notification that is not valid now."""
 
     what: str
+    """A description of the message, for the log."""
 
 
 Event: TypeAlias = (

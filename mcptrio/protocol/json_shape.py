@@ -1,7 +1,7 @@
-"""The size, depth and id of a JSON text, found without parsing it.
+"""Finds the size, depth and id of a JSON text without parsing it.
 
-The codec uses it before it parses, because parsed values take up to 29 times the memory of their text, and the parser
-ends the process when memory runs out. The line framer uses it for lines that it skips.
+The codec uses it before it parses a message, because parsed values take up to 29 times the memory of their text, and
+the parser ends the process when memory runs out. The line framer uses it for lines that it skips.
 
 Source: RFC 8259; JSON-RPC 2.0 section 5.
 """
@@ -18,7 +18,7 @@ from mcptrio.protocol.messages import RequestId
 
 __all__ = [
     "HEAD_BYTES",
-    "LIGHT",
+    "MAX_LIGHT_BYTES",
     "TAIL_BYTES",
     "Shape",
     "identify",
@@ -29,32 +29,33 @@ __all__ = [
 ]
 
 HEAD_BYTES = 512
-# Long enough for an id of the largest size behind the other members that may come first.
-"""Bytes at the beginning of a message that are searched for its id."""
+"""Bytes at the beginning of a message that are searched for its id: enough for the members that may precede it, and the
+longest id."""
 TAIL_BYTES = 256
 """Bytes at the end of a message that are searched for its id."""
 
-# Patterns, compiled when the first message is too large: most processes never see one. An underscore stands for blanks.
+# The patterns are compiled when the first message is too large, because most processes never receive one. In them, an
+# underscore stands for blanks.
 _BLANKS = (b"_", rb"[ \t\r]*")
 _ID = rb'(-?[0-9]{1,20}|"(?:[^"\\\x00-\x1f]|\\.){0,150}")'
 _VERSION = rb'"jsonrpc"_:_"2\.0"'
 _HEAD = rb'_\{_(?:%b_,_)?(?:"id"_:_%b_,_)?(?:%b_,_)?"(method|result|error)"_:' % (_VERSION, _ID, _VERSION)
-"""The first members of a message up to its kind. No string can have begun before them, so this cannot match within
-one."""
+"""The first members of a message, up to the one that names its kind. The match starts at the first byte, so it cannot
+be inside a string."""
 _TAIL = rb',_"id"_:_%b_(?:,_%b_)?\}_\Z' % (_ID, _VERSION)
-"""The last members of a message. Its last brace is outside every string; read backwards from there, each quotation mark
-is a real one, because none has a backslash before it."""
+"""The last members of a message. The last brace is outside of every string. Backwards from there, each quotation mark
+of the match delimits a string, because none has a backslash before it."""
 
 _OTHERS = bytes(set(range(256)) - set(b'[]{},"'))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""Brackets to +1 and -1, as signed bytes."""
+"""Maps brackets to +1 and -1, as signed bytes."""
 
-LIGHT = 1024
-"""Bytes. A text up to this size has weight 0, because the number of requests bounds such texts."""
+MAX_LIGHT_BYTES = 1024
+"""A text up to this size has weight 0: the limit on the number of requests suffices for such texts."""
 _CONTAINER = 250
-"""Bytes of memory of an array or an object with one member; measured."""
+"""Bytes of memory of a parsed array or object with one member; measured."""
 _VALUE = 64
-"""Bytes of memory of an item or a member; measured."""
+"""Bytes of memory of a further item or member; measured."""
 
 
 def read_head(start: bytes) -> tuple[bytes, bytes | None] | None:
@@ -69,19 +70,21 @@ def read_tail(end: bytes) -> bytes | None:
     return found[1] if found is not None else None
 
 
-# Compiled by `re` itself, which keeps the pattern.
 def read_id(written: bytes | None) -> RequestId | None:
     """Return the decoded id; ``None`` if it is not valid."""
     try:
         id = orjson.loads(written) if written is not None else None
     except orjson.JSONDecodeError:
         return None
-    # A bool is not an id, and neither is a float or null.
+    # The exact types, because a bool is an int in Python, but not a valid id.
     return id if type(id) is int or type(id) is str else None
 
 
 def identify(start: bytes, end: bytes) -> tuple[bool, RequestId | None] | None:
-    """Return whether a message is a call and not a response, and its id; ``None`` if the first members do not tell.
+    """Return whether a message is a call, and its id. A message that is no call is a response.
+
+    Returns:
+        ``None`` if the first members do not contain the kind of the message.
 
     Args:
         start: The first :data:`HEAD_BYTES` of the message.
@@ -96,41 +99,41 @@ def identify(start: bytes, end: bytes) -> tuple[bool, RequestId | None] | None:
 
 @frozen
 class Shape:
-    """The counts of a JSON text, outside its strings."""
+    """The size of a JSON text, without the contents of its strings."""
 
     containers: int
-    """Arrays and objects."""
+    """The number of arrays and objects."""
     commas: int
-    """Items and members, without the first of each container."""
+    """The number of items and members, without the first of each container."""
     weight: int
-    """Approximate bytes of memory of the parsed text, rather too many than too few; 0 for a short text."""
+    """Estimated bytes of memory of the parsed text, rather too many than too few; 0 for a short text."""
     brackets: bytes
     """All brackets, in order."""
 
     def is_deeper(self, limit: int) -> bool:
         """Return whether more than ``limit`` arrays and objects are nested."""
         steps = memoryview(self.brackets.translate(_STEPS)).cast("b")
-        # More containers than the limit are necessary for more levels, and counting them is cheaper.
+        # Nesting deeper than the limit needs more containers than the limit; that comparison is cheaper.
         return self.containers > limit and max(accumulate(steps)) > limit
 
 
 def measure(data: bytes | bytearray | memoryview, values: int) -> Shape:
-    """Return the shape of a JSON text; if it has many more than ``values`` values, only that it has more."""
-    # Only operations on whole texts, with no step in Python for each value: 2 ms for 4 MB of Base64, at most 25 ms.
+    """Return the shape of a JSON text. If it has many more than ``values`` values, only ``commas`` is valid."""
+    # Only operations on the whole text, with no step in Python for each value: 2 ms for 4 MB of Base64, at most 25 ms.
     text = data if isinstance(data, bytes) else bytes(data)
     size = len(text)
     if b"\\" in text:
-        # Pairs of backslashes first, so that the rest of the quotation marks after a backslash are escaped ones.
+        # Pairs of backslashes are removed first. A backslash before a quotation mark then escapes it.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Only brackets, commas and quotation marks are left.
+    # Keep only brackets, commas and quotation marks.
     text = text.translate(None, _OTHERS)
     quotes = text.count(b'"')
-    if quotes > 4 * values:  # a value has at most two strings: its key and itself
+    if quotes > 4 * values:  # a value has at most two strings, its key and itself, with two quotation marks each
         return Shape(0, quotes // 4, 0, b"")
-    # Most strings are empty by now. The brackets within the others do not count, so drop every second part.
+    # Remove the strings. Most are empty by now; of the split text, every second part is the inside of a string.
     text = b"".join(text.replace(b'""', b"").split(b'"')[::2])
     commas = text.count(b",")
     text = text.translate(None, b",")
     containers = text.count(b"[") + text.count(b"{")
-    weight = size + _CONTAINER * containers + _VALUE * commas if size > LIGHT else 0
+    weight = size + _CONTAINER * containers + _VALUE * commas if size > MAX_LIGHT_BYTES else 0
     return Shape(containers, commas, weight, text)

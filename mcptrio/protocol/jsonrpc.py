@@ -1,13 +1,13 @@
 """Encodes and decodes JSON-RPC messages.
 
-Every transport calls :func:`decode` for received bytes and :func:`encode` for messages to send. Neither fails, so
-neither a hostile client nor a careless handler can end the task that reads or writes: invalid input becomes a
-:class:`Malformed` with the reason, and a message that cannot be encoded is replaced by one that can.
+Every transport calls :func:`decode` for received bytes and :func:`encode` for messages to send. Neither raises for a
+message, so neither a hostile client nor a careless handler can end the task that reads or writes. Invalid input becomes
+a :class:`Malformed` with the reason, and a message that cannot be encoded is replaced by one that can.
 
-Input is UTF-8 JSON; a byte order mark is ignored. The last of repeated members counts. An integer beyond 64 bits
-becomes the nearest float, as in most JSON implementations (RFC 8259 section 6), so it is refused as an id. ``params``
-that are null count as absent. Unknown members are ignored, but ``method`` together with ``result`` or ``error`` is
-refused, because two readers could disagree on the kind of such a message.
+Input is UTF-8 JSON; a byte order mark is ignored. If a member is repeated, the last one counts. An integer beyond 64
+bits becomes the nearest float, as in most JSON implementations (RFC 8259 section 6), so it is refused as an id.
+``params`` that are null count as absent. Unknown members are ignored, but ``method`` together with ``result`` or
+``error`` is refused, because two readers could disagree on the kind of such a message.
 
 Source: JSON-RPC 2.0 sections 4-6; MCP 2026-07-28, basic/index, "Messages"; MCP 2025-03-26, basic, "Batching".
 """
@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 
 from mcptrio.errors import Code, LocalProtocolError
-from mcptrio.protocol.json_shape import HEAD_BYTES, LIGHT, TAIL_BYTES, Shape, identify, measure
+from mcptrio.protocol.json_shape import HEAD_BYTES, MAX_LIGHT_BYTES, TAIL_BYTES, Shape, identify, measure
 from mcptrio.protocol.limits import DEFAULT, MessageLimits
 from mcptrio.protocol.messages import (
     Batch,
@@ -48,11 +48,11 @@ __all__ = [
 _PARSE_ERROR = int(Code.PARSE_ERROR)
 _INVALID = int(Code.INVALID_REQUEST)
 _INTERNAL = int(Code.INTERNAL_ERROR)
-_ENVELOPE = 256
-"""Assumed bytes of a message whose size is unknown."""
+_ASSUMED_BYTES = 256
+"""The assumed size of a message that cannot be encoded."""
 _ENCODED_DEPTH = 200
 """Levels of nesting in a sent value. The encoder's limit is 254, including the levels of the message."""
-_DEEP = f"expected at most {_ENCODED_DEPTH} levels of nesting"
+_TOO_DEEP = f"expected at most {_ENCODED_DEPTH} levels of nesting"
 _BOM = b"\xef\xbb\xbf"
 _MESSAGES = (Response, Notification, Request, ErrorResponse)
 
@@ -63,7 +63,7 @@ def decode(
     """Return the message in ``data``. Never raises.
 
     Args:
-        owner: The client that sent it, if that is not the connection.
+        owner: The client that sent it; ``None`` if the transport knows only the connection.
 
     Returns:
         A message; a :class:`Batch` if ``data`` is an array; or :class:`Malformed` with the response that gives the
@@ -73,30 +73,28 @@ def decode(
     size = data.nbytes if type(data) is memoryview else len(data)
     if size > limits.bytes:
         return _malformed(f"message of {size} bytes: the limit is {limits.bytes} bytes")
-    # Counted before parsing: see mcptrio.protocol.json_shape.
-    # A short message cannot be expensive, so only its brackets are counted.
-    shape = None if size <= LIGHT and _is_shallow(data, limits.depth) else measure(data, limits.values)
+    # Measured before parsing: see mcptrio.protocol.json_shape. Of a short message, only the depth can be too large.
+    shape = None if size <= MAX_LIGHT_BYTES and _is_shallow(data, limits.depth) else measure(data, limits.values)
     if shape is not None and (problem := _too_many(shape, limits)) is not None:
         return _unparsed(data, problem)
-    if data[:3] == _BOM:  # RFC 8259 section 8.1 lets us ignore it; .NET and PowerShell write one
+    if data[:3] == _BOM:  # RFC 8259 section 8.1 allows to ignore it; .NET and PowerShell write one
         data = data[3:]
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        if "depth limit" in error.msg:  # orjson's own, 1024
+        if "depth limit" in error.msg:  # orjson's limit is 1024
             return _too_deep(limits)
         return Malformed(ErrorResponse(None, _PARSE_ERROR, f"not JSON: {error}"))
     if shape is not None and shape.is_deeper(limits.depth):
         return _too_deep(limits, value)
-    # A request keeps its _meta as long as it runs, unlike its other parameters.
-    # Measured only if the whole message is larger than the bound.
+    # `_meta` has its own bound, because a request keeps it as long as it runs, unlike its other parameters.
     if size > limits.meta_bytes and (refusal := _large_meta(value, limits.meta_bytes)) is not None:
         return refusal
     if type(value) is list:
         batch = _decode_batch(value, limits)
         for each in batch.messages if isinstance(batch, Batch) else ():
             if type(each) is Request:
-                # Each request of a batch counts for itself, because they end at different times.
+                # Each request of a batch has its own weight, because they end at different times.
                 each.weight, each.owner = measure(orjson.dumps(each.params), limits.values).weight, owner
         return batch
     message = _decode_object(value)
@@ -106,7 +104,7 @@ def decode(
 
 
 def _is_shallow(data: bytes | bytearray | memoryview, limit: int) -> bool:
-    """Whether a short text has too few brackets for more than ``limit`` levels."""
+    """Return whether a short text has too few brackets for more than ``limit`` levels."""
     text = bytes(data) if isinstance(data, memoryview) else data
     return text.count(b"[") + text.count(b"{") <= limit
 
@@ -122,38 +120,36 @@ def _too_many(shape: Shape, limits: MessageLimits) -> str | None:
 def encode(message: Message | Sequence[Message]) -> bytes:
     """Return one line of JSON without a line end; a sequence becomes a batch.
 
-    NaN and infinity are written as null. Values that JSON, or other readers with 64-bit integers, do not support (a
-    lone surrogate, an integer beyond 64 bits, a key that is not a string, more than 254 levels, any other object) do
-    not stop the connection:
+    NaN and infinity are encoded as null. Some values cannot be encoded: a lone surrogate, an integer beyond 64 bits, a
+    key that is not a string, more than 254 levels, an object that is no JSON value. They do not end the connection:
 
-    - a Response becomes an ErrorResponse -32603 with the same id, which names the value;
+    - a Response becomes an ErrorResponse -32603 with the same id, which describes the value;
     - an ErrorResponse loses its ``data``;
     - in a Request or Notification the values are replaced: lone surrogates by U+FFFD, keys by their ``str()``, all
       others by null.
 
     Raises:
-        LocalProtocolError: The sequence is empty; an empty batch is not a message.
+        LocalProtocolError: The sequence is empty, which JSON-RPC does not allow.
     """
-    # By type: a message is not a sequence, and isinstance on a tuple of four classes is fast.
     if isinstance(message, _MESSAGES):
         return _encode_one(message)
     if not message:
         raise LocalProtocolError("a batch needs at least one message, got none")
-    # A list and not a generator, which is slower for join.
+    # join() is faster with a list than with a generator.
     return b"[" + b",".join([_encode_one(each) for each in message]) + b"]"
 
 
 def preencoded(value: Any) -> Any:
-    """Return a value that is encoded once for several messages; the value itself if it cannot be encoded."""
+    """Return a value in encoded form, for several messages; the value itself if it cannot be encoded."""
     try:
-        # orjson inserts a fragment without looking at it again.
+        # orjson copies a Fragment without encoding it again.
         return orjson.Fragment(orjson.dumps(value))
-    except TypeError:  # orjson.JSONEncodeError is one
+    except TypeError:  # the base class of orjson.JSONEncodeError
         return value
 
 
 def encoded_size(message: Message | Sequence[Message]) -> int:
-    """Return the approximate bytes of a message as JSON: those of its parameters, result or error."""
+    """Return the approximate size of a message as JSON: the bytes of its parameters, result or error."""
     if not isinstance(message, _MESSAGES):
         return sum(encoded_size(each) for each in message)
     try:
@@ -162,43 +158,50 @@ def encoded_size(message: Message | Sequence[Message]) -> int:
         if isinstance(message, ErrorResponse):
             return len(message.message) + len(orjson.dumps(message.data))
         return len(orjson.dumps(message.params))
-    except TypeError:  # it is sent as an error, or with null in place of these values
-        return _ENVELOPE
+    except TypeError:  # encode() replaces the message or these values
+        return _ASSUMED_BYTES
 
 
 def require_json(value: dict[str, Any], what: str) -> None:
-    """Check that the peer will read the same value.
+    """Check that parameters can be encoded as JSON without changing a value.
+
+    Args:
+        what: The method, for the error.
 
     Raises:
-        LocalProtocolError: A value cannot be written as JSON, or only as another value; names its place.
+        LocalProtocolError: A value cannot be encoded, or is NaN or infinite. The message has its place.
     """
     try:
-        # NaN and infinity are written as null. Few messages contain null, so the slow search is rare.
+        # orjson encodes NaN and infinity as null. Few messages contain null, so the slow search is rare.
         if b"null" not in orjson.dumps(value):
             return
-    except TypeError as error:  # orjson.JSONEncodeError is one
-        where, why = _first_unwritable(value) or ("$", str(error))
+    except TypeError as error:  # the base class of orjson.JSONEncodeError
+        where, why = _first_unencodable(value) or ("$", str(error))
     else:
-        found = _first_unwritable(value)
+        found = _first_unencodable(value)
         if found is None:
             return
         where, why = found
     raise LocalProtocolError(f"{what}: the parameters cannot be sent as JSON: {why}{show_place(where)}")
 
 
-def _first_unwritable(value: Any, where: str = "$", depth: int = 0) -> tuple[str, str] | None:
-    """Return the place of the first value that JSON cannot represent, and the reason."""
+def _first_unencodable(value: Any, where: str = "$", depth: int = 0) -> tuple[str, str] | None:
+    """Return the path of the first value that JSON cannot represent, and the reason."""
     if type(value) is dict:
         for key, item in value.items():
             if type(key) is not str:
                 return where, f"expected a string as key, got {type(key).__name__}"
-            found = _first_unwritable(item, f"{where}.{key}", depth + 1) if depth < _ENCODED_DEPTH else (where, _DEEP)
+            found = (
+                _first_unencodable(item, f"{where}.{key}", depth + 1) if depth < _ENCODED_DEPTH else (where, _TOO_DEEP)
+            )
             if found is not None:
                 return found
     elif type(value) is list or type(value) is tuple:
         for index, item in enumerate(value):
             found = (
-                _first_unwritable(item, f"{where}[{index}]", depth + 1) if depth < _ENCODED_DEPTH else (where, _DEEP)
+                _first_unencodable(item, f"{where}[{index}]", depth + 1)
+                if depth < _ENCODED_DEPTH
+                else (where, _TOO_DEEP)
             )
             if found is not None:
                 return found
@@ -220,8 +223,7 @@ def _first_unwritable(value: Any, where: str = "$", depth: int = 0) -> tuple[str
 def _decode_object(value: Any) -> Message | Malformed:
     if type(value) is not dict:
         return _malformed(f"expected an object, got {_kind(value)}")
-    # JSON-RPC 2.0 section 4: exactly "2.0".
-    # Version 1.0 of JSON-RPC has no such member, and its messages mean something else.
+    # JSON-RPC 2.0 section 4: exactly "2.0". Messages of JSON-RPC 1.0 lack the member and have another meaning.
     if value.get("jsonrpc") != "2.0":
         return _malformed('expected "jsonrpc": "2.0"', _readable_id(value))
     if "method" in value:
@@ -239,11 +241,11 @@ def _decode_call(value: dict[str, Any]) -> Request | Notification | Malformed:
     if params is not None and type(params) is not dict:
         # JSON-RPC allows positional params, MCP does not.
         return _malformed(f"params: expected an object, got {_kind(params)}", _readable_id(value))
-    # A reader that looks for `result` first would take such a call for a response.
+    # Another reader, which looks for `result` first, would read such a message as a response.
     if "result" in value or "error" in value:
         return _malformed("expected one of method, result, error; got more than one of them", _readable_id(value))
     id = value.get("id")
-    # By exact type, because bool is a subclass of int.
+    # The exact types, because a bool is an int in Python, but not a valid id.
     if type(id) is int or type(id) is str:
         return Request(id, method, params)
     # "id": null is not a notification: MCP forbids null ids (basic/index, "Requests").
@@ -253,7 +255,7 @@ def _decode_call(value: dict[str, Any]) -> Request | Notification | Malformed:
 
 
 def _decode_response(value: dict[str, Any]) -> Response | ErrorResponse | Malformed:
-    # A malformed response is reported without an id: the id of a response belongs to this side's request.
+    # A malformed response is answered without an id, because its id is that of a request of this side.
     id = value.get("id")
     has_id = type(id) is str or type(id) is int
     answers: RequestId | None = id if has_id else None
@@ -282,14 +284,14 @@ def _decode_response(value: dict[str, Any]) -> Response | ErrorResponse | Malfor
 def _decode_batch(values: list[Any], limits: MessageLimits) -> Batch | Malformed:
     if not values:
         return _malformed("empty batch: expected at least one message")
-    # Before the messages are decoded.
+    # Checked before the messages are decoded.
     if len(values) > limits.batch:
         return _malformed(f"batch of {len(values)} messages: the limit is {limits.batch}")
     return Batch(tuple([_decode_object(value) for value in values]))
 
 
 def _readable_id(value: dict[str, Any]) -> RequestId | None:
-    """Return the id for the error response. Only the id of a call belongs to the peer."""
+    """Return the id for the error response; ``None`` for a response, whose id is not the peer's."""
     if "method" not in value and ("result" in value or "error" in value):
         return None
     id = value.get("id")
@@ -311,8 +313,7 @@ def _too_deep(limits: MessageLimits, value: Any = None) -> Malformed:
 
 
 def _unparsed(data: bytes | bytearray | memoryview, problem: str) -> Malformed:
-    # The body is refused for its size, so its id is looked for without parsing.
-    """Return the refusal of a message that is not parsed, with its id if the first or last members contain it."""
+    """Return the refusal of a message that is too large to be parsed, with its id if that can be found."""
     found = identify(bytes(data[:HEAD_BYTES]), bytes(data[-TAIL_BYTES:]))
     is_call, id = found if found is not None else (True, None)
     return _malformed(problem, id if is_call else None, answers=None if is_call else id)
@@ -323,14 +324,14 @@ def _large_meta(value: Any, limit: int) -> Malformed | None:
         params = each.get("params") if type(each) is dict else None
         meta = params.get("_meta") if type(params) is dict else None
         if meta is not None and (size := len(orjson.dumps(meta))) > limit:
-            # A message of a batch is refused with the batch, which has no id.
+            # The whole batch is refused, and a batch has no id.
             id = _readable_id(each) if each is value else None
             return _malformed(f"params._meta of {size} bytes: the limit is {limit} bytes", id)
     return None
 
 
 def _kind(value: Any) -> str:
-    """Return a JSON type's name for an error. Not the value, which may be large."""
+    """Return the name of a value's JSON type. Errors contain it instead of the value, which may be large."""
     if value is None:
         return "null"
     return _KINDS.get(type(value), type(value).__name__)
@@ -342,8 +343,8 @@ _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean
 def _encode_one(message: Message) -> bytes:
     try:
         return orjson.dumps(_as_object(message))
-    except TypeError as error:  # orjson.JSONEncodeError is one
-        return orjson.dumps(_as_object(_writable(message, str(error))))
+    except TypeError as error:  # the base class of orjson.JSONEncodeError
+        return orjson.dumps(_as_object(_to_encodable_message(message, str(error))))
 
 
 def _as_object(message: Message) -> dict[str, Any]:
@@ -365,43 +366,44 @@ def _error_as_object(message: ErrorResponse) -> dict[str, Any]:
     if message.data is not None:
         error["data"] = message.data
     if message.id is None:
-        # Without the member, as the schema of MCP has it; JSON-RPC would send null.
+        # The schema of MCP omits the member; JSON-RPC would send null.
         return {"jsonrpc": "2.0", "error": error}
     return {"jsonrpc": "2.0", "id": message.id, "error": error}
 
 
-def _writable(message: Message, problem: str) -> Message:
+def _to_encodable_message(message: Message, problem: str) -> Message:
     match message:
         case Response(id=id):
-            return ErrorResponse(_cleaned(id), _INTERNAL, f"the result cannot be written as JSON: {problem}")
+            return ErrorResponse(_to_encodable(id), _INTERNAL, f"the result cannot be written as JSON: {problem}")
         case ErrorResponse(id=id, code=code, message=text):
-            return ErrorResponse(_cleaned(id), _cleaned(code), _cleaned(text))
+            return ErrorResponse(_to_encodable(id), _to_encodable(code), _to_encodable(text))
         case Request(id=id, method=method, params=params):
-            return Request(_cleaned(id), _cleaned(method), _cleaned(params))
+            return Request(_to_encodable(id), _to_encodable(method), _to_encodable(params))
         case Notification(method=method, params=params):
-            return Notification(_cleaned(method), _cleaned(params))
+            return Notification(_to_encodable(method), _to_encodable(params))
 
 
-def _cleaned(value: Any, above: tuple[int, ...] = ()) -> Any:
-    """Return the nearest value that can be written.
+def _to_encodable(value: Any, containers: tuple[int, ...] = ()) -> Any:
+    """Return the nearest value that can be encoded.
 
     Args:
-        above: The ids of the containers around ``value``. A circular reference or too deep a value becomes null.
+        containers: The ``id()`` of each container around ``value``. A circular reference becomes null, and so does a
+            container that is nested too deeply.
     """
     match value:
         case None | bool():
             return value
         case str():
-            # Through UTF-16, so that a pair of surrogates becomes its character.
+            # UTF-16 turns a pair of surrogates into its character.
             return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         case int():
             return int(value) if -(2**63) <= value < 2**64 else None
         case float():
             return float(value)
-        case dict() | list() | tuple() if id(value) not in above and len(above) < DEFAULT.depth - 1:
-            above = (*above, id(value))
+        case dict() | list() | tuple() if id(value) not in containers and len(containers) < DEFAULT.depth - 1:
+            containers = (*containers, id(value))
             if isinstance(value, dict):
-                return {_cleaned(str(key)): _cleaned(item, above) for key, item in value.items()}
-            return [_cleaned(item, above) for item in value]
+                return {_to_encodable(str(key)): _to_encodable(item, containers) for key, item in value.items()}
+            return [_to_encodable(item, containers) for item in value]
         case _:
             return None

@@ -1,7 +1,7 @@
-"""The four JSON-RPC messages as values.
+"""The four kinds of JSON-RPC messages, as classes.
 
 All layers pass messages in this form. :mod:`mcptrio.protocol.jsonrpc` encodes and decodes them. ``params`` and
-``result`` are JSON values (decoded dicts); the converter of a revision makes models from them.
+``result`` are decoded JSON objects; the converter of a revision makes models from them.
 
 Source: JSON-RPC 2.0 sections 4 and 5; MCP 2026-07-28, basic/index, "Messages".
 """
@@ -80,9 +80,9 @@ class Malformed:
     """Received data that is not a message, with the error response for the peer (-32700 or -32600)."""
 
     reply: ErrorResponse
-    """Has the id of the peer's call, if it is a call and its id can be read."""
+    """The error response. It has the peer's id if the data is a call whose id can be read."""
     answers: RequestId | None = None
-    """The id of this side's call, if it is a response and its id can be read."""
+    """The id of this side's call if the data is a response whose id can be read."""
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse

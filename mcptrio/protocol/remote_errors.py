@@ -1,8 +1,9 @@
-"""The exception for an error response of the peer.
+"""Makes an exception from an error response of the peer.
 
-The connections of both sides and the HTTP client call it. If ``data`` lacks the attributes of a class, the error
-becomes a plain :class:`MCPError` with its code: the server may have other conventions. Source: MCP 2026-07-28,
-basic/index, "Error Codes"; MCP 2025-11-25, client/elicitation and client/sampling.
+The connections of both sides and the HTTP client use it. If ``data`` lacks the attributes of the class for a code, the
+error becomes a plain :class:`MCPError` with this code, because the peer may use the code for something else.
+
+Source: MCP 2026-07-28, basic/index, "Error Codes"; MCP 2025-11-25, client/elicitation and client/sampling.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _error(answer: ErrorResponse, data: Any, revision: Revision, readers: Mappin
         if answer.code in (cls.code, revision.codes.get(cls.code)):
             error = read(answer.message, members)
             if error is not None:
-                # The class builds its own message from the data, but people should read the message of the peer.
+                # The class makes its own message from the data. The peer's message replaces it.
                 error.message, error.args, error.data = answer.message, (answer.message,), answer.data
                 return error
     return MCPError(answer.message, code=answer.code, data=answer.data)
@@ -79,7 +80,7 @@ def _insufficient_scope(message: str, data: Mapping[str, Any]) -> MCPError | Non
 
 def _overloaded(message: str, data: Mapping[str, Any]) -> MCPError | None:
     seconds = data.get("retryAfter")
-    # bool is a subclass of int, and an infinite or negative time cannot be waited for.
+    # A bool is an int in Python, but no valid time.
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < inf:
         return None
     cls = RateLimited if data.get("reason") == RateLimited.REASON else Overloaded

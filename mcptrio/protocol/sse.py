@@ -1,7 +1,7 @@
 """Encodes and decodes server-sent events.
 
-The HTTP transports of both sides use it. The data of an event stays bytes, which :mod:`mcptrio.protocol.jsonrpc`
-decodes. Time is linear in the input and memory is limited to one event, however the input is split into chunks.
+The HTTP transports of both sides use it. The data of an event is bytes, which :mod:`mcptrio.protocol.jsonrpc` decodes.
+However the input is split into chunks, time is linear in the input, and memory is limited to one event.
 
 Source: WHATWG HTML, 9.2.5 "Parsing an event stream" and 9.2.6 "Interpreting an event stream".
 """
@@ -22,15 +22,18 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 @frozen(kw_only=True)
 class Event:
+    """A received event."""
+
     data: bytes
-    """The contents of the data lines, joined by line feeds; not checked to be UTF-8."""
+    """The contents of the data lines, joined by line feeds. It may be invalid UTF-8."""
     event: str = "message"
+    """The type of the event."""
     id: str = ""
-    """The last event id at this event, which may come from an earlier event; empty if there is none."""
+    """The last event id when this event arrived, which an earlier event may have set; empty if there is none."""
 
 
 def encode(data: bytes, *, event: str | None = None, id: str | None = None, retry: int | None = None) -> bytes:
-    """Return one event, including the empty line at its end. Every line of ``data`` gets its own data field.
+    """Return one encoded event, including the empty line at its end. Every line of ``data`` becomes a data field.
 
     Args:
         retry: Milliseconds for which the client should wait before it reconnects.
@@ -47,14 +50,14 @@ def encode(data: bytes, *, event: str | None = None, id: str | None = None, retr
         if retry < 0:
             raise LocalProtocolError(f"retry: expected milliseconds, at least 0, got {retry}")
         fields += b"retry: %d\n" % retry
-    if b"\n" not in data and b"\r" not in data:  # JSON as we write it has no line ends
+    if b"\n" not in data and b"\r" not in data:  # the JSON of our messages has no line ends
         return b"%bdata: %b\n\n" % (fields, data)
     return fields + b"".join([b"data: %b\n" % line for line in _LINE_END.split(data)]) + b"\n"
 
 
 def comment(text: str = "") -> bytes:
-    """Return a comment, which the client ignores and which keeps an idle connection open."""
-    # splitlines: a comment with a line end inside would become a field.
+    """Return an encoded comment. The client ignores it; it keeps an idle connection open."""
+    # Each line becomes a comment, because a line without the colon would be a field.
     lines = text.encode("utf-8", "replace").splitlines() or [b""]
     return b"".join([b": %b\n" % line for line in lines]) + b"\n"
 
@@ -77,7 +80,8 @@ class SSEDecoder:
         self._id = ""
         self._at_start = True
         self._after_cr = False
-        """Whether a line feed at the beginning of the next chunk belongs to the carriage return before it."""
+        """True if the last chunk ended with a carriage return. A line feed that follows belongs to the same line
+        end."""
         self._last_event_id = ""
         self._retry: int | None = None
 
@@ -99,11 +103,10 @@ class SSEDecoder:
         """
         if not chunk:
             return []
-        # A chunk may end between the two characters of one line end.
         if self._after_cr and chunk[0] == 0x0A:
             chunk = chunk[1:]
         self._after_cr = chunk.endswith(b"\r")
-        lines = chunk.splitlines()  # of bytes: at \n, \r and \r\n only
+        lines = chunk.splitlines()  # bytes are split at \n, \r and \r\n only
         unfinished = lines.pop() if lines and not chunk.endswith((b"\n", b"\r")) else b""
         events: list[Event] = []
         if lines and self._line:
@@ -131,7 +134,7 @@ class SSEDecoder:
         if name == b"data":
             self._data.append(value)
             self._size += len(value) + 1
-            # Checked here too: many short data lines can exceed the limit without any long line.
+            # Many short data lines can exceed the limit together.
             self._check(0)
         elif name == b"event":
             self._event = value.decode(errors="replace")
@@ -140,15 +143,15 @@ class SSEDecoder:
             if b"\0" not in value:
                 self._id = value.decode(errors="replace")
         elif name == b"retry" and value.isdigit() and len(value) <= 18:
-            # 18 digits are 31 million years; without a bound, int() takes quadratic time.
+            # 18 digits are 31 million years. Without a bound, int() takes quadratic time.
             self._retry = int(value)
 
     def _dispatch(self, events: list[Event]) -> None:
-        # Also for an event without data, which only sets the id (priming events).
+        # An event without data sets the id too (a priming event).
         self._last_event_id = self._id
         if self._data:
             events.append(Event(data=b"\n".join(self._data), event=self._event or "message", id=self._id))
-            # The id stays: it holds until the server sends another one.
+            # The id is kept until the server sends another one.
             self._data.clear()
             self._size = 0
         self._event = ""

@@ -18,6 +18,8 @@ __all__ = ["Phase", "may_receive", "may_send"]
 
 
 class Phase(Enum):
+    """The phase of a handshake connection. See the diagram in this module."""
+
     NEW = "new"
     INITIALIZING = "initializing"
     NEGOTIATED = "negotiated"
@@ -26,10 +28,10 @@ class Phase(Enum):
 
 _RECEIVABLE: dict[Phase, frozenset[str] | None] = {
     Phase.NEW: frozenset({"initialize", "ping"}),
-    # A cancellation is allowed: the client may give up waiting for the result of initialize.
+    # The client may send a cancellation when it no longer waits for the result of initialize.
     Phase.INITIALIZING: frozenset({"ping", "notifications/cancelled"}),
-    # Over HTTP each message is a request, so a client's first call may overtake its `initialized`. Requests after the
-    # response are served.
+    # All methods are allowed: over HTTP, each message is a request of its own, so a client's first call may arrive
+    # before its `initialized`.
     Phase.NEGOTIATED: None,
     Phase.READY: None,
 }

@@ -1,1 +1,1 @@
-"""Supervision: sessions, request scopes, deadlines, progress, asking the client."""
+"""Runs sessions and requests: their tasks, deadlines and progress, and questions to the client."""

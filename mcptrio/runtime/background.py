@@ -1,6 +1,6 @@
-"""Background tasks of plugins, kept running while the server is open.
+"""Keeps background tasks of plugins running while the server is open.
 
-A task that fails is restarted, with increasing pauses. A task that returns is not.
+A task that fails is restarted, with increasing pauses. A task that returns is not restarted.
 """
 
 from __future__ import annotations
@@ -19,23 +19,28 @@ __all__ = ["RESTARTS", "keep_running"]
 _log = logging.getLogger("mcptrio.background")
 
 RESTARTS: Counter[str] = Counter()
-"""By plugin: how often its tasks were started again in this process, for metrics."""
-FIRST = 1.0
+"""The number of restarts of each plugin's tasks in this process, for metrics."""
+FIRST_PAUSE_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 60.0
-"""Maximum seconds between two starts. The pause doubles; after a run of this length it starts from the minimum."""
+"""The longest pause before a restart. The pause doubles each time. If a task fails after it has run for longer than
+this, the pause is :data:`FIRST_PAUSE_SECONDS` again."""
 
 
 async def keep_running(task: Callable[[], Awaitable[None]], label: str) -> None:
-    """Run a task until it returns."""
-    pause = FIRST
+    """Run a task until it returns.
+
+    Args:
+        label: The plugin, for the log and the metrics.
+    """
+    pause = FIRST_PAUSE_SECONDS
     while True:
         started = trio.current_time()
         outcome = await run_guarded(task)
         if not isinstance(outcome, Failure):
             return
-        # The task had worked for a while, so this is a new failure and not a crash loop.
+        # The task had worked for a while, so this is not a crash loop.
         if trio.current_time() - started > MAX_PAUSE_SECONDS:
-            pause = FIRST
+            pause = FIRST_PAUSE_SECONDS
         name = getattr(task, "__qualname__", repr(task))
         _log.error("%s: %s failed, started again in %g s", label, name, pause, exc_info=outcome.error)
         RESTARTS[label] += 1

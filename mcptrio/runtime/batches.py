@@ -1,7 +1,7 @@
 """The responses to a JSON-RPC batch, collected into one array.
 
-The session puts this between the messages of a batch and their sink. Only 2025-03-26 has batches. Responses wait for
-each other; progress and requests to the client are sent immediately.
+The session puts this sink between the requests of a batch and the sink of the session. Only 2025-03-26 has batches.
+Responses are collected; progress and requests to the client are sent immediately.
 
 Source: JSON-RPC 2.0 section 6; MCP 2025-03-26, basic/index, "Batching".
 """
@@ -19,12 +19,13 @@ __all__ = ["BatchOutlet"]
 
 
 class BatchOutlet:
-    """Collects the responses of one batch.
+    """A message sink that collects the responses of one batch, and sends them when all its users have closed it.
 
     Args:
-        batch: The batch; each request in it closes this sink once.
+        batch: The batch. Each message of it closes this sink once.
+        outlet: The sink to which everything is sent.
         start: Starts a task of the session.
-        closes: Whether to close the sink below at the end.
+        closes: Whether to close ``outlet`` at the end.
     """
 
     def __init__(self, batch: Batch, outlet: MessageSink, *, start: Callable[..., Any], closes: bool) -> None:
@@ -36,7 +37,7 @@ class BatchOutlet:
 
     async def send(self, message: Message | Sequence[Message]) -> None:
         if isinstance(message, Response | ErrorResponse):
-            # JSON-RPC 2.0 section 6: one array with all responses of a batch.
+            # JSON-RPC 2.0 section 6: the responses of a batch are sent in one array.
             self._answers.append(message)
         else:
             await self._outlet.send(message)

@@ -1,8 +1,8 @@
-"""Callers as strings, and the caller that the parent of an isolated plugin forwards.
+"""Identifies callers by strings, and reads the caller that the parent of an isolated plugin forwards.
 
-Requests use it. The process of an isolated plugin gets the requests of all clients from its parent, which names the
-caller in ``_meta``; this is trusted only on the pipe from the parent. A caller is not a credential: the principal
-decides on access.
+Requests use it. The process of an isolated plugin receives the requests of all clients from its parent, which names the
+caller of each in ``_meta``. The name is trusted only on the pipe from the parent. A caller string is not a credential:
+access depends on the principal.
 
 Source: MCP 2026-07-28, basic, "_meta".
 """
@@ -29,14 +29,15 @@ __all__ = [
 ]
 
 ANONYMOUS: Final = "anonymous"
-"""The caller of requests whose clients cannot be distinguished: anonymous ones over HTTP in 2026-07-28."""
+"""The caller of anonymous requests over HTTP in 2026-07-28, whose clients cannot be distinguished."""
 
 CALLER: Final = "mcptrio/caller"
-"""``params._meta`` key with the forwarded caller. Removed from requests of other clients before they are forwarded."""
+"""``params._meta`` key of the forwarded caller. The parent removes it from requests of clients."""
 
 PARENT: Final = Principal(subject="the parent of this process", issuer="mcptrio")
-"""The principal of the parent's own requests. Lists show it every entry. It makes no calls."""
+"""The principal of the parent's own requests. It may list every entry, and makes no calls."""
 
+# The methods that a parent calls for itself. A request with another method always has a caller.
 _PARENT_METHODS: Final = frozenset(
     {
         "tools/list",
@@ -57,7 +58,7 @@ class ForwardedCaller:
     Args:
         principal: The caller's principal in the parent.
         caller: The caller's string in the parent.
-        is_from_parent: Whether this is a request of the parent itself, which reads lists.
+        is_from_parent: Whether this is a request of the parent itself, without a caller.
     """
 
     principal: Principal | None = None
@@ -66,19 +67,19 @@ class ForwardedCaller:
 
 
 def caller_of_principal(principal: Principal) -> str:
-    """Return the string for one issuer and subject, equal in all sessions and processes."""
+    """Return the caller string of a principal. It is the same in all sessions and processes."""
     issuer = principal.issuer or ""
-    # The issuer's length prevents that another pair of issuer and subject makes the same string.
+    # Without the issuer's length, two different pairs of issuer and subject could have the same text.
     return "principal:" + _digest(f"{len(issuer)} {issuer} {principal.subject}")
 
 
 def caller_of_session_id(id: str) -> str:
-    """Return the string for a session or connection without a login. It does not reveal the id."""
+    """Return the caller string of an anonymous session or connection. It does not reveal the id."""
     return f"session:{_digest(id)}"
 
 
 def encode_caller(principal: Principal | None, caller: str) -> dict[str, Any]:
-    """Encode a caller for ``_meta``, without its token and claims."""
+    """Return a caller as the value for ``_meta``, without the token and its claims."""
     forwarded: dict[str, Any] = {"caller": caller}
     if principal is not None:
         forwarded["principal"] = {
@@ -97,10 +98,9 @@ def decode_caller(method: str, meta: Mapping[str, Any] | None) -> ForwardedCalle
     """
     forwarded = meta.get(CALLER) if meta else None
     if forwarded is None:
-        # Reading lists for all clients is the parent's own work; a call always has a caller.
         return ForwardedCaller(PARENT if method in _PARENT_METHODS else None, is_from_parent=True)
     if not isinstance(forwarded, dict) or not isinstance(forwarded.get("caller"), str):
-        # Anonymous and not the parent: an invalid value must not give more rights than none.
+        # Anonymous, because an invalid value must not give the rights of the parent.
         return ForwardedCaller()
     principal = forwarded.get("principal")
     return ForwardedCaller(None if principal is None else _principal(principal), forwarded["caller"])

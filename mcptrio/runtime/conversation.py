@@ -1,6 +1,6 @@
-"""One peer as its requests see it: the result of the handshake, and the streams for messages that belong to no request.
+"""The part of a session that requests use: the handshake, and the streams for messages that belong to no request.
 
-Requests, subscriptions and listeners of notifications use it. :class:`mcptrio.runtime.session.Session` is one, and
+Subscriptions and listeners of notifications use it too. :class:`mcptrio.runtime.session.Session` is its subclass, and
 adds the requests in flight.
 """
 
@@ -38,18 +38,18 @@ _numbers = count(1)
 
 @define(eq=False, slots=False, kw_only=True)
 class Conversation:
-    """One peer as its requests see it, with its handshake and its outlets.
+    """The part of a session that its requests use: its connection, record, outlets and taps.
 
     Args:
         name: The name in the log.
-        id: The id of a stored session. For other sessions, it is made when it is needed.
-        principal: The sender of the next messages.
+        id: The id of a stored session. For other sessions, it is made when it is first used.
+        principal: The principal of the messages that arrive next.
         outlets: Streams for messages that belong to no request, the newest last.
         is_shared: Whether one outlet serves all requests (stdio); it is then not closed when a request ends.
         trusts_forwarded_caller: Whether the peer is the parent process of an isolated plugin, which forwards callers.
         record: The record of a stored session. For other sessions, it is made after ``initialize``.
-        on_subscriptions: A function called when another replica has changed the subscriptions.
-        on_missed_changes: A function called with this object when the client may have missed notifications of changes.
+        on_subscriptions: A function called when another replica has changed the session's subscriptions.
+        on_missed_changes: A function called with this object when its client may have missed notifications of changes.
     """
 
     connection: Connection
@@ -64,18 +64,18 @@ class Conversation:
     on_subscriptions: Callable[[], None] | None = None
     on_missed_changes: Callable[[Conversation], None] | None = None
     number: int = field(init=False, factory=_numbers.__next__)
-    """Identifies the session in this process. Its id is a secret on some transports."""
+    """Identifies the session in this process. The id cannot do that, because it is a secret on some transports."""
     requests: int = field(init=False, default=0)
     """Requests in flight, counted by the gate."""
     last_peer: Peer | None = field(init=False, default=None)
-    """The sender of the last request: in 2026-07-28, each request says it. Set by the gate."""
+    """The peer of the last request, set by the gate. In 2026-07-28, each request states its peer."""
     started: float = field(init=False, factory=trio.current_time)
     buckets: dict[str, TokenBucket] = field(init=False, factory=dict)
-    """The rate limits of this session, by what they limit."""
+    """The rate limits of this session, by the name of the limited activity."""
     dropped_logs: int = field(init=False, default=0)
     taps: list[MessageTap] | tuple[()] = field(init=False, default=())
 
-    # Most sessions are those of one request over HTTP, which needs none of the following.
+    # Cached properties, because most sessions serve a single request over HTTP and need none of them.
 
     @cached_property
     def closing(self) -> trio.Event:
@@ -98,11 +98,7 @@ class Conversation:
         return caller_of_session_id(self.id) if self.principal is None else caller_of_principal(self.principal)
 
     def status_with(self, requests: tuple[RequestStatus, ...]) -> SessionStatus:
-        """Return its status.
-
-        Args:
-            requests: The status of each request in flight.
-        """
+        """Return the status of the session with the given status of its requests."""
         peer = self.last_peer or self.connection.peer
         return SessionStatus(
             number=self.number,
@@ -117,7 +113,7 @@ class Conversation:
             questions=self.outgoing.status,
         )
 
-    # Its record
+    # The record
 
     @property
     def stored_id(self) -> str | None:
@@ -125,7 +121,7 @@ class Conversation:
         return self.record.id if self.record is not None and not self.is_shared else None
 
     def negotiated(self) -> None:
-        """Make the record after a successful response to ``initialize``."""
+        """Make the record, after a successful response to ``initialize``."""
         peer = self.connection.peer
         if peer is None or self.record is not None:
             return
@@ -138,15 +134,15 @@ class Conversation:
         )
 
     def initialized(self) -> None:
-        """Note in the record that the client is ready."""
+        """Note in the record that the client has sent ``notifications/initialized``."""
         if self.record is not None and not self.record.initialized:
             self.record = evolve(self.record, initialized=True)
 
     def refresh(self, record: SessionRecord) -> None:
         """Replace the record, because another replica or the transport has changed it."""
-        has_others = record.subscriptions != self.subscriptions
+        are_subscriptions_new = record.subscriptions != self.subscriptions
         self.record = record
-        if has_others and self.on_subscriptions is not None:
+        if are_subscriptions_new and self.on_subscriptions is not None:
             self.on_subscriptions()
         if record.initialized:
             self.connection.mark_initialized()
@@ -154,14 +150,16 @@ class Conversation:
     # Streams
 
     def attach(self, outlet: MessageSink) -> None:
+        """Add a stream for messages that belong to no request."""
         self.outlets.append(outlet)
 
     def detach(self, outlet: MessageSink) -> None:
+        """Remove a stream."""
         if outlet in self.outlets:
             self.outlets.remove(outlet)
 
     def report_everything_changed(self) -> None:
-        """Notify the client that everything it follows may have changed, because it may have missed notifications."""
+        """Note that the client may have missed notifications, so that it is told that everything may have changed."""
         if self.on_missed_changes is not None:
             self.on_missed_changes(self)
 
@@ -172,27 +170,31 @@ class Conversation:
         return self.tapped(self.outlets[-1]) if self.outlets else None
 
     def add_tap(self, tap: MessageTap) -> None:
-        """Show a tap all messages from now on, except those of requests in flight."""
+        """Pass all messages to a tap from now on, except those of requests in flight."""
         if not isinstance(self.taps, list):
-            # Most sessions never have one, and an empty list takes memory in each.
+            # The list is made here, because most sessions never have a tap, and an empty list takes memory in each.
             self.taps = []
         self.taps.append(tap)
 
     def show_received(self, incoming: Incoming, outlet: MessageSink) -> MessageSink:
-        """Show the taps what has arrived. Returns the sink for the answers."""
+        """Pass a received message to the taps. Returns the sink for its answer."""
         for tap in self.taps:
             tap.received(incoming)
         return self.tapped(outlet)
 
     def tapped(self, outlet: MessageSink) -> MessageSink:
-        """Return an outlet that shows its messages to the taps, if there are any."""
-        # The writer of a shared channel shows them.
+        """Return an outlet that passes its messages to the taps, if there are any."""
+        # On a shared channel, the task that writes passes the messages to the taps.
         return TappedSink(outlet, self.taps) if self.taps and not self.is_shared else outlet
 
     def notify(self, method: str, params: Any, *, key: object) -> None:
-        """Send a notification that belongs to no request, if there is a stream for it."""
+        """Send a notification that belongs to no request, if there is a stream for it. Does not block.
+
+        Args:
+            key: A queued notification with the same key is replaced.
+        """
         peer, outlet = self.connection.peer, self.outlet
-        # Before the client is ready, only messages that belong to a request may be sent.
+        # Until the client has sent notifications/initialized, only messages that belong to a request may be sent.
         if peer is None or outlet is None or self.connection.phase is not Phase.READY:
             return
         notification = self.connection.notification(method, params, peer=peer)
@@ -201,16 +203,13 @@ class Conversation:
             outlet.send_latest(notification, key)
 
     def send_wire(self, method: str, params: dict[str, Any] | None) -> None:
-        """Send a notification in wire form.
-
-        Does not block: if the peer does not read and its outlet is full, the notification is lost.
-        """
+        """Send a notification in wire form. Does not block: if the outlet is full, the notification is dropped."""
         if self.outlet is not None and self.connection.peer is not None:
             notification = Notification(method, params)
             trace_notification(notification)
             self.outlet.send_latest(notification, object())
 
-    # Settings of the client
+    # Settings that the client has changed
 
     @property
     def log_level(self) -> str | None:
@@ -224,7 +223,7 @@ class Conversation:
 
     def set_log_level(self, level: str) -> None:
         if self.record is not None:
-            # A new record, so that the HTTP endpoint sees that it must be stored.
+            # A new object, by which the HTTP endpoint notices that the record must be stored.
             self.record = evolve(self.record, log_level=level)
 
     @property

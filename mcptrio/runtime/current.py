@@ -1,8 +1,8 @@
-"""The request of the running code, in the only ContextVar of mcptrio.
+"""The request for which the current code runs, in the only ContextVar of mcptrio.
 
-Code that cannot receive the request as an argument reads it: Python's ``logging``, the questions of a mounted server,
-a request that disables its own plugin, and the limiters of threads. The session sets it when a handler starts; child
-tasks and threads inherit it.
+The session sets it when a handler starts; child tasks and threads inherit it. It is read by code that cannot receive
+the request as an argument: Python's ``logging``, the questions of a mounted server, a request that disables its own
+plugin, and the limiters of threads.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Protocol
 
 from mcptrio.runtime.request import RequestScope
 
-__all__ = ["CURRENT", "Working"]
+__all__ = ["CURRENT", "HasRequestScope"]
 
 
-class Working(Protocol):
-    """Code that works for a request. A handler that outlives its request works for the retry later."""
+class HasRequestScope(Protocol):
+    """An object with a request scope. A handler that outlives its request changes to the scope of the retry."""
 
     @property
     def scope(self) -> RequestScope: ...
 
 
-CURRENT: ContextVar[Working | None] = ContextVar("mcptrio_request", default=None)
+CURRENT: ContextVar[HasRequestScope | None] = ContextVar("mcptrio_request", default=None)

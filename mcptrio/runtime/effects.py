@@ -1,8 +1,8 @@
-"""Results of ``ctx.once`` that another delivery of the same request must find.
+"""Results of ``ctx.once``, shared by all deliveries of the same request.
 
 A client may send a retry of 2026-07-28 twice, for example after its connection broke. Both deliveries carry the same
-``requestState``, so neither knows the results of the other. The first one runs the effect, and the others wait for its
-result. Without a shared store, results are kept in this process only.
+``requestState``, so neither contains the results of the other. The first delivery runs the effect, and the others wait
+for its result. Without a shared store, results are kept in this process only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["Effects"]
 
 MAX_RESULTS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes of all results. When a bound is exceeded, the oldest results are dropped, but never the newest."""
+"""Bytes of all results. When a bound is exceeded, the oldest results are evicted, but never the newest."""
 
 
-def _no_time() -> float | None:
+def _default_keep() -> float | None:
     return None
 
 
@@ -50,20 +50,23 @@ class Effects:
         effect: Callable[[], Awaitable[Any]],
         *,
         repeatable: bool = False,
-        keep: Callable[[], float | None] = _no_time,
+        keep: Callable[[], float | None] = _default_keep,
     ) -> Any:
-        """Return the result of an effect, and run it unless another delivery of the call has run it or is running it.
+        """Return the result of an effect. Run it unless another delivery of the call has run it or is running it.
 
-        An effect that fails or is cancelled leaves no result, so the next delivery runs it.
+        An effect that fails or is cancelled leaves no result, so the next delivery runs it again.
 
         Args:
             call: Identifies the call over all its rounds.
+            key: Identifies the effect within the call.
             effect: The function; its result is a JSON value.
             repeatable: Whether it may run again if the replica that ran it has ended.
-            keep: Returns the seconds for which the shared store keeps the result, if the call outlives its request.
+            keep: Returns the seconds for which the shared store keeps the result of a call that outlives its request,
+                and ``None`` for any other call.
 
         Raises:
-            Overloaded: The shared store failed before the effect was run. A call that outlives its request waits.
+            Overloaded: The shared store failed before the effect was run. (A call that outlives its request waits
+                until the store works again.)
             InternalError: Another replica has ended while it ran the effect.
         """
         name = (call, key)
@@ -92,7 +95,7 @@ class Effects:
             is_done = False
             try:
                 value = await effect()
-                # Converted through JSON, as in the next round, so that both rounds get equal values.
+                # Raises TypeError for a value that JSON cannot express, and so cannot be kept for the next round.
                 result = orjson.dumps(value)
                 is_done = True
             finally:
@@ -112,11 +115,11 @@ class Effects:
         now = trio.current_time()
         self._results[name] = now + self._lifetime, result
         self._bytes += len(result)
-        # The newest stays, whatever its size: other deliveries may be waiting for it.
-        while len(self._results) > 1 and self._is_too_much(now):
-            _, (_, forgotten) = self._results.popitem(last=False)
-            self._bytes -= len(forgotten)
+        # The newest result is never evicted, whatever its size: other deliveries may be waiting for it.
+        while len(self._results) > 1 and self._must_evict(now):
+            _, (_, evicted) = self._results.popitem(last=False)
+            self._bytes -= len(evicted)
 
-    def _is_too_much(self, now: float) -> bool:
+    def _must_evict(self, now: float) -> bool:
         oldest, _ = next(iter(self._results.values()))
         return oldest < now or len(self._results) > MAX_RESULTS or self._bytes > MAX_BYTES

@@ -1,7 +1,7 @@
-"""Access to the event loop of a server from any thread.
+"""Runs functions in the event loop of a server, called from any thread.
 
-Sync functions of plugins run in threads, and may call sync methods: add a tool, report a changed resource, write to the
-log. Trio's objects belong to the event loop, so these methods use this class for their work.
+Sync functions of plugins run in threads, and may call sync methods of the server: add a tool, report a changed
+resource, write to the log. Trio's objects must be used in the event loop only, so these methods use this class.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ T = TypeVar("T")
 
 
 class EventLoop:
-    """The event loop in which :meth:`enter` is called. Before that, functions run in the caller's thread."""
+    """The event loop of a server. Before :meth:`enter` is called in it, functions run in the caller's thread."""
 
     def __init__(self) -> None:
         self._token: trio.lowlevel.TrioToken | None = None
 
     def enter(self) -> None:
+        """Note that this is the event loop of the server."""
         self._token = trio.lowlevel.current_trio_token()
 
     def hand_over(self, work: Callable[[], object]) -> None:
@@ -36,7 +37,7 @@ class EventLoop:
         An exception of the function reaches a caller in the event loop; otherwise it is logged. After the event loop
         has ended, the function is not run.
         """
-        token = self._elsewhere()
+        token = self._foreign_token()
         if token is None:
             work()
             return
@@ -47,7 +48,7 @@ class EventLoop:
 
     def call(self, work: Callable[[], T]) -> T:
         """Run a function in the event loop and return its result; another thread waits for it."""
-        token = self._elsewhere()
+        token = self._foreign_token()
         if token is not None:
             try:
                 return trio.from_thread.run_sync(work, trio_token=token)
@@ -55,12 +56,12 @@ class EventLoop:
                 pass  # The event loop has ended, so nothing runs concurrently.
         return work()
 
-    def _elsewhere(self) -> trio.lowlevel.TrioToken | None:
-        """The event loop, if the caller is not in it."""
+    def _foreign_token(self) -> trio.lowlevel.TrioToken | None:
+        """Return the token of the event loop if the caller is outside of it, otherwise ``None``."""
         try:
             return None if trio.lowlevel.current_trio_token() is self._token else self._token
-        # Trio does not run in this thread.
         except RuntimeError:
+            # Trio does not run in this thread.
             return self._token
 
 
@@ -68,4 +69,4 @@ def _run_guarded(work: Callable[[], object]) -> None:
     # An exception in run_sync_soon() would end all of Trio.
     outcome = run_guarded_sync(work)
     if isinstance(outcome, Failure):
-        _log.error("what a thread handed over failed", exc_info=outcome.error)
+        _log.error("a function that a thread passed to the event loop failed", exc_info=outcome.error)

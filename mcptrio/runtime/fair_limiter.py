@@ -24,17 +24,18 @@ class FairLimiter:
 
     Args:
         places: Number of places.
-        spares: Whether a client over HTTP may hold at most as many places as are free. A single client thus holds at
-            most half of the places, and other clients need not wait for its slow calls.
+        limits_share: Whether a client over HTTP may hold at most as many places as are free. A single client thus holds
+            about half of the places, and other clients need not wait for its slow calls.
     """
 
-    def __init__(self, places: int, *, spares: bool = False) -> None:
+    def __init__(self, places: int, *, limits_share: bool = False) -> None:
         self.total_tokens = places
-        self._spares = spares
+        self._limits_share = limits_share
         self._borrowers: dict[object, _Client] = {}
         self._borrowed: dict[_Client, int] = {}
         self._waiting: dict[_Client, dict[object, Waiter[None]]] = {}
-        """Waiting borrowers by client. The first client is next, unless it holds more places than another."""
+        """Waiting borrowers by client, in the order of turns. Among clients with equally many places, the first is
+        next."""
 
     @property
     def borrowed_tokens(self) -> int:
@@ -59,7 +60,7 @@ class FairLimiter:
         client = _client()
         if borrower in self._borrowers:
             raise RuntimeError("this borrower has a place already")
-        # A newcomer must not overtake the waiting calls of its own client.
+        # A new call must not overtake the waiting calls of the same client.
         if client in self._waiting or not self._has_room_for(client):
             raise trio.WouldBlock
         self._grant(borrower, client)
@@ -93,7 +94,7 @@ class FairLimiter:
         try:
             await waiter.wait()
         except trio.Cancelled:
-            # _serve() may have removed it already.
+            # _serve() may have removed the waiter already.
             waiting = self._waiting.get(client, {})
             waiting.pop(borrower, None)
             if not waiting:
@@ -103,11 +104,11 @@ class FairLimiter:
     def _serve(self, client: _Client) -> None:
         waiting = self._waiting.pop(client)
         borrower = next(iter(waiting))
-        # False if that task was cancelled; then the place stays free.
+        # set() returns False if that task was cancelled; then the place stays free.
         if waiting.pop(borrower).set(None):
             self._grant(borrower, client)
         if waiting:
-            # Added at the end, so that the other clients come first.
+            # Moved to the end, so that the other clients have their turn first.
             self._waiting[client] = waiting
 
     def _grant(self, borrower: object, client: _Client) -> None:
@@ -116,7 +117,7 @@ class FairLimiter:
 
     def _has_room_for(self, client: _Client) -> bool:
         free = self.total_tokens - len(self._borrowers)
-        is_sharing = client[1] and self._spares
+        is_sharing = client[1] and self._limits_share
         return free > 0 and (not is_sharing or self._borrowed.get(client, 0) <= free)
 
 

@@ -1,6 +1,6 @@
-"""The gate of a server: it admits requests within the limits, and counts each until it has ended.
+"""Admission control: admits requests within the limits of a server, and counts each until it has ended.
 
-Sessions admit and release their requests here. A refusal names the limit that is reached.
+Sessions admit and release their requests here. The error of a refused request names the limit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Gate:
     """Admits requests within the limits of a server, and counts them.
 
     Args:
-        works: The running handlers. Those of ended requests count against ``limits.requests`` too.
+        works: The running handlers. Handlers of ended requests count against ``limits.requests`` too.
     """
 
     def __init__(self, settings: ServerSettings, deadlines: Deadlines, works: Sized, observers: Observers) -> None:
@@ -55,12 +55,12 @@ class Gate:
         if self.is_closed:
             self.refuse_closed(request.method.name)
         limits = self._limits
-        # Handlers of requests that have ended may still clean up.
+        # Both are compared: a handler may still clean up after its request has ended.
         if self.in_flight >= limits.requests or len(self._works) >= limits.requests:
-            self._note(request, "requests")
+            self._report_refusal(request, "requests")
             raise Overloaded(f"too many requests: {limits.requests} are in flight on this server")
         if session.requests >= limits.requests_per_session:
-            self._note(request, "session")
+            self._report_refusal(request, "session")
             raise Overloaded(f"too many requests: {limits.requests_per_session} are in flight in this session")
         memory = self._take_memory(session, request) if request.weight else None
         scope = RequestScope(request, outlet, session, self._deadlines, memory, owns_outlet)
@@ -77,8 +77,8 @@ class Gate:
         self.in_flight -= 1
         scope.session.requests -= 1
         if scope.memory is not None:
-            # Handlers that still run keep the memory in use themselves.
-            scope.memory.let_go()
+            # A handler that still runs counts as another user of this memory.
+            scope.memory.release()
         self._deadlines.scopes.discard(scope)
         if self._observers.listening:
             self._observers.request_ended(scope)
@@ -92,7 +92,7 @@ class Gate:
             self.drain_deadline = trio.current_time() + self._timeouts.shutdown
 
     def refuse_closed(self, method: str) -> None:
-        """Refuse a request if the gate is closed.
+        """Refuse a request if the gate is closed. Otherwise do nothing.
 
         Raises:
             Overloaded: The gate is closed.
@@ -106,14 +106,14 @@ class Gate:
         if self.in_flight:
             await self._idle.wait()
 
-    def _note(self, request: RequestReceived, reason: RefusalReason) -> None:
+    def _report_refusal(self, request: RequestReceived, reason: RefusalReason) -> None:
         self._observers.request_refused(request.method.name, reason)
 
     def _take_memory(self, session: Conversation, request: RequestReceived) -> SharedPlace:
         places = self.memory
         place = places.take(session if request.owner is None else request.owner, request.weight)
         if place is None:
-            self._note(request, "memory")
+            self._report_refusal(request, "memory")
             raise Overloaded(
                 f"too much memory: the parameters take about {request.weight} bytes, those of all running requests"
                 f" {places.taken}; the limit is {places.limit}, and half of it for one client"

@@ -1,4 +1,4 @@
-"""The errors with which a client learns that a handler has failed or was late. A request uses them."""
+"""The errors that a request sends to its client if its handler fails or exceeds its deadline."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ class Expired(InternalError):
 
 
 def error_for(error: BaseException, label: str) -> MCPError:
-    """Return the error to send for an exception. It is logged in full unless it was meant for the client."""
+    """Return the error to send to the client for an exception of a handler.
+
+    An exception that was not meant for the client is logged, and the client receives only the id of the log record.
+    """
     if isinstance(error, MCPError):
         return error
     if isinstance(error, ToolError):
         return InternalError(str(error))
     if isinstance(error, StoreFailed):
-        # The reason is for the operator, and has no use for a traceback.
+        # The reason is for the operator. A traceback would not help: the cause is outside of the program.
         _log.error("%s failed: %s", label, error)
         return Overloaded("the store of the server does not work at the moment", retry_after=STORE_RETRY_SECONDS)
-    # The client gets only an id: the text of an exception may contain secrets.
+    # The text of an exception may contain secrets.
     failure_id = log_failure(_log, error, "%s failed", label)
     return InternalError(f"internal error in {label}: see id {failure_id} in the server's log")

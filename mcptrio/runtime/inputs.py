@@ -1,7 +1,7 @@
-"""Questions to the client in every revision, and the input channel of handshake revisions.
+"""Input channels, which ask the client of a request: the interface, and the channel of handshake revisions.
 
-The Context holds a channel, chosen by a feature of the revision when the request is dispatched. A client without the
-capability is never asked, and the error is the same on every channel.
+The Context holds a channel. A feature of the revision determines its class. A client without the required capability
+is never asked, and the error is the same on every channel.
 
 Source: MCP 2025-11-25, client/elicitation, client/sampling, client/roots; MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -37,11 +37,11 @@ T = TypeVar("T")
 
 
 class InputQuestion(Protocol):
-    """A question to the client: its request, its capability, and the reader of its answer."""
+    """A question to the client: the request to send, the capability that it requires, and the reader of the answer."""
 
     @property
     def key(self) -> str | None:
-        """The author's name for it within one request. If it is ``None``, the content identifies the question."""
+        """The author's name for the question within one request; ``None`` if its content identifies it."""
         ...
 
     @property
@@ -66,21 +66,21 @@ class InputChannel(Protocol):
     """Asks the client of one request."""
 
     scope: RequestScope
-    """The current request. For a handler that outlives its request, this becomes the retry."""
+    """The current request. If the handler outlives its request, this is later the retry."""
 
     async def run(self, handler: Callable[[], Awaitable[Any]], *, parks: bool = True) -> Any:
         """Run the handler of the request, which may ask questions.
 
         Args:
-            parks: Whether the handler may wait between two requests; ``False`` if it would block a thread.
+            parks: Whether the handler may be parked between two requests; ``False`` if it would block a thread.
         """
         ...
 
     async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
-        """Return the answers in the order of the questions.
+        """Ask the questions, and return the answers in the same order.
 
         Raises:
-            MissingClientCapability: Before anything was sent.
+            MissingClientCapability: The client lacks a required capability. Nothing was sent.
             MCPError: The client answered with an error.
             trio.TooSlowError: No answer within ``timeouts.input``.
             ConnectionClosed: The client has disconnected.
@@ -90,37 +90,38 @@ class InputChannel(Protocol):
     async def once(
         self, key: str, effect: Callable[[], Awaitable[Any]], *, shared: bool = True, repeatable: bool = False
     ) -> Any:
-        """Return the result of a side effect that no replay of the handler must repeat.
+        """Run a side effect that a replay of the handler must not repeat, or return its recorded result.
 
         Args:
-            effect: Returns a JSON value.
+            key: Identifies the effect within the request.
+            effect: The function. It returns a JSON value.
             shared: Whether other deliveries of the request use the result; the effect then finishes even if the request
                 is cancelled. ``False`` for an effect that asks questions.
-            repeatable: Whether it may run again if its process ends while it runs.
+            repeatable: Whether the effect may run again if its process ends while it runs.
         """
         ...
 
 
 class Lifetime:
-    """Allows the use of a handler's context until the handler has ended.
+    """Ends all uses of a handler's context when the handler ends.
 
-    A thread, or a nursery of the plugin's lifespan, can use the context in tasks outside the handler's cancel scope.
-    This class cancels them.
+    A thread, or a nursery of the plugin's lifespan, can use the context in tasks outside of the handler's cancel scope.
+    This class cancels these uses.
     """
 
     def __init__(self) -> None:
         self._scopes: set[trio.CancelScope] = set()
-        self._over: str | None = None
+        self._end_reason: str | None = None
 
     async def within(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run ``work`` and return its result; cancel it when the handler ends.
+        """Run ``work`` and return its result. Cancel it when the handler ends.
 
         Raises:
-            trio.Cancelled: The handler has ended, and the task works for one of its threads.
-            ConnectionClosed: The handler has ended.
+            trio.Cancelled: The handler has ended, and one of its threads is the caller.
+            ConnectionClosed: The handler has ended, and a task is the caller.
         """
         scope = trio.CancelScope()
-        if self._over is not None:
+        if self._end_reason is not None:
             scope.cancel()
         cancelled: trio.Cancelled | None = None
         self._scopes.add(scope)
@@ -135,25 +136,26 @@ class Lifetime:
         finally:
             self._scopes.discard(scope)
         if cancelled is not None and _is_for_thread():
-            # Trio does not cancel this task together with the thread's, but the thread must see a cancellation and not
-            # an error that it could handle.
+            # Trio does not cancel this system task together with the thread. The thread must receive Cancelled, because
+            # it could handle another exception and continue.
             raise cancelled
-        raise ConnectionClosed(self._over or "the handler has ended")
+        raise ConnectionClosed(self._end_reason or "the handler has ended")
 
     def end(self, reason: str) -> None:
-        self._over = reason
+        """Cancel all uses of the context, because the handler has ended."""
+        self._end_reason = reason
         for scope in self._scopes:
             scope.cancel()
 
 
 def _is_for_thread() -> bool:
-    """Return whether :func:`trio.from_thread.run` has started the current task, as a system task."""
+    """Return whether a thread has started the current task with :func:`trio.from_thread.run`: it is a system task."""
     nursery = trio.lowlevel.current_task().parent_nursery
     return nursery is not None and nursery.parent_task is trio.lowlevel.current_root_task()
 
 
 class BackChannel:
-    """Asks with requests on the session, while the handler waits."""
+    """Asks with requests to the client, while the handler waits. Used in handshake revisions."""
 
     def __init__(self, scope: RequestScope) -> None:
         self.scope = scope
@@ -171,7 +173,7 @@ class BackChannel:
     async def _ask_client(self, questions: Sequence[InputQuestion]) -> list[Any]:
         scope = self.scope
         for question in questions:
-            # All questions are checked before the first one is sent, so that no user answers for nothing.
+            # Checked before the first question is sent: otherwise a user would answer it, and the call would fail.
             require(scope.request.peer, question.capability)
         answers: list[Any] = [None] * len(questions)
         # The idle timeout stops while the user answers.
@@ -217,14 +219,14 @@ class BackChannel:
                 request.method, request.params, peer=peer, outlet=scope.outlet, timeout=timeout
             )
         except LocalProtocolError as error:
-            # An older revision cannot express the question, such as a choice of several values; the model may try
-            # another way.
+            # An older revision cannot express every question, for example a choice of several values. A ToolError tells
+            # the model, which may try another way.
             raise ToolError(f"this client cannot be asked: {error}") from error
         return question.read(peer.revision.structure(raw, question.result_type()))
 
 
 class NoChannel:
-    """The channel of methods that cannot ask, in revisions without requests to the client."""
+    """The channel of methods that cannot ask the client, in revisions without requests to the client."""
 
     def __init__(self, scope: RequestScope) -> None:
         self.scope = scope
@@ -243,7 +245,7 @@ class NoChannel:
 
 
 def request_for(question: InputQuestion, peer: Peer) -> InputRequest:
-    """Return the request for a client, without ``includeContext`` if the client must declare that and has not.
+    """Return the request for a question, without ``includeContext`` if the client has not declared that capability.
 
     Source: MCP 2025-11-25 and 2026-07-28, client/sampling, "Capabilities": servers SHOULD NOT send it then.
     """
@@ -260,9 +262,11 @@ def request_for(question: InputQuestion, peer: Peer) -> InputRequest:
 
 
 def declares(peer: Peer, capability: str) -> bool:
-    """Return whether the client has declared a capability: ``roots``, ``roots.listChanged``, ``sampling``,
-    ``sampling.tools``, ``sampling.context``, ``elicitation``, ``elicitation.form``, ``elicitation.url``, or an
-    extension's identifier.
+    """Return whether the client has declared a capability.
+
+    Args:
+        capability: ``roots``, ``roots.listChanged``, ``sampling``, ``sampling.tools``, ``sampling.context``,
+            ``elicitation``, ``elicitation.form``, ``elicitation.url``, or an extension's identifier.
 
     Source: MCP 2025-11-25, client/elicitation: an empty object means form.
     """

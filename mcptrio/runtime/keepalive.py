@@ -26,7 +26,6 @@ async def keep_alive(session: Conversation, end: Callable[[str], None]) -> None:
     while not session.closing.is_set():
         with trio.move_on_after(settings.ping_interval):
             await session.closing.wait()
-            # The session ends, so no further ping is needed.
             return
         peer, outlet = session.connection.peer, session.outlet
         if peer is None or outlet is None or peer.revision.client_methods.get("ping") is None:
@@ -43,7 +42,7 @@ async def keep_alive(session: Conversation, end: Callable[[str], None]) -> None:
         except trio.TooSlowError:
             missed += 1
             _log.warning("%s: no answer to a ping within %g s", session.name, settings.timeouts.ping)
-            # Two in a row: one answer may be late on a busy machine.
+            # A single answer may be late on a busy machine.
             if missed == 2:
                 end("the peer no longer answers pings")
         except ConnectionClosed:

@@ -23,23 +23,23 @@ class ServerLimits:
 
     Args:
         sessions: Handshake sessions with a local part in this process.
-        requests: Requests in flight on this process.
+        requests: Requests in flight in this process.
         requests_per_session: Requests in flight in one session (one stdio process is one session). As many
             notifications may wait for plugins; further ones are dropped.
         held_bytes: Bytes of memory for the parameters of all running requests, estimated from their JSON. One client
-            may use no more than it leaves free, so at most half.
+            may use at most as much as is free, so at most half.
         listen_streams: Open ``subscriptions/listen`` requests.
         subscriptions: URIs one session or one listen request may subscribe to.
-        tasks: Tasks that run on this process; further ones are queued in the store.
+        tasks: Tasks that run in this process; further ones are queued in the store.
         parked: Handlers that wait for a client's answer between two requests. Beyond this, the caller with the most of
             them loses the oldest one, and its retry is replayed. With 0, every retry is replayed.
         state_bytes: Length of a sealed ``requestState``.
         outbox: Messages queued for one peer. Beyond this, senders wait.
         outbox_bytes: Bytes of JSON queued for one peer. Beyond this, senders wait.
         threads: Concurrent sync functions of one plugin, and as many threads that its functions start. Clients take
-            turns, and one over HTTP may use no more than it leaves free, so about half.
-        result_text: Characters of text in one result of a tool, about four for a token. A longer text is cut, and says
-            so. Structured content, and results of mounted servers, are not cut.
+            turns, and a client over HTTP may use at most as many threads as are free, so about half.
+        result_text: Characters of text in one result of a tool, about four for a token. A longer text is cut, and a
+            note at its end says so. Structured content, and results of mounted servers, are not cut.
         logs_per_second: Log messages to one session; further ones are dropped, and a later message has their number.
     """
 

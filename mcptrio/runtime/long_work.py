@@ -1,6 +1,6 @@
-"""Work that outlives its request, as requests, runs and the supervisor see it.
+"""The interfaces of tasks, which are calls that outlive their request, for the runtime.
 
-:mod:`mcptrio.tasks` implements it. The runtime knows neither how a task is stored nor how its client follows it.
+:mod:`mcptrio.tasks` implements them. The runtime does not know how a task is stored or how its client follows it.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class LongWork(Protocol):
 
     @property
     def call(self) -> str:
-        """Identifies the call in the store of side effects."""
+        """The id of the call in the store of side effects."""
         ...
 
     @property
     def keep(self) -> float:
-        """Seconds for which results of side effects are kept, for a process that takes over the task."""
+        """Seconds for which the store keeps results of side effects, for a process that takes over the task."""
         ...
 
     @property
     def is_released(self) -> bool:
-        """Whether it was cancelled here so that another process runs it again from the start."""
+        """True if it was cancelled here so that another process runs it again from the start."""
         ...
 
     def note_resumable(self) -> None:
-        """Store that another process may run it again from the start. Does not block."""
+        """Record in the store that another process may run the task again from the start. Does not block."""
         ...
 
     def set_status(self, message: str) -> None:
@@ -51,7 +51,11 @@ class LongWork(Protocol):
         ...
 
     async def watch(self, run: Any) -> None:
-        """Wait until a handler, a :class:`mcptrio.runtime.runs.Run`, has ended. Its questions go to the client."""
+        """Wait until a handler has ended, and pass its questions to the client.
+
+        Args:
+            run: The handler, a :class:`mcptrio.runtime.runs.Run`.
+        """
         ...
 
 
@@ -59,19 +63,19 @@ class TaskPlan(Protocol):
     """How a running call becomes a task."""
 
     async def begin(self) -> None:
-        """Make a task of the call now, if that is possible. The handler calls it."""
+        """Make the call a task now, if that is possible. The handler calls this."""
         ...
 
     async def settle(self, run: Any, channel: Any) -> Any:
-        """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but only for a while. Then make a task of the call.
+        """Wait as :meth:`mcptrio.runtime.runs.Run.settle` does, but for a limited time. Then make the call a task.
 
         Args:
             run: The handler, a :class:`mcptrio.runtime.runs.Run`.
             channel: The input channel of the handler.
 
         Returns:
-            The result that tells the client of the task, or ``None``: the handler has ended or asks, and the call is
-            no task.
+            The result that tells the client of the task; ``None`` if the call has not become a task, because the
+            handler has ended or asks.
         """
         ...
 
@@ -80,7 +84,7 @@ class LongTasks(Protocol):
     """All tasks of a server, for its supervisor."""
 
     def stop(self) -> None:
-        """Take no more tasks, and give those back that another process can resume."""
+        """Take no more tasks, and release the running ones that another process can resume."""
         ...
 
     async def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""The middleware of a server, as its sessions use it."""
+"""The interface through which sessions use the middleware of a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["MiddlewareProvider"]
 
 
 class MiddlewareProvider(Protocol):
-    """All middleware of a server."""
+    """The middleware of a server."""
 
     around: Wrapper | None
-    """``None`` while there is no middleware."""
+    """Calls the handler of a request within all middleware; ``None`` while there is none."""

@@ -17,11 +17,11 @@ __all__ = ["Listener", "handle_notification"]
 _log = logging.getLogger("mcptrio.session")
 
 Listener: TypeAlias = Callable[[Conversation, Any], Awaitable[None]]
-"""Called with the session of a notification and its params."""
+"""A function called with the session of a notification and its params."""
 
 
 async def handle_notification(listener: Listener, session: Conversation, event: NotificationReceived) -> None:
-    """Call a listener and log its exception. It has as much time as a request."""
+    """Call a listener, and log its exception. Its timeout is that of a request."""
     outcome: Done[None] | Failure | None = None
     # A notification has no response, so nothing else would end a listener that hangs.
     with trio.move_on_after(session.settings.timeouts.request) as timeout:

@@ -24,9 +24,11 @@ _log = logging.getLogger("mcptrio.observers")
 
 
 class Observers:
+    """The observers of one server. An observer that raises is removed."""
+
     def __init__(self) -> None:
         self.listening: list[Observer] = []
-        """All observers. The gate checks this list, so that a server without observers makes no calls for them."""
+        """All observers. The gate checks this list first, so that a server without observers makes no event objects."""
 
     def add(self, observer: Observer) -> Callable[[], None]:
         """Add an observer. Returns a function that removes it."""
@@ -115,10 +117,10 @@ class Observers:
         for observer in tuple(self.listening):
             outcome = run_guarded_sync(call, observer)
             if isinstance(outcome, Failure):
-                # If the observer stayed, each request would log the same error.
+                # Removed, because each request would log the same error.
                 log_failure(_log, outcome.error, "observer %s failed and was removed", type(observer).__qualname__)
                 self._remove(observer)
 
     def _remove(self, observer: Observer) -> None:
-        # By identity: an author's class may define equality.
+        # Compared by identity, because an author's class may define equality.
         self.listening = [each for each in self.listening if each is not observer]

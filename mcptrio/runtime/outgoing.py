@@ -1,6 +1,6 @@
-"""Requests to the client: sent, awaited with a deadline, and cancelled when their caller stops waiting.
+"""Sends requests to the client, and waits for their responses with a deadline.
 
-The back channel, the keepalive and plugins' own requests use this. If the ``await`` ends early, the client gets
+The back channel, the keepalive and plugins' own requests use this. If the caller stops waiting, the client receives
 ``notifications/cancelled``, sent under a short shield.
 
 Source: MCP 2025-11-25, basic/utilities/cancellation; basic/lifecycle, "Timeouts".
@@ -26,11 +26,13 @@ from mcptrio.runtime.timeouts import Timeouts
 __all__ = ["Outgoing"]
 
 CANCEL_NOTICE_TIMEOUT = 1.0
-"""Seconds for sending a cancellation. A peer that has not read it by then has stopped reading."""
+"""Seconds for sending a cancellation. A peer that does not read it in this time has probably stopped reading."""
 
 
 @define(slots=True, eq=False)
-class _Waiter:
+class _PendingRequest:
+    """A request that was sent to the client and has no response yet."""
+
     method: str
     since: float
     arrived: trio.Event
@@ -38,10 +40,12 @@ class _Waiter:
 
 
 class Outgoing:
+    """The requests of one session to its client."""
+
     def __init__(self, connection: Connection, timeouts: Timeouts) -> None:
         self._connection = connection
         self._timeouts = timeouts
-        self._waiters: dict[RequestId, _Waiter] = {}
+        self._pending: dict[RequestId, _PendingRequest] = {}
         self._closed: str | None = None
 
     async def request(
@@ -56,19 +60,19 @@ class Outgoing:
         Raises:
             MCPError: The client responded with an error; ``code`` and ``data`` are the client's.
             MethodNotFound: The revision has no such request.
-            trio.TooSlowError: No response in time; the request is cancelled on the client.
-            ConnectionClosed: The session ended first.
+            trio.TooSlowError: No response in time; the client is told to cancel the request.
+            ConnectionClosed: The session ended before the response arrived.
         """
-        # A cancelled caller must not ask the user.
+        # If the caller is cancelled already, the user must not be asked.
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._closed is not None:
             raise ConnectionClosed(self._closed)
         connection = self._connection
         if isinstance(params, dict):
-            message = connection.own_request(method, params, peer=peer)
+            message = connection.custom_request(method, params, peer=peer)
         else:
             message = connection.request(method, params, peer=peer)
-        waiter = self._waiters[message.id] = _Waiter(method, trio.current_time(), trio.Event())
+        waiter = self._pending[message.id] = _PendingRequest(method, trio.current_time(), trio.Event())
         with sending(message, revision=peer.revision.version):
             await self._exchange(message, waiter, peer, outlet, self._timeouts.input if timeout is None else timeout)
             answer = waiter.answer
@@ -80,7 +84,7 @@ class Outgoing:
 
     def settle(self, event: ResponseReceived) -> None:
         """Pass a response to the waiting caller."""
-        waiter = self._waiters.get(event.id)
+        waiter = self._pending.get(event.id)
         if waiter is not None:
             waiter.answer = event
             waiter.arrived.set()
@@ -88,16 +92,16 @@ class Outgoing:
     def close(self, reason: str) -> None:
         """Raise ConnectionClosed in all waiting callers."""
         self._closed = reason
-        for waiter in self._waiters.values():
+        for waiter in self._pending.values():
             waiter.arrived.set()
 
     @property
     def status(self) -> tuple[QuestionStatus, ...]:
         now = trio.current_time()
-        return tuple(QuestionStatus(id=id, method=w.method, age=now - w.since) for id, w in self._waiters.items())
+        return tuple(QuestionStatus(id=id, method=w.method, age=now - w.since) for id, w in self._pending.items())
 
     async def _exchange(
-        self, message: Request, waiter: _Waiter, peer: Peer, outlet: MessageSink, timeout: float
+        self, message: Request, waiter: _PendingRequest, peer: Peer, outlet: MessageSink, timeout: float
     ) -> None:
         sent = False
         try:
@@ -106,15 +110,15 @@ class Outgoing:
                 sent = True
                 await waiter.arrived.wait()
         finally:
-            del self._waiters[message.id]
+            del self._pending[message.id]
             if waiter.answer is None:
                 self._connection.abandon(message.id)
-                # A request that was never sent needs no cancellation, and a request with a response has ended.
+                # A request that was not sent completely, or that has ended, needs no cancellation.
                 if sent and not waiter.arrived.is_set():
                     with trio.move_on_after(CANCEL_NOTICE_TIMEOUT, shield=True):
-                        await self._take_back(message, peer, outlet)
+                        await self._send_cancellation(message, peer, outlet)
 
-    async def _take_back(self, message: Request, peer: Peer, outlet: MessageSink) -> None:
+    async def _send_cancellation(self, message: Request, peer: Peer, outlet: MessageSink) -> None:
         params = CancelledParams(request_id=message.id, reason="no longer needed")
         notice = self._connection.notification("notifications/cancelled", params, peer=peer)
         if notice is not None:

@@ -1,7 +1,7 @@
-"""Handlers that wait for a client's answer between two requests.
+"""Parked handlers, which wait for a client's answer between two requests.
 
-The round trips add and remove them, within the supervisor's limits. They are a cache: each may be dropped at any time,
-and its retry is then replayed.
+The round trips add and remove them, within the supervisor's limits. They are a cache: each may be evicted at any time,
+and the retry of its request then replays the handler.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from attrs import frozen
 
 from mcptrio.abc.status import ParkedStatus
 
-__all__ = ["Parked", "SuspendedHandlers"]
+__all__ = ["ParkableHandler", "ParkedHandlers"]
 
 
-class Parked(Protocol):
+class ParkableHandler(Protocol):
     """A handler that can be parked."""
 
     label: str
@@ -30,23 +30,23 @@ class Parked(Protocol):
 
 
 @frozen
-class _Space:
-    run: Parked
+class _Entry:
+    run: ParkableHandler
     caller: str
     session: object
 
 
-class SuspendedHandlers:
-    """Parked handlers that wait for the retries of their requests, by ticket.
+class ParkedHandlers:
+    """Parked handlers by ticket, an id that the sealed state of their request contains.
 
     Args:
-        spaces: The number of handlers that can be parked, for all callers together. When all are used, the caller with
-            the most parked handlers loses the one that has waited longest.
+        limit: Maximum number of parked handlers of all callers. When it is reached, the oldest handler of the caller
+            with the most handlers is evicted.
     """
 
-    def __init__(self, spaces: int) -> None:
-        self._spaces = spaces
-        self._parked: dict[str, _Space] = {}
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parked: dict[str, _Entry] = {}
         self._callers: dict[str, OrderedDict[str, None]] = {}
         """The tickets of each caller, the oldest first."""
 
@@ -54,52 +54,52 @@ class SuspendedHandlers:
         return len(self._parked)
 
     @property
-    def has_spaces(self) -> bool:
-        return self._spaces > 0
+    def is_enabled(self) -> bool:
+        return self._limit > 0
 
-    def park(self, ticket: str, run: Parked, *, caller: str = "", session: object = None) -> bool:
-        """Keep a handler, and return whether that is possible.
+    def park(self, ticket: str, run: ParkableHandler, *, caller: str = "", session: object = None) -> bool:
+        """Park a handler. Returns False if parking is disabled.
 
         Args:
             caller: The caller of its request.
-            session: The handler is cancelled when this session ends.
+            session: A session with whose end the handler is cancelled.
         """
-        if not self.has_spaces:
+        if not self.is_enabled:
             return False
-        while len(self._parked) >= self._spaces:
-            # A caller with many parked handlers evicts its own and not those of others.
+        while len(self._parked) >= self._limit:
+            # Evicting from the caller with the most handlers prevents that one caller evicts the handlers of others.
             most = max(self._callers.values(), key=len)
             self._take(next(iter(most))).run.cancel("evicted: too many handlers wait for an answer")
-        self._parked[ticket] = _Space(run, caller, session)
+        self._parked[ticket] = _Entry(run, caller, session)
         self._callers.setdefault(caller, OrderedDict())[ticket] = None
         return True
 
-    def find(self, ticket: str) -> Parked | None:
+    def find(self, ticket: str) -> ParkableHandler | None:
         """Return the handler with this ticket, or ``None`` if it is no longer parked."""
-        space = self._parked.get(ticket)
-        return space.run if space is not None else None
+        entry = self._parked.get(ticket)
+        return entry.run if entry is not None else None
 
-    def remove(self, run: Parked) -> None:
+    def remove(self, run: ParkableHandler) -> None:
         """Remove a handler that has ended or expired."""
-        for ticket, space in self._parked.items():
-            if space.run is run:
+        for ticket, entry in self._parked.items():
+            if entry.run is run:
                 self._take(ticket)
                 return
 
     def clear(self, reason: str, *, owner: str | None = None, session: object = None) -> None:
         """Cancel all handlers, or those of one plugin or one session."""
-        for ticket, space in list(self._parked.items()):
-            if (owner is None or space.run.owner == owner) and (session is None or space.session is session):
+        for ticket, entry in list(self._parked.items()):
+            if (owner is None or entry.run.owner == owner) and (session is None or entry.session is session):
                 self._take(ticket).run.cancel(reason)
 
     @property
     def status(self) -> tuple[ParkedStatus, ...]:
-        return tuple(space.run.status for space in self._parked.values())
+        return tuple(entry.run.status for entry in self._parked.values())
 
-    def _take(self, ticket: str) -> _Space:
-        space = self._parked.pop(ticket)
-        tickets = self._callers[space.caller]
+    def _take(self, ticket: str) -> _Entry:
+        entry = self._parked.pop(ticket)
+        tickets = self._callers[entry.caller]
         del tickets[ticket]
         if not tickets:
-            del self._callers[space.caller]
-        return space
+            del self._callers[entry.caller]
+        return entry

@@ -1,7 +1,9 @@
-"""Progress reports of one request. They increase, are limited to 20 a second, and the newest replaces a queued one.
+"""Progress reports of one request.
 
-``Context.report_progress`` uses it. It writes to the request's outlet, so nothing is sent after the response.
-Source: MCP 2026-07-28, basic/patterns/progress: must increase; receivers should be protected from floods.
+``Context.report_progress`` uses it. Reports must increase, are limited to 20 a second, and the newest replaces a queued
+one. They go to the outlet of the request, so none is sent after the response.
+
+Source: MCP 2026-07-28, basic/patterns/progress.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from mcptrio.protocol.revisions.revision import Revision
 __all__ = ["ProgressReporter", "ProgressSink"]
 
 RATE = 20.0
-"""Notifications per second, enough for a progress bar."""
+"""Notifications per second: enough for a progress bar."""
 BURST = 10.0
+"""Notifications that may be sent at once after a pause."""
 _METHOD = "notifications/progress"
 
 
@@ -57,7 +60,7 @@ class ProgressReporter:
         self.total: float | None = None
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Report progress. A report that does not increase is dropped; a newer one replaces one that still waits."""
+        """Report progress. A report that does not increase is dropped. A report replaces an older one that waits."""
         # MCP 2026-07-28, basic/patterns/progress: the value MUST increase.
         if self.latest is not None and progress <= self.latest:
             return

@@ -1,7 +1,7 @@
-"""One request in flight: its state, its deadline, its handler and its outlet.
+"""One request in flight: its state, deadline, handler and outlet.
 
-The gate makes it, the session serves it, and Context refers to it. :mod:`mcptrio.runtime.request_lifecycle` has its
-states; each way in which a request ends is an event of that table.
+The gate makes the scope of a request, the session serves it, and Context refers to it.
+:mod:`mcptrio.runtime.request_lifecycle` has the table of its states and events.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class RequestScope:
         request: The request as it was received, in its revision.
         outlet: The sink for all messages of this request.
         session: The session of the request.
-        deadlines: The deadlines of all requests; it watches :attr:`deadline`.
-        memory: The memory of its parameters; ``None`` if they are small.
+        deadlines: The deadlines of all requests of the server, :attr:`deadline` among them.
+        memory: The memory that its parameters use; ``None`` if they are small.
         owns_outlet: Whether the outlet serves only this request and is closed with it.
     """
 
@@ -57,9 +57,9 @@ class RequestScope:
     state: RequestState = field(init=False, default=RequestState.WAITING)
     reply: Response | ErrorResponse | None = field(init=False, default=None)
     reason: str | None = field(init=False, default=None)
-    """The reason why there is no answer."""
+    """The reason why the request has no answer."""
     error: MCPError | None = field(init=False, default=None)
-    """The error with which the server ends it."""
+    """The error with which the server ends the request."""
     principal: Principal | None = field(init=False)
     """The principal of this request. A later request of the session may have a token with other scopes."""
     forwarded_caller: ForwardedCaller | None = field(init=False, default=None)
@@ -69,29 +69,29 @@ class RequestScope:
     owner: str | None = field(init=False, default=None)
     progress: ProgressSink | None = field(init=False, default=None)
     plan: TaskPlan | None = field(init=False, default=None)
-    """Makes a task of the request while its handler runs; ``None`` if it must be answered with its result."""
+    """Can make the request a task while its handler runs; ``None`` if it must be answered with its result."""
     task: LongWork | None = field(init=False, default=None)
-    """The task for which the handler works, once the client's request has been answered."""
+    """The task that the request has become; the client's request has then been answered."""
     waits_for: WaitsFor | None = field(init=False, default=None)
     in_thread: bool = field(init=False, default=False)
-    store_waits: int = field(init=False, default=0)  # operations of stores that have not ended
-    is_resumable: bool = field(init=False, default=False)  # in another process, once the request is a task
+    store_waits: int = field(init=False, default=0)  # operations of stores for which the request waits
+    is_resumable: bool = field(init=False, default=False)  # by another process, once the request is a task
     can_stay_open: bool = field(init=False, default=False)
-    """Whether it may stay open without a task (:meth:`keep_open`)."""
+    """Whether :meth:`keep_open` may keep it open without a task."""
     open: OpenRequest | None = field(init=False, default=None)
     on_cancelled: Callable[[], None] | None = field(init=False, default=None)
-    """Closes the request while it is kept open."""
+    """Closes the request if it is cancelled while it is kept open."""
     on_lost_result: Callable[[], None] | None = field(init=False, default=None)
-    """Called when the request ends and its result was not sent. Does not block or raise."""
+    """Called when the request ends without its result having been sent. Does not block or raise."""
     started: float = field(init=False, factory=trio.current_time)
     deadline: float = field(init=False)
-    """Trio time at which the request is ended."""
+    """Trio time at which the request is ended with an error."""
     _timeouts: Timeouts = field(init=False)
-    _begun: float = field(init=False)
-    _latest: float = field(init=False, default=inf)
+    _turn_start: float = field(init=False)
+    _caller_deadline: float = field(init=False, default=inf)
     """The caller's own deadline, which nothing extends."""
-    waited: float = field(init=False, default=0.0)  # seconds in which the client was asked, once it has answered
-    _waiting: int = field(init=False, default=0)
+    waited: float = field(init=False, default=0.0)  # seconds in which the client was asked, if no question is open
+    _open_questions: int = field(init=False, default=0)
     _cancel_scope: trio.CancelScope | None = field(init=False, default=None)
     _concluding: trio.CancelScope | None = field(init=False, default=None)
 
@@ -103,19 +103,19 @@ class RequestScope:
             self.forwarded_caller = decode_caller(self.label, meta)
             self.principal = self.forwarded_caller.principal
         self._timeouts = times = self.session.settings.timeouts
-        self._begun = started = self.started
+        self._turn_start = started = self.started
         if meta:
             if CALL_TIMEOUT in meta and (allowed := call_timeout(meta)) is not None:
-                self._latest = started + allowed
+                self._caller_deadline = started + allowed
             token = meta.get("progressToken")
-            # isinstance accepts a bool as an int, but a bool is not a valid token.
+            # A bool is an int in Python, but not a valid token.
             if isinstance(token, str | int) and not isinstance(token, bool):
                 self.progress = ProgressReporter(token, self.outlet, self.request.peer.revision)
-        self.deadline = min(started + min(times.idle, times.request), self._latest)
+        self.deadline = min(started + min(times.idle, times.request), self._caller_deadline)
 
     @property
     def scope(self) -> RequestScope:
-        """See :class:`mcptrio.runtime.current.Working`."""
+        """The request itself. See :class:`mcptrio.runtime.current.HasRequestScope`."""
         return self
 
     @property
@@ -125,9 +125,9 @@ class RequestScope:
 
     @property
     def caller(self) -> str:
-        """The caller as a string: equal for one principal (issuer and subject) in all sessions and processes.
+        """A string that is the same for one principal (issuer and subject) in all sessions and processes.
 
-        Without a principal it is equal for one session or connection. Without either it is
+        Without a principal, it is the same in one session or connection. Without either, it is
         :data:`mcptrio.ANONYMOUS`. It reveals neither a name nor the id of a session.
         """
         if self.principal is not None:
@@ -140,11 +140,11 @@ class RequestScope:
 
     @property
     def log_level(self) -> str | None:
-        """The minimum level of log messages for this request; ``None``: no messages."""
+        """The minimum level of log messages for this request; ``None`` if it gets no messages."""
         return self.request.log_level or self.session.log_level_of(self.request.peer)
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """True once the handler can no longer send messages."""
         return self.state >= RequestState.CANCELLED
 
@@ -154,7 +154,7 @@ class RequestScope:
         """Begin the request in the current task, which will run the handler within this scope.
 
         Returns:
-            Whether to run the handler: ``False`` if the request has been cancelled.
+            False if the request has been cancelled, so that the handler must not run.
         """
         if self._advance(RequestEvent.BEGIN) is Action.NONE:
             return False
@@ -162,14 +162,14 @@ class RequestScope:
         return True
 
     def cancel(self, reason: str) -> None:
-        """Stop the request without an answer. The first reason is kept."""
+        """Cancel the request, without an answer. The first reason is kept."""
         action = self._advance(RequestEvent.CANCEL)
         if self.state is RequestState.CANCELLED and self.reason is None:
             self.reason = reason
         self._do(action)
 
     def fail(self, error: MCPError) -> None:
-        """Stop the request with an error, unless it is being answered. The first error is kept."""
+        """End the request with an error, unless it is being answered. The first error is kept."""
         action = self._advance(RequestEvent.FAIL)
         if self.state is RequestState.FAILING and self.error is None:
             self.error = error
@@ -178,12 +178,12 @@ class RequestScope:
         self._do(action)
 
     def expire(self) -> None:
-        """Stop the request because its deadline has passed."""
+        """End the request with an error, because its deadline has passed."""
         seconds = trio.current_time() - self.started
         self.fail(Expired(f"{self.label} timed out after {seconds:.3g} s", data={"timeout": seconds}))
 
     def keep_open(self, open: OpenRequest) -> None:
-        """Keep the request open without a task, if ``can_stay_open``. The handler's result is dropped."""
+        """Keep the request open without a task. Call this only if :attr:`can_stay_open`. The result is ignored."""
         self.remove_deadline()
         if self._advance(RequestEvent.KEEP_OPEN) is Action.DO:
             self.open = open
@@ -199,15 +199,15 @@ class RequestScope:
         self._concluding = None
 
     def conclude(self) -> None:
-        """See :class:`mcptrio.runtime.work.Ending`."""
+        """See :class:`mcptrio.runtime.work.EndableRequest`."""
         if self._concluding is not None:
             self._concluding.cancel()
 
     def finish(self) -> Response | ErrorResponse | None:
-        """End the request after its handler has ended. From now on only the answer is sent, and no event prevents that.
+        """Begin to answer the request, because its handler has ended. From now on it cannot be cancelled.
 
         Returns:
-            The answer, if one must be sent.
+            The answer to send; ``None`` if the request has none.
         """
         if self._advance(RequestEvent.FINISH) is Action.NONE:
             return None
@@ -227,7 +227,7 @@ class RequestScope:
         if self.reply is None and self.reason is None:
             self.reason = "the session ended"
         if self.open is not None:
-            # Also if the client has disconnected, so that a subscription never outlives its request.
+            # Called however the request has ended, so that a subscription never outlives it.
             self.open.on_closed()
             self.open = None
             self.owns_outlet = True
@@ -236,42 +236,42 @@ class RequestScope:
     # Time
 
     def begin(self, timeout: float | None) -> None:
-        """Start the timeouts when the request has its turn; ``timeout`` is that of the plugin or the tool."""
+        """Start the timeouts when the request has its places in limiters. ``timeout`` is that of the tool or plugin."""
         if trio.current_time() >= self.deadline:
             # The task that watches the deadlines has not run yet.
             self.expire()
             return
         if timeout is not None:
             self._timeouts = self._timeouts.with_request(timeout)
-            self._begun = trio.current_time()
+            self._turn_start = trio.current_time()
         self._set_deadline()
 
     def remove_deadline(self) -> None:
-        """Remove the deadline, for a request that stays open (a subscription)."""
+        """Remove the deadline, because the request stays open (a subscription)."""
         self.deadline = inf
 
     def restart_idle_timeout(self) -> None:
-        if not self._waiting:
+        if not self._open_questions:
             self._set_deadline()
 
     def wait_for_input(self) -> float:
-        """Stop the idle timeout while the client is asked, and return the seconds for its answer."""
-        if not self._waiting:
+        """Stop the idle timeout while the client is asked. Returns the seconds for its answer."""
+        if not self._open_questions:
             self.waited -= trio.current_time()
-        self._waiting += 1
-        self.deadline = min(self._begun + self._timeouts.request, self._latest)
+        self._open_questions += 1
+        self.deadline = min(self._turn_start + self._timeouts.request, self._caller_deadline)
         return self._timeouts.input
 
     def input_arrived(self) -> None:
-        self._waiting -= 1
-        if not self._waiting:
+        self._open_questions -= 1
+        if not self._open_questions:
             self.waited += trio.current_time()
         self.restart_idle_timeout()
 
     # Messages
 
     def report(self, progress: float, total: float | None, message: str | None) -> None:
-        """Report progress: restart the idle timeout, and send it if the client wants it.
+        """Report progress: restart the idle timeout, and notify the client if it has sent a progress token.
 
         Raises:
             ValueError: A number is not finite.
@@ -279,24 +279,24 @@ class RequestScope:
         if not isfinite(progress) or (total is not None and not isfinite(total)):
             raise ValueError(f"expected finite numbers, got progress={progress!r}, total={total!r}")
         self.restart_idle_timeout()
-        if self.progress is not None and not self.is_over:
+        if self.progress is not None and not self.has_ended:
             self.progress.report(progress, total, message)
 
     def notify(self, method: str, params: Any, *, key: object = None) -> bool:
         """Send a notification that belongs to this request, without waiting.
 
         Returns:
-            Whether it was sent: the revision has it, and the request is not being answered.
+            False if the revision has no such notification, or if the request has ended.
         """
         notification = self.session.connection.notification(method, params, peer=self.request.peer)
-        if notification is None or self.is_over:
+        if notification is None or self.has_ended:
             return False
         trace_notification(notification)
         self.outlet.send_latest(notification, object() if key is None else key)
         return True
 
     async def send(self, notification: Notification) -> None:
-        """Send a notification in wire form, as :meth:`check_open` allows; waits while the outlet is full."""
+        """Send a notification in wire form; waits while the outlet is full. Raises as :meth:`check_open` does."""
         self.check_open()
         trace_notification(notification)
         await self.outlet.send(notification)
@@ -305,9 +305,10 @@ class RequestScope:
         """Check that the request has not ended, before a message is sent for it.
 
         Raises:
-            ConnectionClosed: The request has ended. The outlet of a shared channel would still accept messages.
+            ConnectionClosed: The request has ended.
         """
-        if self.is_over:
+        # The outlet of a shared channel would still accept messages.
+        if self.has_ended:
             raise ConnectionClosed(f"cannot send: request {self.label} has ended")
 
     @property
@@ -325,7 +326,7 @@ class RequestScope:
             deadline=None if self.deadline == inf else self.deadline - now,
             progress=self.progress.latest if self.progress else None,
             total=self.progress.total if self.progress else None,
-            waiting_for_input=self._waiting > 0,
+            waiting_for_input=self._open_questions > 0,
             waits_for=self.waits_for or ("store" if self.store_waits else None),
             in_thread=self.in_thread,
             cancelled=self.reason,
@@ -345,25 +346,25 @@ class RequestScope:
 
     def _set_deadline(self) -> None:
         times = self._timeouts
-        self.deadline = min(trio.current_time() + times.idle, self._begun + times.request, self._latest)
+        self.deadline = min(trio.current_time() + times.idle, self._turn_start + times.request, self._caller_deadline)
         if self.deadline < self._deadlines.next:
             self._deadlines.moved(self)
 
 
 Handler: TypeAlias = Callable[[RequestScope, Any], Awaitable[Any]]
-"""Takes the scope and the method's params, and returns the method's result."""
+"""A function that takes the scope of a request and the method's params, and returns the method's result."""
 
 Wrapper: TypeAlias = Callable[[Handler, RequestScope, Any], Awaitable[Any]]
-"""Calls the handler, with work before or after."""
+"""A function that calls a handler, and may work before and after the call."""
 
 
 async def dispatch(
     handlers: Mapping[str, Handler], scope: RequestScope, around: Wrapper | None = None
 ) -> Response | ErrorResponse | None:
-    """Return the response with the result of a request; ``None`` if it stays open.
+    """Run the handler of a request, and return the response; ``None`` if the request stays open.
 
     Args:
-        around: Middleware that calls the handler.
+        around: The middleware, which calls the handler.
 
     Raises:
         MCPError: The error to send to the client.
@@ -382,8 +383,8 @@ async def _handle(handler: Handler, scope: RequestScope, around: Wrapper | None)
     if around is None:
         result = await handler(scope, request.params)
     else:
-        # Middleware surrounds the whole request, so its task must stay.
+        # Middleware must run until the request ends, so the request needs its task.
         scope.can_stay_open = False
         result = await around(handler, scope, request.params)
-    # Converted within the guard too: a plugin may return a value that cannot be written.
+    # Converted within run_guarded() too, because a plugin may return a value that cannot be encoded.
     return scope.session.connection.result(request, result) if scope.open is None else None

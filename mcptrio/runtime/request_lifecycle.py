@@ -1,18 +1,17 @@
-"""The states of a request, as a table: state and event lead to the next state and an action.
+"""The states of a request, as a table that maps a state and an event to the next state and an action.
 
-Every change of a request's state is one entry of :data:`TRANSITIONS`; :class:`mcptrio.runtime.request.RequestScope`
-looks it up and performs its action.
+:class:`mcptrio.runtime.request.RequestScope` looks up each event in :data:`TRANSITIONS` and performs the action.
 
     WAITING ── begin ──▶ RUNNING ── finish ──▶ ANSWERING ── close ──▶ CLOSED
        │                  │  │ └─ keep_open ──▶ KEPT_OPEN ── finish ──▶ ANSWERING
        │                  │  └── fail ──▶ FAILING ── finish ──▶ ANSWERING
        └── cancel ──▶ CANCELLED ◀── cancel ── RUNNING, KEPT_OPEN, FAILING
 
-- A request has one answer, or none. It has none if it was cancelled before its handler ended, or if its session ended.
-- The first end counts. After a cancellation no error is sent. A failing request can still be cancelled, because the
-  client then no longer wants the error. Once it is being answered, neither has an effect.
+- A request has at most one answer. It has none if it was cancelled before its handler ended, or if its session ended.
+- After a cancellation no error is sent. A failing request can still be cancelled, because the client then no longer
+  wants the error. Once a request is being answered, neither has an effect.
 - The handler is cancelled at most once, through the scope that was attached when it began.
-- From CANCELLED on, no message of the handler is sent. A handler that fails may still send messages while it cleans up.
+- From CANCELLED on, no message of the handler is sent. In FAILING, it may still send messages while it cleans up.
 - A request that is kept open has no task, so a cancellation closes it at once. In all other states the task of the
   handler closes the request.
 - No event leaves CLOSED, and closing twice is harmless.
@@ -29,7 +28,7 @@ __all__ = ["TRANSITIONS", "Action", "RequestEvent", "RequestState"]
 
 
 class RequestState(IntEnum):
-    """From CANCELLED on, only the answer may be sent."""
+    """The state of a request. The order matters: from CANCELLED on, only the answer may be sent."""
 
     WAITING = 0
     """No task runs it yet."""
@@ -53,7 +52,7 @@ class RequestEvent(IntEnum):
     CANCEL = 2
     """The client has cancelled it or disconnected, or its session ends."""
     FAIL = 3
-    """The server ends it with an error: a deadline, a disabled plugin, or the server's own end."""
+    """The server ends it with an error: its deadline has passed, its plugin is disabled, or the server stops."""
     FINISH = 4
     """The handler has ended."""
     CLOSE = 5
@@ -63,7 +62,7 @@ class RequestEvent(IntEnum):
 class Action(IntEnum):
     NONE = 0
     DO = 1
-    """Perform the event: run the handler, keep the request open, answer, or close."""
+    """The event takes place: run the handler, keep the request open, answer, or close."""
     CANCEL_HANDLER = 2
     CLOSE_NOW = 3
 
@@ -73,7 +72,7 @@ _Row: TypeAlias = dict[RequestEvent, tuple[RequestState, Action]]
 
 
 def _staying(state: RequestState) -> _Row:
-    """Return the row of a state that no event leaves, except those added to it."""
+    """Return a row in which every event leads back to ``state``. The caller replaces the exceptions."""
     return dict.fromkeys(RequestEvent, (state, Action.NONE))
 
 
@@ -106,7 +105,7 @@ TRANSITIONS: Final[Mapping[RequestState, _Row]] = MappingProxyType(
         },
         _S.CANCELLED: _staying(_S.CANCELLED) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
         _S.ANSWERING: _staying(_S.ANSWERING) | {_E.CLOSE: (_S.CLOSED, _A.DO)},
-        # Events may still arrive, because a shielded handler may continue after its session has ended.
+        # Events may still occur, because a shielded handler may continue after its session has ended.
         _S.CLOSED: _staying(_S.CLOSED),
     }
 )

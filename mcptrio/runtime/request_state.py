@@ -1,7 +1,7 @@
-"""The state with which another process can start a handler again, sealed into ``requestState``.
+"""Seals and opens ``requestState``, from which any process can replay a handler.
 
-The round trips seal it, the client carries it, and the process of the retry opens it. The state is not trusted until
-every check has passed, and every failed check causes the same error.
+The round trips seal it, the client sends it back, and the process that receives the retry opens it. The state is not
+trusted until every check has passed, and every failed check causes the same error.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr, "Request state"; AES-256-GCM: NIST SP 800-38D.
 """
@@ -35,16 +35,16 @@ _log = logging.getLogger("mcptrio.request_state")
 NONCE_BYTES = 12
 KEY_ID_BYTES = 4
 VERSION = 1
-"""Version of the members of a state; other versions are refused."""
+"""Version of the format of a state; other versions are refused."""
 LIFETIME = 3600
 """Seconds for which a sealed state is accepted."""
 
 
 class KeyRing:
-    """Seals with the first key, opens with any.
+    """A set of sealing keys. It seals with the first key and opens with any.
 
     Args:
-        keys: The keys that all replicas share, at least 16 bytes each. Without keys, this process makes its own.
+        keys: The keys that all replicas share, at least 16 bytes each. Without keys, this process generates one.
     """
 
     def __init__(self, keys: Sequence[bytes] = ()) -> None:
@@ -52,13 +52,14 @@ class KeyRing:
             if len(key) < 16:
                 raise ValueError(f"expected sealing keys of at least 16 bytes, got one of {len(key)}")
         self._keys = [
-            # The prefix separates this use of the operator's keys from all others.
+            # The prefix derives a key for this use only: the operator's keys are used for other purposes too.
             hashlib.sha256(b"mcptrio request state\0" + key).digest()
             for key in keys or (secrets.token_bytes(32),)
         ]
         self._ciphers: dict[bytes, AESGCM] = {}
 
     def seal(self, value: bytes, *, audience: bytes) -> str:
+        """Encrypt a value so that it can be opened only with the same audience."""
         key = self._keys[0]
         nonce = os.urandom(NONCE_BYTES)
         sealed = self._cipher(key).encrypt(nonce, value, audience)
@@ -68,12 +69,12 @@ class KeyRing:
         """Verify and decrypt a sealed state, with any key of the ring.
 
         Raises:
-            ValueError: None of the keys has sealed it, it was altered, or it is for another audience.
+            ValueError: It was sealed with another key or for another audience, or it was altered.
         """
         from cryptography.exceptions import InvalidTag
 
         try:
-            # Sealed without padding, which b64decode requires.
+            # seal() removes the padding, which b64decode requires.
             raw = base64.b64decode(sealed + "=" * (-len(sealed) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError) as error:
             raise ValueError("not base64url") from error
@@ -82,7 +83,7 @@ class KeyRing:
             raw[KEY_ID_BYTES : KEY_ID_BYTES + NONCE_BYTES],
             raw[KEY_ID_BYTES + NONCE_BYTES :],
         )
-        # Several keys, so that an operator can change the key while old states are in use.
+        # There may be several keys, so that an operator can change the key while old states are in use.
         for key in self._keys:
             if hmac.compare_digest(_key_id(key), key_id):
                 try:
@@ -105,14 +106,15 @@ def _key_id(key: bytes) -> bytes:
 
 @frozen(kw_only=True)
 class Journal:
-    """The history of a request over all its rounds.
+    """The history of a call over all its rounds.
 
     Args:
-        answers: The client's answers by key, in wire form.
-        once: Results of side effects that must not run twice, by key; JSON values.
+        round: The number of responses with questions so far.
+        answers: The client's answers by the keys of their questions, in wire form.
+        once: Results of side effects by key, as JSON values. The effects must not run again.
         question_keys: The keys of the last round's questions.
-        pages: The keys among them of URLs that the user had to open before the handler could continue.
-        ticket: The id of the parked handler, if it is parked.
+        pages: Those of ``question_keys`` that stand for a URL which the user had to open before a replay.
+        ticket: The id of the parked handler; ``None`` if it was not parked.
         call: Identifies the call over all its rounds; ``None`` before its first state.
         trace: The trace context of the first round; empty if it was not traced.
     """
@@ -128,7 +130,7 @@ class Journal:
 
 
 def digest_of(request: RequestReceived) -> str:
-    """Return the digest that a request and its retries share: of the method and its original parameters."""
+    """Return a digest of the method and its original parameters, which a request and its retries have in common."""
     params = request.peer.revision.unstructure(request.params)
     for member in ("_meta", "inputResponses", "requestState"):
         params.pop(member, None)
@@ -137,6 +139,7 @@ def digest_of(request: RequestReceived) -> str:
 
 
 def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principal: str, digest: str) -> str:
+    """Return a journal as a ``requestState`` that only the same principal can use, for the same request."""
     value = {
         "v": VERSION,
         "e": int(time.time()) + LIFETIME,
@@ -149,7 +152,7 @@ def seal_state(ring: KeyRing | Any, journal: Journal, *, audience: str, principa
         "u": journal.pages,
         "t": journal.ticket,
         "c": journal.call,
-        # The state must differ in every round, even if everything else is equal.
+        # The state differs in every round, even if all other members are equal.
         "n": secrets.token_hex(4),
     }
     if journal.trace:
@@ -173,15 +176,15 @@ def open_state(ring: KeyRing | Any, sealed: str, *, audience: str, principal: st
         _log.warning("requestState refused: %s", error)
         raise refusal from error
     checks = (
-        (value["e"] >= time.time(), "expired"),
-        # A stolen state is useless to another principal.
-        (hmac.compare_digest(value["p"].encode(), principal.encode()), "another principal's"),
+        (value["e"] >= time.time(), "it has expired"),
+        # Makes a stolen state useless to another principal.
+        (hmac.compare_digest(value["p"].encode(), principal.encode()), "it was sealed for another principal"),
         # Otherwise the answers of one call could be used for another one.
-        (hmac.compare_digest(value["d"], digest), "of another request"),
+        (hmac.compare_digest(value["d"], digest), "it was sealed for another request"),
     )
-    for passed, what in checks:
+    for passed, problem in checks:
         if not passed:
-            _log.warning("requestState refused: %s", what)
+            _log.warning("requestState refused: %s", problem)
             raise refusal
     return Journal(
         round=value["r"],

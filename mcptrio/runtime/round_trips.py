@@ -1,12 +1,12 @@
 """The input channel of 2026-07-28: the response is ``input_required``, and a retry of the request has the answers.
 
-One :class:`RoundTrips` serves one HTTP (or stdio) request; the handler itself is a :class:`Run`, which may outlive it.
+One :class:`RoundTrips` serves one request. The handler is a :class:`Run`, which may outlive the request.
 
     request ──▶ Run started in the supervisor's nursery ── asks ──▶ parked; the reply: input_required, sealed state
     retry ────▶ parked here? resumed with the answers      otherwise ▶ a new Run replays the recorded answers
 
-Replay always works; parking avoids the second run. In both, only the key matches a question with its answer. The key
-is the author's, or a digest of the question with a number that tells equal questions apart.
+A retry can always be replayed; parking avoids the second run. In both cases, an answer is matched with its question by
+the key alone. The key is the author's, or a digest of the question with a number that tells equal questions apart.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -46,23 +46,23 @@ class RoundTrips(RunChannel):
         if run is None:
             if journal.ticket is not None:
                 journal = evolve(journal, ticket=None)
-            run = self._run = Run(self._runs, self, self._work, journal, self._given(journal), parks=parks)
+            run = self._run = Run(self._runs, self, self._work, journal, self._answers_in_request(journal), parks=parks)
             self._runs.start(run.run, handler)
         try:
             if scope.plan is None:
                 await run.settle()
             elif (task := await scope.plan.settle(run, run.channel)) is not None:
-                # From now on the handler works for a task, and this request is answered.
+                # The call has become a task, for which the handler continues. This request is answered now.
                 return task
         except trio.Cancelled:
             if scope.reason is None and scope.error is None:
-                # Only the HTTP exchange of the request has ended: no deadline has expired, and there is no error.
+                # Nothing has cancelled the request itself, so its HTTP exchange has ended.
                 scope.cancel("the client has disconnected")
             run.cancel(scope.reason or "its deadline has passed")
             raise
         if run.failure is not None:
             raise run.failure
-        if run.open and not run.is_over:
+        if run.open and not run.handler_ended:
             return self._ask_and_park(run, digest)
         if isinstance(run.outcome, Failure) and isinstance(run.outcome.error, URLElicitationRequired):
             return self._require_url_visit(run, run.outcome.error, digest)
@@ -94,36 +94,38 @@ class RoundTrips(RunChannel):
         return "" if principal is None else "\0".join([each or "" for each in principal.identity])
 
     def _resume(self, journal: Journal) -> Run | None:
-        """Resume the parked handler of this request with the received answers, and return it."""
+        """Resume the parked handler of this request with the received answers. Returns ``None`` if none is parked."""
         parking = self._runs.parking
         run = parking.find(journal.ticket) if journal.ticket is not None else None
         if not isinstance(run, Run) or not run.can_resume:
             return None
-        given = self._given(journal)
-        # All answers are read first: an invalid one is an error for the client, and the handler stays parked.
-        read = {key: self.read(run.open[key].question, given[key]) for key in run.open if key in given}
+        received = self._answers_in_request(journal)
+        # All answers are read first, because the handler must stay parked if one of them is invalid.
+        read = {key: self.read(run.open[key].question, received[key]) for key in run.open if key in received}
         parking.remove(run)
         # The handler still uses the channel that it was started with, so that channel serves the retry from now on.
         run.channel.scope = self.scope
         run.resume(self._work)
         for key, answer in read.items():
-            run.answer(key, given[key], answer)
+            run.answer(key, received[key], answer)
         return run
 
-    def _given(self, journal: Journal) -> dict[str, Any]:
-        """Return the answers to the last questions; a first request may have answers to questions not yet asked."""
+    def _answers_in_request(self, journal: Journal) -> dict[str, Any]:
+        """Return the answers in this request."""
         responses: dict[str, Any] = self.scope.request.params.input_responses or {}
+        # A first request may have answers to questions that the handler will ask. A retry has only answers to the
+        # questions of the last round.
         if not journal.round:
             return responses
         return {key: responses[key] for key in journal.question_keys if key in responses}
 
     def _ask_and_park(self, run: Run, digest: str) -> InputRequiredResult:
-        """Return the reply with the questions of a handler, and park the handler if there is room."""
-        # A parked side effect that asks would keep its claim, and a retry on another replica would wait for it.
+        """Return the reply with the questions of a handler. Park the handler if that is possible, or cancel it."""
+        # A side effect that asks keeps its claim while it is parked, and a retry on another replica would wait for it.
         may_park = run.parks and self._runs.may_park and not run.has_claims
         ticket = secrets.token_urlsafe(16) if may_park else None
-        journal = self._next(run.journal, question_keys=tuple(run.open), ticket=ticket)
-        # Sealed first: if the state cannot be sent, no retry would ever come for a parked handler.
+        journal = self._next_round(run.journal, question_keys=tuple(run.open), ticket=ticket)
+        # Sealed before parking: if the state is too large to be sent, no retry would ever arrive.
         is_sealed = False
         try:
             reply = self._input_required({key: question.wire for key, question in run.open.items()}, journal, digest)
@@ -143,7 +145,7 @@ class RoundTrips(RunChannel):
         return reply
 
     @staticmethod
-    def _next(
+    def _next_round(
         journal: Journal, *, question_keys: tuple[str, ...], pages: tuple[str, ...] = (), ticket: str | None
     ) -> Journal:
         call, trace = journal.call or secrets.token_urlsafe(16), journal.trace or trace_carrier()
@@ -158,13 +160,15 @@ class RoundTrips(RunChannel):
         )
 
     def _require_url_visit(self, run: Run, error: URLElicitationRequired, digest: str) -> InputRequiredResult:
-        """Return the round trip for an error that 2025-11-25 reports as -32042. The retry runs the handler again.
+        """Return a reply that asks the user to open URLs, for an error that 2025-11-25 reports as -32042.
+
+        The retry runs the handler again.
 
         Raises:
             ToolError: The user declined to open the URL.
         """
         for page in run.journal.pages:
-            answer = run.given.get(page)
+            answer = run.received.get(page)
             action = answer.get("action") if isinstance(answer, dict) else None
             if action in ("decline", "cancel"):
                 raise ToolError(f"the user chose to {action}: {error.message}")
@@ -173,7 +177,7 @@ class RoundTrips(RunChannel):
             url = ElicitURLParams(message=elicitation["message"], url=elicitation["url"])
             requests[elicitation["elicitationId"]] = ElicitRequest(params=url)
         require(self.scope.request.peer, "elicitation.url")
-        journal = self._next(run.journal, question_keys=tuple(requests), pages=tuple(requests), ticket=None)
+        journal = self._next_round(run.journal, question_keys=tuple(requests), pages=tuple(requests), ticket=None)
         return self._input_required(requests, journal, digest)
 
     def _input_required(self, requests: dict[str, InputRequest], journal: Journal, digest: str) -> InputRequiredResult:

@@ -1,7 +1,7 @@
-"""An input channel whose handler runs in the nursery of the server: it may outlive the request that began it.
+"""The base class of input channels whose handler runs in the nursery of the server, and may outlive its request.
 
-:class:`~mcptrio.runtime.round_trips.RoundTrips` sends the questions in the response of the request, and the channel of
-a task (:mod:`mcptrio.tasks`) shows them to the client that asks for the task.
+:class:`~mcptrio.runtime.round_trips.RoundTrips` sends the questions in the response to the request. The channel of a
+task (:mod:`mcptrio.tasks`) sends them to the client when it asks for the state of the task.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RunChannel:
     """An input channel for a handler that may outlive the request that started it.
 
     Args:
-        work: The work of the request, passed to the handler that it starts or resumes.
+        work: The work of the request, for the handler that the channel starts or resumes.
         runs: The runs of the server.
     """
 
@@ -41,7 +41,7 @@ class RunChannel:
     async def ask(self, questions: Sequence[InputQuestion]) -> list[Any]:
         run = self._run
         if run is not None and run.is_shielded():
-            # A retry may never arrive, and the shield would then keep the handler alive.
+            # If no retry arrives, the handler could not be cancelled.
             raise RuntimeError("ask the client outside shielded scopes: an answer may never come")
         peer = self.scope.request.peer
         for question in questions:
@@ -59,8 +59,8 @@ class RunChannel:
                 wire = {"method": request.method, "params": revision.unstructure(request.params)}
                 key = run.key_for(question, wire)
                 entry = pending[key] = PendingQuestion(question, request)
-                if key in run.given:
-                    run.journal.answers.setdefault(key, run.given[key])
+                if key in run.received:
+                    run.journal.answers.setdefault(key, run.received[key])
                 if key in run.journal.answers:
                     try:
                         entry.answer = self.read(question, run.journal.answers[key])
@@ -89,9 +89,9 @@ class RunChannel:
 
         return await self._lifetime.within(once)
 
-    def over(self) -> None:
-        """Close the channel when its handler has ended."""
-        # Breaks the reference cycle between the two.
+    def close(self) -> None:
+        """Close the channel, because its handler has ended."""
+        # Breaks the reference cycle of channel and run.
         self._run = None
         self._lifetime.end(f"request {self.scope.label} has ended")
 
@@ -102,7 +102,7 @@ class RunChannel:
             raw: The answer in wire form.
 
         Raises:
-            InvalidParams: It does not match the question.
+            InvalidParams: The answer does not match the question.
         """
         if not isinstance(raw, dict):
             raise InvalidParams(f"expected an object, got {type(raw).__name__} at `inputResponses`")

@@ -1,8 +1,8 @@
-"""One peer in this process, with its requests in flight. They arrive on its channel or at the HTTP endpoint.
+"""A session: one peer in this process, with its requests in flight.
 
-The supervisor makes it. A stdio process is one session; so is the local part of an HTTP session, and, with a single
-request, an HTTP request of a per-request revision. Everything that a session starts ends with it: the tasks in its
-nursery, and its requests, which over HTTP run in workers that all sessions share.
+The supervisor makes it. A stdio process has one session. Over HTTP, the local part of a handshake session is one, and
+each request of a revision without a handshake has its own. Everything that a session starts ends with it: the tasks in
+its nursery, and its requests, which over HTTP run in workers that all sessions share.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ FLUSH_TIMEOUT = 1.0
 
 
 class SessionOwner(Protocol):
-    """The server, as its sessions use it."""
+    """The interface of the supervisor for its sessions."""
 
     settings: ServerSettings
     gate: Gate
     workers: Workers
-    """The workers that all sessions without their own share."""
+    """The workers of all sessions that have none of their own."""
     handlers: dict[str, Handler]
     listeners: Mapping[str, Sequence[Listener]]
     middleware: MiddlewareProvider
@@ -69,11 +69,11 @@ class SessionOwner(Protocol):
 
 @define(eq=False, slots=False, kw_only=True)
 class Session(Conversation):
-    """The requests and tasks of one session. The other arguments are those of :class:`Conversation`.
+    """A session with its requests and tasks. The arguments that are not listed are those of :class:`Conversation`.
 
     Args:
-        begin: A function called before the first task, which has to call :meth:`run`; without it, the owner calls
-            :meth:`run`.
+        begin: A function called before the first task. It must start a task that calls :meth:`run`. Without it, the
+            owner of the session calls :meth:`run`.
     """
 
     server: SessionOwner
@@ -81,14 +81,14 @@ class Session(Conversation):
     in_flight: dict[RequestId, RequestScope] = field(init=False, factory=dict)
     reason: str | None = field(init=False, default=None)
     is_counted: bool = field(init=False, default=False)
-    """Whether it counts as a session: over HTTP in 2026-07-28, each request has its own session, which does not."""
-    _over: bool = field(init=False, default=False)
+    """Whether it counts against ``limits.sessions``. A session of a single request does not."""
+    _is_closed: bool = field(init=False, default=False)
     _nursery: trio.Nursery | None = field(init=False, default=None)
-    _early: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = field(init=False, factory=list)
+    _unstarted_tasks: list[tuple[Callable[..., Awaitable[None]], tuple[Any, ...]]] = field(init=False, factory=list)
     """Tasks that were started before :meth:`run`."""
     _pending_notifications: int = field(init=False, default=0)
     _negotiating: trio.Event | None = field(init=False, default=None)
-    """Set after the response to ``initialize``; ``None`` if that is not in progress."""
+    """Set after the response to ``initialize``; ``None`` while no ``initialize`` is in progress."""
 
     @cached_property
     def _workers(self) -> Workers:
@@ -100,8 +100,8 @@ class Session(Conversation):
 
     # Lifecycle
 
-    async def talk(self, channel: MessageChannel, outbox: Outbox) -> None:
-        """Serve the peer on a channel, until either side ends it."""
+    async def serve_channel(self, channel: MessageChannel, outbox: Outbox) -> None:
+        """Serve the peer on a channel until either side closes it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._write, channel, outbox)
             self.keep_alive()
@@ -111,13 +111,13 @@ class Session(Conversation):
             nursery.cancel_scope.deadline = trio.current_time() + FLUSH_TIMEOUT
 
     async def run(self, body: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Run until ended, or until ``body`` has returned and no request is in flight."""
+        """Run until :meth:`end` is called, or until ``body`` has returned and no request is in flight."""
         with self._cancel_scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                for function, args in self._early:
+                for function, args in self._unstarted_tasks:
                     nursery.start_soon(function, *args)
-                self._early.clear()
+                self._unstarted_tasks.clear()
                 if body is None:
                     await trio.sleep_forever()
                 else:
@@ -126,7 +126,7 @@ class Session(Conversation):
         self._close()
 
     def keep_alive(self) -> None:
-        """Start pings to the peer, if the settings ask for them."""
+        """Start pings to the peer if the settings enable them."""
         if self.settings.ping_interval:
             self.start(keep_alive, self, self.end)
 
@@ -135,28 +135,28 @@ class Session(Conversation):
             self._nursery.start_soon(function, *args)
             return
         # Sessions over HTTP have no task until they need one, which saves 10 KiB each.
-        self._early.append((function, args))
-        if self._begin is not None and not self._over:
+        self._unstarted_tasks.append((function, args))
+        if self._begin is not None and not self._is_closed:
             begin, self._begin = self._begin, None
             begin(self)
 
     def end(self, reason: str) -> None:
-        """Cancel everything in flight and stop."""
+        """Cancel all requests and tasks, and end the session. The first reason is kept."""
         if self.reason is None:
             self.reason = reason
         for scope in list(self.in_flight.values()):
             scope.cancel(reason)
         if self._begin is None:
             self._cancel_scope.cancel()
-        elif not self._over:
-            # run() was never called, so it cannot do this.
+        elif not self._is_closed:
+            # run() does this otherwise, but it was never called.
             self._close()
             self.server.forget(self)
 
     @property
     def ended(self) -> bool:
-        """Whether it accepts no more messages."""
-        return self._over or self.reason is not None
+        """True once the session accepts no more messages."""
+        return self._is_closed or self.reason is not None
 
     @property
     def busy(self) -> bool:
@@ -164,10 +164,10 @@ class Session(Conversation):
 
     def _close(self) -> None:
         """Stop sending, and end all waits for answers of the peer."""
-        self._over = True
+        self._is_closed = True
         self.outgoing.close(self.reason or "the session ended")
         if self.is_shared:
-            # No worker will begin these requests: the session's own workers have ended with its nursery.
+            # These requests will not run: the session's own workers have ended with its nursery.
             for scope in list(self.in_flight.values()):
                 self.release(scope)
                 scope.outlet.close()
@@ -180,9 +180,9 @@ class Session(Conversation):
                 for incoming in await channel.receive():
                     self.receive(incoming, outbox)
                     if self._negotiating is not None:
-                        # Messages pipelined behind initialize must be read in the negotiated revision.
+                        # Messages that the client pipelines after initialize must be read in the negotiated revision.
                         await self._negotiating.wait()
-                # Back-pressure: nothing is read from a peer that does not read its answers.
+                # Backpressure: read nothing from a peer that does not read its answers.
                 await outbox.wait_for_room()
         except trio.EndOfChannel:
             # The peer may still read, so running requests get some time to finish.
@@ -210,14 +210,13 @@ class Session(Conversation):
     # Receiving
 
     def receive(self, incoming: Incoming, outlet: MessageSink) -> bool:
-        """Handle received messages. ``outlet`` is closed after the last response.
+        """Handle a received message or batch. ``outlet`` is closed after the last response.
 
         Returns:
-            Whether they concerned this process; ``False`` for a response or a cancellation without its request here,
-            which another replica may be waiting for.
+            False for a response or a cancellation whose request another replica may have, because this one has not.
         """
-        if self._over or self.reason is not None:
-            # No remaining task could answer.
+        if self._is_closed or self.reason is not None:
+            # The session has no tasks left that could answer.
             if not self.is_shared:
                 outlet.close()
             return True
@@ -236,22 +235,22 @@ class Session(Conversation):
         known = [self._receive(message, collector, True) for message in batch.messages]
         return any(known)
 
-    def _receive(self, message: Message | Malformed, outlet: MessageSink, own: bool) -> bool:
+    def _receive(self, message: Message | Malformed, outlet: MessageSink, owns_outlet: bool) -> bool:
         event = self.connection.receive(message)
         if isinstance(event, RequestReceived):
-            self._accept(event, outlet, own)
+            self._accept(event, outlet, owns_outlet)
             return True
         if isinstance(event, MessageRefused):
-            self.start(self._refuse, event.reply, outlet, own)
+            self.start(self._refuse, event.reply, outlet, owns_outlet)
             return True
         with notified(message):
             known = self._handle(event)
-        if own:
+        if owns_outlet:
             outlet.close()
         return known
 
     def _handle(self, event: Event) -> bool:
-        """Handle an event that is not a request. Return whether it concerned this process."""
+        """Handle an event that is not a request. Returns the same as :meth:`receive`."""
         if isinstance(event, CancelReceived):
             scope = self.in_flight.get(event.id)
             # A client must not cancel initialize (2025-11-25, basic/utilities/cancellation).
@@ -261,30 +260,30 @@ class Session(Conversation):
         if isinstance(event, ResponseReceived):
             self.outgoing.settle(event)
         elif isinstance(event, NotificationReceived):
-            self._notified(event)
+            self._pass_to_listeners(event)
         elif isinstance(event, Unexpected):
             _log.debug("%s: ignored %s", self.name, event.what)
             return not event.what.startswith(("a response", "an error"))
         return True
 
-    def _accept(self, event: RequestReceived, outlet: MessageSink, own: bool) -> None:
+    def _accept(self, event: RequestReceived, outlet: MessageSink, owns_outlet: bool) -> None:
         try:
-            scope = self.server.gate.admit(self, event, outlet, owns_outlet=own)
+            scope = self.server.gate.admit(self, event, outlet, owns_outlet=owns_outlet)
         except Overloaded as error:
-            # The reader must not wait for room in the outlet, so a task sends the refusal.
-            self.start(self._refuse, self.connection.error(event, error), outlet, own)
+            # A task sends the refusal, because the reader must not wait for room in the outlet.
+            self.start(self._refuse, self.connection.error(event, error), outlet, owns_outlet)
             return
         self.in_flight[event.id] = scope
         if event.method.name == "initialize":
             self._negotiating = trio.Event()
         self._workers.put(self, scope)
 
-    def _notified(self, event: NotificationReceived) -> None:
+    def _pass_to_listeners(self, event: NotificationReceived) -> None:
         if event.method.name == "notifications/initialized":
             self.initialized()
         for listener in self.server.listeners.get(event.method.name, ()):
             if self._pending_notifications >= self.settings.limits.requests_per_session:
-                # A peer does not wait for its notifications, so only a bound limits them.
+                # Notifications have no responses that would slow the peer down, so their number must be limited.
                 _log.warning("%s: %s was dropped: too many notifications are waiting", self.name, event.method.name)
                 return
             self._pending_notifications += 1
@@ -310,10 +309,10 @@ class Session(Conversation):
     async def answer(
         self, event: RequestReceived, outlet: MessageSink, *, opened: Callable[[RequestScope], None]
     ) -> bool:
-        """Serve the single request of this session in the task of the caller.
+        """Serve the single request of this session in the task of the caller. ``opened`` is called when it is admitted.
 
         Returns:
-            Whether the request is kept open without a task, until :meth:`conclude` or a cancellation.
+            True if the request is kept open without a task, until :meth:`conclude` or a cancellation.
         """
         scope = self.server.gate.admit(self, event, outlet)
         self.in_flight[event.id] = scope
@@ -337,6 +336,7 @@ class Session(Conversation):
         return is_kept_open
 
     async def conclude(self, scope: RequestScope) -> None:
+        """Answer a request that is kept open without a task, because the server is stopping."""
         if scope.open is not None and scope.state is RequestState.KEPT_OPEN:
             scope.reply = self.connection.result(scope.request, scope.open.result())
             await self.finish(scope)
@@ -361,8 +361,8 @@ class Session(Conversation):
             reply = scope.finish()
             if reply is not None:
                 outlet = scope.outlet
-                # With other requests in flight, use the queue: several answers then become one write. Its writer shows
-                # them to the taps.
+                # The queue is used if other requests are in flight, because it combines several answers into one write,
+                # and if there are taps, because its writer passes messages to them.
                 if len(self.in_flight) > 1 or self.taps or not isinstance(outlet, Outbox) or not outlet.send_now(reply):
                     await outlet.send(reply)
                 if isinstance(reply, Response):

@@ -27,16 +27,17 @@ class ServerSettings:
         timeouts: The timeouts of requests, plugins and clients.
         limits: The limits of sessions, requests and queues.
         page_size: Entries on one page of a list, at least 1.
-        list_ttl_ms: Milliseconds for which clients may keep a list (2026-07-28); the server announces changes anyway.
-        list_all: Whether lists also contain entries that need more scopes, so that clients can request these.
+        list_ttl_ms: Milliseconds for which clients may cache a list (2026-07-28); the server announces changes anyway.
+        list_all: Whether lists contain entries that need more scopes than the client has, so that the client can
+            request these scopes.
         log_level: Level of log messages for a handshake session until it sends ``logging/setLevel``; ``None`` for none.
         ping_interval: Seconds between keepalive pings, in revisions that have them; 0 sends none.
         audience: The name of this service in sealed state; the same on every replica.
         keys: Keys that seal state which passes through clients; the same on every replica. By default, each process
             generates one.
         repair_arguments: Whether arguments of tools in a slightly wrong form are repaired, if only one repair fits.
-        run_tasks: The place where tasks run: ``here``, or ``workers`` for processes of ``mcptrio worker`` on the same
-            store only.
+        run_tasks: Where tasks run: ``here`` for this process, ``workers`` for processes of ``mcptrio worker`` that use
+            the same store.
         stores: The stores that the server shares with other replicas, from :func:`mcptrio.stores.open_stores`;
             ``None`` for a single process.
         experimental: Capabilities outside the specification that are advertised, by name, each with its settings.

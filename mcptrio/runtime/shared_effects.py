@@ -1,7 +1,7 @@
 """The effects of ``ctx.once`` in the store that all replicas share.
 
 :class:`mcptrio.runtime.effects.Effects` uses it if the server has such a store. The replica that claims an effect runs
-it; the others wait for its result. The store has the result; the bus only ends a wait early.
+it; the others wait until the store has the result. The bus only shortens this wait.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mcptrio.runtime.request_state import LIFETIME
 __all__ = ["REPORT_SECONDS", "SharedEffects"]
 
 _FIRST_WAIT: Final = 0.05
-"""Seconds until the store is first asked again about an effect that another replica runs. Doubled each time."""
+"""Seconds before the first repetition of a query to the store. The pause doubles each time."""
 _MAX_WAIT: Final = 2.0
 REPORT_SECONDS: Final = 2.5
 """Seconds for which a call waits until its result or the end of its claim is stored. The caller shields this wait,
 because other replicas wait for the result even if the call has been cancelled."""
-_MAX_OWED: Final = 1000
-"""Results and releases that could not be stored yet."""
-_MAX_OWED_BYTES: Final = 16 * 1024 * 1024
+_MAX_UNSTORED: Final = 1000
+"""Maximum number of results and releases that are kept because they could not be stored yet."""
+_MAX_UNSTORED_BYTES: Final = 16 * 1024 * 1024
 _TOPIC: Final = "effect:"
 
 _log = logging.getLogger("mcptrio.effects")
@@ -52,31 +52,33 @@ class SharedEffects:
     def __init__(self, store: EffectStore, bus: Bus | None) -> None:
         self._store = store
         self._bus = bus
-        self._owed: dict[tuple[str, str], _Result | None] = {}
-        """Results that could not be stored, and ``None`` for each claim that could not be released."""
-        self._owed_bytes = 0
+        self._unstored: dict[tuple[str, str], _Result | None] = {}
+        """Results that could not be stored yet, and ``None`` for each claim that could not be released yet."""
+        self._unstored_bytes = 0
         self._changed = trio.Event()
 
     async def claim(
         self, call: str, key: str, *, repeatable: bool = False, waits: Callable[[], bool]
     ) -> tuple[str, bytes | None]:
-        """Return the result of an effect, waiting while another replica runs it.
+        """Claim an effect, or return its result. Waits while another replica runs it.
 
         Args:
-            repeatable: Whether it may run again if the replica that ran it has ended.
-            waits: Returns whether to wait for a store that fails, because no client repeats the call.
+            repeatable: Whether the effect may run again if the replica that ran it has ended.
+            waits: Returns True if the call must wait until a failed store works again, because no client repeats it.
 
         Returns:
-            The key under which the effect is stored, and its result; ``None`` if the caller has to run it, and then to
-            call :meth:`finish` or :meth:`release` with this key.
+            The key under which the effect is stored, and its result. If the result is ``None``, the caller must run the
+            effect, and then call :meth:`finish` or :meth:`release` with this key.
 
         Raises:
-            Overloaded: The store failed, and this call does not wait for it; the effect has not been run by this call.
-            InternalError: The replica that ran it has ended. The effect may have happened, and must not be repeated.
+            Overloaded: The store failed, and this call does not wait for it. The call has not run the effect.
+            InternalError: The replica that ran the effect has ended. The effect may have happened, so it is not
+                repeated.
         """
         found = await self._until_ended(call, key, waits)
         while repeatable and found.state is EffectState.LOST:
-            # A lost claim stays in the store, so that its replica cannot replace the outcome if it continues later.
+            # A new key, because the lost claim must stay in the store: its replica may continue later, and must not
+            # replace the result of the repetition.
             key += "~"
             found = await self._until_ended(call, key, waits)
         return key, self._result(found.state, found.result)
@@ -85,7 +87,7 @@ class SharedEffects:
         """Store the result, now or as soon as the store works again.
 
         Args:
-            keep: Seconds for which it is kept; by default as long as a sealed state is accepted.
+            keep: Seconds for which the result is kept; by default as long as a sealed state is accepted.
         """
         await self._report((call, key), _Result(result, LIFETIME if keep is None else keep))
 
@@ -97,21 +99,21 @@ class SharedEffects:
         """Retry results and releases that could not be stored. Runs until cancelled."""
         wait = _FIRST_WAIT
         while True:
-            for name, result in list(self._owed.items()):
+            for name, result in list(self._unstored.items()):
                 is_stored = False
-                # Only the first failure is logged.
+                # Not logged: _report() has logged the first failure.
                 with suppress(StoreFailed), trio.move_on_after(REPORT_SECONDS):
                     await self._store_now(name, result)
                     is_stored = True
                 if is_stored:
                     wait = _FIRST_WAIT
-                    del self._owed[name]
-                    self._owed_bytes -= _size(result)
+                    del self._unstored[name]
+                    self._unstored_bytes -= _size(result)
                     self._note_change()
                 else:
                     await trio.sleep(wait)
                     wait = min(2 * wait, _MAX_WAIT)
-            if not self._owed:
+            if not self._unstored:
                 await self._changed.wait()
 
     # Private
@@ -122,19 +124,19 @@ class SharedEffects:
         if found.state is not EffectState.RUNNING:
             return found
         signal = _Signal()
-        unfollow = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _nothing
+        stop_following = self._bus.follow(_TOPIC + call, signal.receive) if self._bus is not None else _nothing
         try:
             wait = _FIRST_WAIT
             # The deadline of the request ends this loop.
             while True:
-                # The claim may have ended before this replica followed the topic.
+                # In the first round: the claim may have ended before this replica followed the topic.
                 found = await self._claim(call, key, waits)
                 if found.state is not EffectState.RUNNING:
                     return found
                 await signal.wait(wait)
                 wait = min(2 * wait, _MAX_WAIT)
         finally:
-            unfollow()
+            stop_following()
 
     async def _claim(self, call: str, key: str, waits: Callable[[], bool]) -> EffectClaim:
         wait = _FIRST_WAIT
@@ -149,9 +151,9 @@ class SharedEffects:
 
     async def _claim_now(self, call: str, key: str) -> EffectClaim:
         name = call, key
-        # A release that is stored later would otherwise end the new claim.
-        while name in self._owed:
-            if (result := self._owed[name]) is not None:
+        # Waits for a pending release, because it would otherwise end the new claim later.
+        while name in self._unstored:
+            if (result := self._unstored[name]) is not None:
                 return EffectClaim(EffectState.DONE, result.data)
             await self._changed.wait()
         is_known = False
@@ -165,7 +167,7 @@ class SharedEffects:
         finally:
             if not is_known:
                 # The claim may have been stored although the store failed.
-                self._owe(name, None)
+                self._keep_for_retry(name, None)
         return claim
 
     @staticmethod
@@ -187,7 +189,7 @@ class SharedEffects:
             _log.error("%s", error)
         finally:
             if not is_stored:
-                self._owe(name, result)
+                self._keep_for_retry(name, result)
 
     async def _store_now(self, name: tuple[str, str], result: _Result | None) -> None:
         call, key = name
@@ -198,14 +200,14 @@ class SharedEffects:
         if self._bus is not None:
             self._bus.publish(_TOPIC + call, b"ended")
 
-    def _owe(self, name: tuple[str, str], result: _Result | None) -> None:
+    def _keep_for_retry(self, name: tuple[str, str], result: _Result | None) -> None:
         size = _size(result)
-        if len(self._owed) >= _MAX_OWED or self._owed_bytes + size > _MAX_OWED_BYTES:
+        if len(self._unstored) >= _MAX_UNSTORED or self._unstored_bytes + size > _MAX_UNSTORED_BYTES:
             # The claim is held until this process ends, so the effect is not repeated.
             _log.error("the result of a side effect is dropped: too many could not be stored")
             return
-        self._owed[name] = result
-        self._owed_bytes += size
+        self._unstored[name] = result
+        self._unstored_bytes += size
         self._note_change()
 
     def _note_change(self) -> None:
@@ -223,7 +225,7 @@ class _Signal:
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait for a message since the last call, at most ``seconds``."""
+        """Wait until a message has arrived since the last call, at most ``seconds``."""
         with trio.move_on_after(seconds):
             await self._event.wait()
         self._event = trio.Event()

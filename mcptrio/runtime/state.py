@@ -1,6 +1,7 @@
-"""State that the requests of a server share: event loop, tasks, sessions, running handlers, threads, parked handlers.
+"""The state that all requests of a server share.
 
-The server makes it. The supervisor changes it, and the capabilities use it.
+It contains the event loop, tasks, sessions, running handlers, threads and parked handlers. The server makes it, and the
+supervisor and the capabilities use it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from mcptrio.runtime.conversation import Conversation
 from mcptrio.runtime.event_loop import EventLoop
 from mcptrio.runtime.long_work import LongTasks
 from mcptrio.runtime.observers import Observers
-from mcptrio.runtime.parking import SuspendedHandlers
+from mcptrio.runtime.parking import ParkedHandlers
 from mcptrio.runtime.runs import Runs
 from mcptrio.runtime.session import Session
 from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.shared_effects import SharedEffects
-from mcptrio.runtime.work import ThreadShares, Works
+from mcptrio.runtime.work import ThreadShares, WorkSet
 
 __all__ = ["RuntimeState"]
 
@@ -44,19 +45,19 @@ class RuntimeState:
         self.deadlines = Deadlines()
         self.observers = Observers()
         self.sessions: set[Session] = set()
-        self.works = Works()
-        """Running handlers. Those of ended requests count against ``limits.requests`` too."""
-        self.surrounding = Works()
-        """Requests within middleware, and requests to ASGI applications of plugins."""
+        self.works = WorkSet()
+        """Running handlers. Handlers of ended requests count against ``limits.requests`` too."""
+        self.surrounding = WorkSet()
+        """Requests within middleware of a plugin, and HTTP requests to an ASGI application of a plugin."""
         self.threads = ThreadShares(settings.limits.threads)
-        self.parking = SuspendedHandlers(settings.limits.parked)
+        self.parking = ParkedHandlers(settings.limits.parked)
         self.runs = Runs(settings, self.parking, sealer, self.deadlines, start=self.start)
         self.tasks: LongTasks | None = None
         """The tasks that outlive their requests; ``None`` if the server has none."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the nursery open and watch deadlines, until cancelled; then all tasks are cancelled too."""
+        """Keep the nursery of the server open and watch deadlines, until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self.loop.enter()

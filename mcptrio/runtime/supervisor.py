@@ -1,6 +1,6 @@
-"""The supervisor of a server: it runs every session and every request.
+"""The supervisor of a server, which runs every session and every request.
 
-The server makes it, and the transports use it as their Engine. All tasks run below the nursery of
+The server makes it, and transports use it through :class:`mcptrio.abc.Engine`. All tasks run below the nursery of
 :class:`~mcptrio.runtime.state.RuntimeState`. When the server stops, requests in flight have ``timeouts.shutdown``
 seconds before they are cancelled.
 
@@ -45,27 +45,32 @@ from mcptrio.runtime.settings import ServerSettings
 from mcptrio.runtime.state import RuntimeState
 from mcptrio.runtime.taps import MessageTap, TappedSink
 
-__all__ = ["Supervisor", "Tapper"]
+__all__ = ["Supervisor", "TapFactory"]
 
 _log = logging.getLogger("mcptrio.supervisor")
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds for closing a channel."""
+"""Seconds for closing a channel, and for sending the last answers on it."""
 
-Tapper: TypeAlias = Callable[[Session, Peer | None], MessageTap | None]
-"""Returns the tap for a new session, if it wants one. The peer is known for a request without a session only."""
+TapFactory: TypeAlias = Callable[[Session, Peer | None], MessageTap | None]
+"""A function that returns a tap for a new session, or ``None``. The peer is known only in revisions without a
+handshake."""
 
 
 class Supervisor:
     """Runs the sessions and requests of one server.
 
     Args:
-        server_info: The wire form of Implementation, added to results in per-request revisions.
+        server_info: The wire form of Implementation, added to results in revisions without a handshake.
         handlers: The capabilities' handlers, by method.
+        custom: The methods of plugins, by name.
+        listeners: The listeners of plugins for notifications, by method.
         state: The state that requests share.
-        serves: Whether a capability is advertised.
-        param_headers: A tool's parameter headers, from header to path.
-        readiness: The body of ``/readyz``.
+        serves: Returns whether a capability is advertised.
+        param_headers: Returns the parameter headers of a tool, from header to path.
+        missing_scopes: Returns the scopes that a principal lacks for a message.
+        route: Returns the ASGI application of a plugin at a path, or ``None``.
+        readiness: Returns the body of ``/readyz``.
         middleware: The plugins' middleware.
     """
 
@@ -105,12 +110,12 @@ class Supervisor:
         self._client_info_cache = ClientInfoCache()
         self._serves = serves
         self.middleware = middleware
-        self.tappers: list[Tapper] = []
-        """Asked for each new session."""
-        # One for all sessions: each would take 200 bytes.
+        self.tap_factories: list[TapFactory] = []
+        """Called for each new session."""
+        # One object for all sessions, because each would take 200 bytes.
         self._begin_session = partial(state.start, self._run_session)
 
-    # Its own life
+    # Lifecycle
 
     @property
     def nursery(self) -> trio.Nursery:
@@ -119,6 +124,7 @@ class Supervisor:
 
     @property
     def draining(self) -> bool:
+        """True once new requests are refused."""
         return self.gate.is_closed
 
     @property
@@ -148,8 +154,8 @@ class Supervisor:
             session.end("the server is stopping")
 
     async def _answer_the_rest(self) -> None:
-        """Fail the requests that have not ended in time, on channels that all answers of a session share."""
-        # Over HTTP, the exchange of each request answers it.
+        """Fail the requests of shared channels that have not ended in time."""
+        # Over HTTP, the exchange of each request sends the error.
         late = [scope for session in self.sessions if session.is_shared for scope in session.in_flight.values()]
         for scope in late:
             scope.fail(Overloaded("the server is stopping"))
@@ -160,15 +166,16 @@ class Supervisor:
     async def drain_owner(self, owner: str, reason: str, deadline: float) -> None:
         """Wait until no code of a plugin runs for a request.
 
-        Parked handlers are cancelled at once. Calls that have not ended by ``deadline`` are cancelled and fail. A
-        request that calls this within the plugin's middleware is not waited for, because it waits itself.
+        Parked handlers are cancelled at once. Calls that have not ended by ``deadline`` are cancelled and fail. If a
+        request calls this within the plugin's middleware, this does not wait for that request, because it would wait
+        for itself.
         """
         self.state.parking.clear(reason, owner=owner)
         current = CURRENT.get()
-        asking = current.scope if current is not None else None
+        calling_request = current.scope if current is not None else None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.works.drain, owner, reason, deadline)
-            nursery.start_soon(self.state.surrounding.drain, owner, reason, deadline, asking)
+            nursery.start_soon(self.state.surrounding.drain, owner, reason, deadline, calling_request)
 
     def cancel_request(self, session: int, id: RequestId, reason: str) -> bool:
         """See :meth:`mcptrio.Server.cancel_request`."""
@@ -178,10 +185,10 @@ class Supervisor:
         return scope is not None
 
     def tap_session(self, session: Session, tap: MessageTap) -> None:
-        """Show a tap all messages of a session from now on, those of requests in flight too."""
+        """Pass all messages of a session to a tap from now on, including those of requests in flight."""
         session.add_tap(tap)
         for scope in session.in_flight.values():
-            # The others have got a tapped sink when they arrived.
+            # Requests with such a sink use the list of taps already.
             if not isinstance(scope.outlet, TappedSink | BatchOutlet):
                 scope.outlet = session.tapped(scope.outlet)
                 if isinstance(scope.progress, ProgressReporter):
@@ -195,12 +202,12 @@ class Supervisor:
         return session is not None
 
     def has(self, session: Conversation) -> bool:
-        """Whether a session is or was one of this server."""
+        """Return whether a session belongs to this server, even if it has ended."""
         return isinstance(session, Session) and session.server is self
 
     def forget(self, session: Session) -> None:
         """See :class:`mcptrio.runtime.session.SessionOwner`."""
-        self._uncount(session)
+        self._unregister(session)
 
     # The engine: what transports call
 
@@ -215,8 +222,9 @@ class Supervisor:
 
         Raises:
             Overloaded: Too many sessions; the channel is still open, so that the caller can report it.
-            RuntimeError: The server is not open, so nothing would watch deadlines.
+            RuntimeError: The server is not open.
         """
+        # Raises if the server is not open: no task would watch deadlines.
         _ = self.nursery
         write_now = channel.send_now if isinstance(channel, SynchronousChannel) else None
         limits = self.settings.limits
@@ -231,14 +239,14 @@ class Supervisor:
             is_shared=True,
             trusts_forwarded_caller=trusts_forwarded_caller,
         )
-        self._count(session)
+        self._register(session)
         self._tap(session)
         try:
-            await session.talk(channel, outbox)
+            await session.serve_channel(channel, outbox)
         finally:
-            self._uncount(session)
+            self._unregister(session)
             self.state.parking.clear("its client has disconnected", session=session)
-            # Runs when the task is cancelled too, and must close the channel even then.
+            # Shielded, because the channel must be closed when this task is cancelled too.
             with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
                 await channel.aclose()
 
@@ -251,7 +259,7 @@ class Supervisor:
         opened: Callable[[Callable[[str], None]], None] | None = None,
         may_stay_open: bool = False,
     ) -> bool:
-        """Serve one self-contained message. Cancelling the caller cancels the request."""
+        """Serve one self-contained message. See :meth:`mcptrio.abc.Engine.answer`."""
         connection = self._connection(handshake=False)
         session = Session(
             server=self,
@@ -265,7 +273,7 @@ class Supervisor:
         try:
             self.gate.refuse_closed(message.method)
             event = connection.receive(message)
-            if self.tappers:
+            if self.tap_factories:
                 self._tap(session, event.peer if isinstance(event, RequestReceived) else None)
                 outlet = session.show_received(message, outlet)
 
@@ -297,7 +305,7 @@ class Supervisor:
             Overloaded: Too many sessions, or the server is stopping.
         """
         self.gate.refuse_closed("initialize")
-        # Most sessions are idle most of the time, so a session has no task until it needs one.
+        # No task is started here: most sessions are idle, and a session starts its task when it needs one.
         session = Session(
             server=self,
             settings=self.settings,
@@ -310,7 +318,7 @@ class Supervisor:
             on_missed_changes=self.state.on_missed_changes,
             begin=self._begin_session,
         )
-        self._count(session)
+        self._register(session)
         self._tap(session)
         session.keep_alive()
         return session
@@ -339,19 +347,19 @@ class Supervisor:
         )
 
     def _tap(self, session: Session, peer: Peer | None = None) -> None:
-        for tapper in self.tappers:
-            tap = tapper(session, peer)
+        for make_tap in self.tap_factories:
+            tap = make_tap(session, peer)
             if tap is not None:
                 session.add_tap(tap)
 
-    def _count(self, session: Session) -> None:
+    def _register(self, session: Session) -> None:
         limit = self.settings.limits.sessions
         if len(self.sessions) >= limit:
             raise Overloaded(f"too many sessions: {limit} are open", retry_after=10.0)
         session.is_counted = True
         self.sessions.add(session)
 
-    def _uncount(self, session: Session) -> None:
+    def _unregister(self, session: Session) -> None:
         self.sessions.discard(session)
         if session.is_counted:
             session.is_counted = False
@@ -363,4 +371,4 @@ class Supervisor:
         try:
             await session.run()
         finally:
-            self._uncount(session)
+            self._unregister(session)

@@ -1,6 +1,6 @@
-"""Taps: they see each message that a session receives and sends, from any moment on.
+"""Taps, which see each message that a session receives and sends. A recording uses one.
 
-A recording is one. For a session without taps, a message costs one test.
+A tap can be added to a running session. Without taps, they cost each message one comparison.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ __all__ = ["MessageTap", "TappedSink", "show_sent"]
 
 
 class MessageTap(Protocol):
-    """The methods do not block or raise."""
+    """Receives the messages of a session. The methods do not block or raise."""
 
     def received(self, incoming: Incoming, /) -> None:
-        """See a message or a batch of the peer."""
+        """Called with a message or a batch that the peer has sent."""
         ...
 
     def sent(self, item: Message | Sequence[Message], /) -> None:
-        """See a message or a batch to the peer, before it is sent."""
+        """Called with a message or a batch before it is sent to the peer."""
         ...
 
     def ended(self) -> None:
-        """The session has ended."""
+        """Called when the session has ended."""
         ...
 
 
 class TappedSink:
-    """A sink that shows each message to the taps of its session.
+    """A sink that passes each message to the taps of its session.
 
     Args:
-        taps: The list of the session, which changes.
+        taps: The list of the session, to which taps may be added later.
     """
 
     def __init__(self, sink: MessageSink, taps: Sequence[MessageTap]) -> None:
@@ -44,7 +44,7 @@ class TappedSink:
         self.release = sink.release
 
     async def send(self, message: Message | Sequence[Message]) -> None:
-        # Before it is sent: the answer may arrive before this task continues.
+        # Taps see a message before it is sent, because the answer may arrive before this task continues.
         for tap in self._taps:
             tap.sent(message)
         await self._sink.send(message)
@@ -56,7 +56,7 @@ class TappedSink:
 
 
 def show_sent(taps: Sequence[MessageTap], items: Sequence[Message | Sequence[Message]]) -> None:
-    """Show taps what the writer of a channel sends next."""
+    """Pass messages to the taps before the writer of a channel sends them."""
     for item in items:
         for tap in taps:
             tap.sent(item)

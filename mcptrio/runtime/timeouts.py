@@ -1,4 +1,4 @@
-"""Timeouts of a server, shortened per plugin, per tool and per call.
+"""Timeouts of a server. Plugins, tools and calls can have shorter ones.
 
 The deadline of a request is ``min(now + idle, start + request)``; progress extends only the first part.
 
@@ -16,7 +16,7 @@ from mcptrio.ground.expected import number
 __all__ = ["CALL_TIMEOUT", "Timeouts", "call_timeout"]
 
 CALL_TIMEOUT = "mcptrio/timeout"
-"""``params._meta`` key: seconds after which the caller cancels the request; can only shorten."""
+"""``params._meta`` key: seconds after which the caller cancels the request. It can only shorten the timeout."""
 
 
 @frozen(kw_only=True)
@@ -47,12 +47,12 @@ class Timeouts:
 
     def with_request(self, request: float) -> Timeouts:
         """Return these timeouts with the one that an author or operator sets for a tool or a plugin."""
-        # For both: a call with its own timeout need not report progress.
+        # The idle timeout too, so that a call with its own timeout need not report progress.
         return evolve(self, request=request, idle=request)
 
 
 def call_timeout(meta: dict[str, object] | None) -> float | None:
-    """Return the caller's timeout, or ``None``. A value that is not a positive number is ignored: it is a hint."""
+    """Return the caller's timeout in seconds, or ``None``. A value that is not a positive number is ignored."""
     value = meta.get(CALL_TIMEOUT) if meta else None
     if value is None:
         return None

@@ -1,8 +1,8 @@
 """Detects functions that block the event loop, and logs them.
 
 The server runs it while it is open. A plugin that computes or waits without ``await`` blocks all requests, and no task
-can detect that. So a thread asks the loop for a sign of life and, if none comes, reads the stack of the Trio thread. It
-never waits for the loop without a timeout.
+can detect that. A thread regularly schedules a callback in the event loop. If the callback does not run in time, the
+thread reads the stack of the Trio thread. It never waits for the loop without a timeout.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ __all__ = ["watch_loop"]
 
 _log = logging.getLogger("mcptrio.watchdog")
 
-_ASKED: Final = 0.5
-"""Seconds between two signs of life."""
+_CHECK_INTERVAL: Final = 0.5
+"""Seconds between two checks."""
 _JOIN_TIMEOUT: Final = 1.0
 """Seconds for the thread to end."""
 _REAL_CLOCK: Final = "trio._core._run"
 """The module of Trio's default clock, whose class is not public."""
 _FRAMES: Final = 200
-"""Frames of the stack that are searched for an owner."""
+"""Innermost frames of the stack that are searched for one that has an owner."""
 
 
 @asynccontextmanager
 async def watch_loop(timeout: float, owner_of: Callable[[str], str | None]) -> AsyncIterator[None]:
-    """While the block runs, log every time that the loop was blocked for longer than ``timeout``.
+    """Inside the context, log each function that blocks the event loop for longer than ``timeout``.
 
-    Disabled with a test clock, which jumps when all tasks wait.
+    This does nothing with a test clock, which jumps when all tasks wait.
 
     Args:
-        timeout: Seconds; ``math.inf`` switches the check off.
-        owner_of: Returns the owner of a source file, in words; ``None`` if it has none.
+        timeout: Seconds; ``math.inf`` disables the check.
+        owner_of: Returns the owner of a source file, for the log; ``None`` if it has none.
     """
     if timeout == inf or type(trio.lowlevel.current_clock()).__module__ != _REAL_CLOCK:
         yield
@@ -57,6 +57,8 @@ async def watch_loop(timeout: float, owner_of: Callable[[str], str | None]) -> A
 
 
 class _Watch:
+    """The checking thread."""
+
     def __init__(self, token: trio.lowlevel.TrioToken, timeout: float, owner_of: Callable[[str], str | None]) -> None:
         self._ended = threading.Event()
         self._token = token
@@ -72,7 +74,7 @@ class _Watch:
 
     def run(self) -> None:
         try:
-            while not self._ended.wait(_ASKED):
+            while not self._ended.wait(_CHECK_INTERVAL):
                 self._alive.clear()
                 if self._ended.is_set():
                     return
@@ -81,19 +83,19 @@ class _Watch:
                 if not self._alive.wait(self._timeout) and not self._ended.is_set():
                     self._report(sent)
         except trio.RunFinishedError:
-            pass  # there is no loop any more
+            pass  # the event loop has ended
 
     def _report(self, sent: float) -> None:
-        """Log the blocking function, and at its end the duration."""
+        """Log the blocking function now, and again with the duration when the loop is no longer blocked."""
         culprit = self._culprit()
         _log.error("the event loop has been blocked for %.3g s by %s", monotonic() - sent, culprit)
-        while not self._alive.wait(_ASKED):
+        while not self._alive.wait(_CHECK_INTERVAL):
             if self._ended.is_set():
                 return
         _log.error("the event loop was blocked for %.3g s by %s", monotonic() - sent, culprit)
 
     def _culprit(self) -> str:
-        """Return the innermost frame that has an owner, or else the innermost one."""
+        """Return a description of the innermost frame that has an owner, or else of the innermost frame."""
         frame: FrameType | None = sys._current_frames().get(self._loop)
         innermost = frame
         for _ in range(_FRAMES):

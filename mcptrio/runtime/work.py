@@ -1,9 +1,9 @@
 """Counts the running code of plugins until it has really ended.
 
-A :class:`Work` is one call of an author's function, one request in a plugin's middleware, or one request to a plugin's
-ASGI application. The answer may be sent long before the call ends: a thread cannot be cancelled, and a handler of
-2026-07-28 cleans up outside its request. Until then, the call keeps its places in limiters, and keeps the lifespan of
-its plugin open.
+A :class:`Work` is one call of an author's function, one request in a plugin's middleware, or one HTTP request to a
+plugin's ASGI application. Its code may run long after the answer was sent: a thread cannot be cancelled, and a handler
+of 2026-07-28 cleans up outside of its request. Until the code ends, it keeps its places in limiters, and the lifespan
+of its plugin stays open.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from mcptrio.errors import InternalError, MCPError
 from mcptrio.ground.shares import SharedPlace
 from mcptrio.runtime.fair_limiter import FairLimiter
 
-__all__ = ["Cancelling", "Ending", "ThreadShares", "Work", "Works"]
+__all__ = ["EndableRequest", "ThreadShares", "Work", "WorkCancelScope", "WorkSet"]
 
 CANCEL_TIMEOUT = 1.0
-"""Seconds that cancelled calls have to end."""
+"""Seconds for cancelled calls to end."""
 
 
-class Ending(Protocol):
-    """A request as its calls see it: it can be ended before their code has ended."""
+class EndableRequest(Protocol):
+    """The interface of a request for its calls. The request can be ended before their code has ended."""
 
     waits_for: WaitsFor | None
-    """The limit at which a call waits for a place."""
+    """The limiter in which a call waits for a place."""
     in_thread: bool
     """Whether a call has a place for its thread."""
 
     @property
     def memory(self) -> SharedPlace | None:
-        """The memory of its parameters, until the last call has ended."""
+        """The memory that its parameters use until the last call has ended."""
         ...
 
     def fail(self, error: MCPError, /) -> None:
-        """Cancel it and answer with an error."""
+        """Cancel the request and answer it with an error."""
         ...
 
     def conclude(self) -> None:
-        """End it normally if it is a request that stays open."""
+        """Answer the request with its result if it is a request that stays open."""
         ...
 
 
-class Cancelling:
-    """Cancels a call made for a notification or an HTTP exchange, not for an MCP request."""
+class WorkCancelScope:
+    """The cancel scope of a call that is made for a notification or an HTTP request instead of an MCP request."""
 
     memory = None
     waits_for: WaitsFor | None = None
@@ -58,18 +58,18 @@ class Cancelling:
         self.cancel_scope = trio.CancelScope()
 
     def fail(self, error: MCPError) -> None:
-        """See :class:`Ending`."""
+        """See :class:`EndableRequest`."""
         self.cancel_scope.cancel()
 
     def conclude(self) -> None:
-        """See :class:`Ending`. Does nothing."""
+        """See :class:`EndableRequest`. Does nothing."""
 
 
 @define(eq=False, slots=True)
 class Work:
     """One call of an author's function: its tasks and threads, and their places in limiters.
 
-    It is also the limiter of the call's own thread, because Trio calls a limiter when a thread has really ended.
+    It is also the limiter of the call's own thread, because Trio releases a limiter when the thread has really ended.
 
     Args:
         label: The name of the tool or similar, for messages.
@@ -77,31 +77,31 @@ class Work:
         scope: The request that waits for it.
     """
 
-    _works: Works
+    _works: WorkSet
     label: str
     owner: str | None
-    scope: Ending
+    scope: EndableRequest
     _limiters: list[FairLimiter] = field(init=False, factory=list)
-    _parts: int = field(init=False, default=0)
+    _running_parts: int = field(init=False, default=0)
     _ended: trio.Event | None = field(init=False, default=None)
 
     def begin(self) -> None:
-        """Count a task or thread of the call."""
-        if self._parts == 0:
+        """Count a task or thread that starts."""
+        if self._running_parts == 0:
             self._works.add(self)
             if self.scope.memory is not None:
                 self.scope.memory.use()
-        self._parts += 1
+        self._running_parts += 1
 
     def end(self) -> None:
-        """Count the end of a task or thread. The last one frees all places."""
-        self._parts -= 1
-        if self._parts == 0:
+        """Count a task or thread that has ended. The last one frees all places."""
+        self._running_parts -= 1
+        if self._running_parts == 0:
             while self._limiters:
                 self._limiters.pop().release_on_behalf_of(self)
             self._works.discard(self)
             if self.scope.memory is not None:
-                self.scope.memory.let_go()
+                self.scope.memory.release()
             if self._ended is not None:
                 self._ended.set()
                 self._ended = None
@@ -116,9 +116,9 @@ class Work:
         self.end()
 
     async def hold(self, limiter: FairLimiter, place: WaitsFor) -> None:
-        """Wait for a place, and keep it until the code has ended. A checkpoint only if no place is free."""
+        """Take a place and keep it until the code has ended. This waits, with a checkpoint, only if none is free."""
         try:
-            # Almost always free, and a checkpoint costs more than the call.
+            # A place is almost always free, and a checkpoint costs more than most calls.
             limiter.acquire_on_behalf_of_nowait(self)
         except trio.WouldBlock:
             self.scope.waits_for = place
@@ -131,7 +131,8 @@ class Work:
             self.scope.in_thread = True
 
     async def wait_ended(self) -> None:
-        if self._parts:
+        """Wait until no code of the call is running."""
+        if self._running_parts:
             if self._ended is None:
                 self._ended = trio.Event()
             await self._ended.wait()
@@ -145,10 +146,10 @@ class Work:
         self.end()
 
 
-class Works(set[Work]):
+class WorkSet(set[Work]):
     """The running calls of a server."""
 
-    def new(self, label: str, owner: str | None, scope: Ending) -> Work:
+    def new(self, label: str, owner: str | None, scope: EndableRequest) -> Work:
         """Return a new call, which is counted while it runs: ``with works.new(...) as work``."""
         return Work(self, label, owner, scope)
 
@@ -158,29 +159,29 @@ class Works(set[Work]):
             for work in list(self):
                 await work.wait_ended()
 
-    async def drain(self, owner: str, reason: str, deadline: float, but: Ending | None = None) -> None:
+    async def drain(self, owner: str, reason: str, deadline: float, excluded: EndableRequest | None = None) -> None:
         """Wait until no call of a plugin is running. Calls that have not ended by ``deadline`` are cancelled.
 
         Args:
-            but: A request to leave out.
+            excluded: A request to leave out.
         """
-        for work in self._of(owner, but):
+        for work in self._of(owner, excluded):
             work.scope.conclude()
         with trio.move_on_at(deadline) as scope:
-            await self._wait_ended(owner, but)
+            await self._wait_ended(owner, excluded)
         if scope.cancelled_caught:
-            for work in self._of(owner, but):
+            for work in self._of(owner, excluded):
                 work.scope.fail(InternalError(f"{work.label} was ended: {reason}"))
             with trio.move_on_after(CANCEL_TIMEOUT):
-                await self._wait_ended(owner, but)
+                await self._wait_ended(owner, excluded)
 
     # Private
 
-    def _of(self, owner: str, but: Ending | None) -> list[Work]:
-        return [work for work in self if work.owner == owner and (but is None or work.scope is not but)]
+    def _of(self, owner: str, excluded: EndableRequest | None) -> list[Work]:
+        return [work for work in self if work.owner == owner and (excluded is None or work.scope is not excluded)]
 
-    async def _wait_ended(self, owner: str, but: Ending | None) -> None:
-        while works := self._of(owner, but):
+    async def _wait_ended(self, owner: str, excluded: EndableRequest | None) -> None:
+        while works := self._of(owner, excluded):
             for work in works:
                 await work.wait_ended()
 
@@ -188,10 +189,10 @@ class Works(set[Work]):
 class ThreadShares:
     """The limiters for threads of sync functions, separate for each plugin.
 
-    Clients take turns, and a client over HTTP gets at most half of the threads.
+    Clients take turns, and one client over HTTP gets about half of the threads.
 
     Args:
-        share: Concurrent threads of one plugin; abandoned ones count until they have ended.
+        share: Maximum of concurrent threads of one plugin. An abandoned thread counts until it has ended.
     """
 
     def __init__(self, share: int) -> None:
@@ -205,8 +206,8 @@ class ThreadShares:
 
     def of_helpers(self, owner: str | None) -> FairLimiter:
         """Return the limiter for threads that a plugin's functions start."""
-        # Separate from the other one: a sync function may start a thread and wait for it, so with a single limiter
-        # functions that have all its places would deadlock.
+        # With a single limiter, sync functions that hold all its places and wait for threads of their own would
+        # deadlock.
         return self._limiter(self._helpers, owner)
 
     @property
@@ -222,5 +223,5 @@ class ThreadShares:
     def _limiter(self, limiters: dict[str | None, FairLimiter], owner: str | None) -> FairLimiter:
         limiter = limiters.get(owner)
         if limiter is None:
-            limiter = limiters[owner] = FairLimiter(self._share, spares=True)
+            limiter = limiters[owner] = FairLimiter(self._share, limits_share=True)
         return limiter

@@ -10,7 +10,7 @@ import trio
 
 from mcptrio.errors import PluginError
 from mcptrio.ground.expected import expect
-from mcptrio.ground.nurseries import first_of
+from mcptrio.ground.nurseries import first_exception
 from mcptrio.serve.http_options import HTTPOptions, make_http_app
 from mcptrio.server import Server
 
@@ -67,6 +67,6 @@ class ServerApp:
         except* PluginError as group:
             # Only a strict server raises PluginError. ASGI takes an exception for "no lifespan support", and the HTTP
             # server would continue without the server.
-            await send({"type": "lifespan.startup.failed", "message": str(first_of(group))})
+            await send({"type": "lifespan.startup.failed", "message": str(first_exception(group))})
         else:
             await send({"type": "lifespan.shutdown.complete"})

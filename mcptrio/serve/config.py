@@ -18,6 +18,7 @@ from attrs import field, fields, frozen
 
 from mcptrio.errors import ConfigError
 from mcptrio.ground.expected import integer
+from mcptrio.ground.quoting import quote_name
 from mcptrio.plugins.policy import ToolPolicy
 from mcptrio.protocol.limits import MessageLimits
 from mcptrio.runtime.settings import ServerSettings
@@ -270,7 +271,7 @@ class ServeConfig:
         for key, table in self.tables.items():
             if key not in known:
                 near = get_close_matches(key, known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+                hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(known)}"
                 raise self.error((*prefix, key), f"there is no such table; {hint}")
             if key in _CLASSES:
                 self._read(key, prefix)
@@ -349,7 +350,7 @@ def check_variables(environ: Mapping[str, str], known: Collection[str], tables: 
     for variable in environ:
         if variable.startswith(prefixes) and variable not in known:
             near = get_close_matches(variable, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sorted(known))}"
+            hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(sorted(known))}"
             raise ConfigError(f"{variable}: there is no such setting; {hint}")
 
 
@@ -373,8 +374,8 @@ def _with_profile(source: TOMLSource, tables: dict[str, Any], profile: str | Non
         return tables
     if profile not in profiles:
         near = get_close_matches(profile, profiles, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(profiles) or 'none'}"
-        raise ConfigError(f"{source.path}: there is no profile {profile!r}; {hint}")
+        hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(profiles) or 'none'}"
+        raise ConfigError(f"{source.path}: there is no profile {quote_name(profile)}; {hint}")
     source.overlay = (("profiles", profile), profiles[profile])
     for name, other in (("only", "enable"), ("enable", "only")):
         if name in profiles[profile].get("server", {}):

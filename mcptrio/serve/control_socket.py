@@ -21,7 +21,7 @@ import trio
 
 from mcptrio.serve.process_status import SUFFIX, ProcessStatus, encode_status
 from mcptrio.serve.runtime_folder import make_runtime_folder
-from mcptrio.transports.accepting import StreamAccepting
+from mcptrio.transports.listeners import StreamListener
 from mcptrio.transports.unix_socket import UnixSocket
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ControlSocket:
             # Nothing else depends on the socket.
             _log.debug("mcptrio ps does not show this process: %s", error)
             return
-        async with StreamAccepting(bound.listener, _log) as listener:
+        async with StreamListener(bound.listener, _log) as listener:
             try:
                 while True:
                     # One reader at a time bounds the memory and time that readers take.

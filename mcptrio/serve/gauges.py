@@ -15,7 +15,7 @@ from mcptrio.runtime.background import RESTARTS
 from mcptrio.server import Server
 from mcptrio.telemetry import instruments, names
 from mcptrio.telemetry.instruments import Reading
-from mcptrio.telemetry.measures import MAX_VALUES
+from mcptrio.telemetry.metrics_observer import MAX_VALUES
 
 __all__ = ["LoopLag", "ServerGauges"]
 

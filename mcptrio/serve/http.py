@@ -16,7 +16,7 @@ from attrs import frozen
 
 from mcptrio.abc import Engine
 from mcptrio.ground.expected import expect
-from mcptrio.ground.nurseries import first_of, open_hidden_nursery, require_trio
+from mcptrio.ground.nurseries import first_exception, open_hidden_nursery, require_trio
 from mcptrio.serve.http_options import HTTPOptions, make_http_app
 from mcptrio.serve.transport import CLOSE_TIMEOUT, serve_transport, serving_block
 from mcptrio.server import Server
@@ -136,7 +136,7 @@ async def _close_after(
 
 async def _report_unready(app: HTTPApp, shutdown: trio.Event) -> None:
     await shutdown.wait()
-    app.leave()
+    app.announce_stop()
 
 
 async def _listen(
@@ -187,7 +187,7 @@ async def _listen(
     try:
         urls: list[str] = await connections.start(accept)
     except* OSError as group:
-        error = first_of(group)
+        error = first_exception(group)
         assert isinstance(error, OSError)
         refused = OSError(str(error))
     else:

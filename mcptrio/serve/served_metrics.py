@@ -14,7 +14,7 @@ from mcptrio.errors import ConfigError
 from mcptrio.serve.gauges import LoopLag, ServerGauges
 from mcptrio.server import Server
 from mcptrio.telemetry.instruments import MetricsBackend
-from mcptrio.telemetry.measures import Measures
+from mcptrio.telemetry.metrics_observer import MetricsObserver
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -56,7 +56,7 @@ class ServedMetrics:
             from mcptrio.telemetry.otel_metrics import OTelMetrics
 
             backends.append(OTelMetrics(provider))
-        self._measures = Measures(backends)
+        self._measures = MetricsObserver(backends)
         self._lag = LoopLag()
 
     def attach(self, server: Server) -> None:

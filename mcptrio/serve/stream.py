@@ -26,7 +26,7 @@ from mcptrio.protocol.messages import Batch, ErrorResponse, Incoming, Request
 from mcptrio.serve.stream_options import StreamOptions
 from mcptrio.serve.transport import serve_transport, serving_block
 from mcptrio.server import Server
-from mcptrio.transports.accepting import StreamAccepting
+from mcptrio.transports.listeners import StreamListener
 from mcptrio.transports.sockets import ListeningSockets, keep_alive, listen
 from mcptrio.transports.stream import StreamChannel
 
@@ -107,7 +107,7 @@ async def _serve(
             _warn_if_public(listening)
         # Duplicates, because Trio closes its listeners when it is cancelled, and the file of a Unix socket has to be
         # removed before that.
-        listeners = [StreamAccepting(each.dup(), _log) for listening in bound for each in listening.sockets]
+        listeners = [StreamListener(each.dup(), _log) for listening in bound for each in listening.sockets]
         connections = _Connections(engine, options)
         async with trio.open_nursery() as nursery:
             async with trio.open_nursery() as accepting:

@@ -15,7 +15,7 @@ import trio
 
 from mcptrio.abc import Engine
 from mcptrio.ground.expected import expect
-from mcptrio.ground.nurseries import open_hidden_nursery, raised_alone, require_trio
+from mcptrio.ground.nurseries import open_hidden_nursery, require_trio, unwrap_single_exceptions
 from mcptrio.server import Server
 
 __all__ = ["CLOSE_TIMEOUT", "Transport", "over_transport", "serve_transport", "serving_block"]
@@ -57,7 +57,7 @@ async def serving_block(serve: Serve) -> AsyncIterator[list[str]]:
         The value with which ``serve`` starts its ``task_status``: the addresses.
     """
     shutdown = trio.Event()
-    with raised_alone():
+    with unwrap_single_exceptions():
         async with trio.open_nursery() as nursery:
             addresses: list[str] = await nursery.start(partial(serve, shutdown=shutdown))
             yield addresses

@@ -26,7 +26,7 @@ from attrs import define, field, frozen
 
 from mcptrio.errors import ConfigError
 from mcptrio.ground.backoff import MAX_PAUSE_SECONDS, Backoff
-from mcptrio.ground.last_words import last_reason
+from mcptrio.ground.stderr_tail import exit_reason
 from mcptrio.serve.process import Hangups
 from mcptrio.serve.worker import VARIABLE, WorkerStart
 from mcptrio.serve.worker_balance import ConnectionCounters
@@ -131,7 +131,7 @@ class _Worker:
         if self.is_ready:
             return f"worker {self.number} {end}"
         lines = [line.decode("utf-8", "replace") for line in self.stderr.last_lines] or ["no output"]
-        return f"worker {self.number} {end} before it served: {last_reason(lines) or lines[-1]}"
+        return f"worker {self.number} {end} before it served: {exit_reason(lines) or lines[-1]}"
 
 
 @define(eq=False)
@@ -239,7 +239,7 @@ class WorkerPool:
                     failures += 1
                     self._fail_after(failures, f"no process can be started: {error.strerror}")
                     _log.error("no process can be started: %s", error.strerror)
-                    await slot.until_changed(backoff.draw())
+                    await slot.until_changed(backoff.next_pause())
                     continue
             worker = slot.worker
             assert worker is not None, "_keep_running or a reload has just put a worker there"
@@ -253,7 +253,7 @@ class WorkerPool:
             if worker.child.returncode == _USAGE_ERROR_CODE and not self._served:
                 raise ConfigError(f"no worker serves: {worker.end_reason()}")
             self._fail_after(failures, worker.end_reason())
-            pause = backoff.draw()
+            pause = backoff.next_pause()
             _log.error("%s; another one is started in %.1f s", worker.end_reason(), pause)
             await slot.until_changed(pause)
 

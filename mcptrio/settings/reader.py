@@ -179,10 +179,10 @@ class SettingsReader:
 
     def _unknown_key(self, key: str, known: Mapping[str, Any]) -> str:
         if tables := self.tables_with(key):
-            return f"there is no setting {key} here; it belongs in {' or '.join(f'[{table}]' for table in tables)}"
+            return f"there is no setting `{key}` here; it belongs in {' or '.join(f'[{table}]' for table in tables)}"
         near = get_close_matches(key, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sorted(known))}"
-        return f"there is no setting {key}; {hint}"
+        hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(sorted(known))}"
+        return f"there is no setting `{key}`; {hint}"
 
     def _converted(
         self, value: Any, hint: Any, where: Key, expected: str | None = None, *, hidden: bool = False

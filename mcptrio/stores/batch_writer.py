@@ -176,7 +176,7 @@ class BatchWriter(Generic[W]):
             each = self._waiting.popleft()
             self._bytes -= each.size
             # Skip the operation of a caller that was cancelled in the meantime.
-            if not each.waiter.is_over:
+            if not each.waiter.is_done:
                 batch.append(each)
         self._room.unpark_all()
         return batch

@@ -16,6 +16,7 @@ from attrs import asdict
 
 from mcptrio.abc import Bus, Stores
 from mcptrio.errors import ConfigError
+from mcptrio.ground.quoting import quote_name
 from mcptrio.stores.checks import Check
 from mcptrio.stores.memory import memory_stores
 from mcptrio.stores.settings import StoreBounds, StoreSettings
@@ -148,5 +149,5 @@ def _find_entry_point(group: str, scheme: str) -> EntryPoint:
         raise ConfigError(f"store: {scheme} needs the distribution {_EXTRAS[scheme]}, which is not installed")
     known = sorted({"memory", "sqlite", *_EXTRAS, *(each.name for each in found)})
     near = get_close_matches(scheme, known, 1)
-    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-    raise ConfigError(f"store: no installed distribution has the scheme {scheme!r}; {hint}")
+    hint = f"did you mean `{near[0]}`?" if near else f"expected one of {', '.join(known)}"
+    raise ConfigError(f"store: no installed distribution has the scheme {quote_name(scheme)}; {hint}")

@@ -178,7 +178,9 @@ class _Opening:
         return [self.processes.describe(id) for id in live]
 
     def status(self) -> StoreStatus:
-        since = None if self._failed_at is None else trio.current_time() - self._failed_at
+        # While another process keeps the file locked, reads succeed and writes fail.
+        failures = [at for at in (self._failed_at, self.database.writes_failed_at) if at is not None]
+        since = trio.current_time() - min(failures) if failures else None
         return StoreStatus(
             kind="sqlite",
             is_reachable=since is None,

@@ -48,6 +48,8 @@ class Database:
         self._readers = readers
         self._reading = trio.CapacityLimiter(len(readers))
         self._batches: BatchWriter[Work[Any]] = BatchWriter(str(path), partial(_commit, writer, path))
+        self.writes_failed_at: float | None = None
+        """Trio time of the first write that failed after the last successful one; None if the last one succeeded."""
 
     async def write(self, work: Work[T]) -> T:
         """Run ``work`` in a transaction and return its result once that is committed.
@@ -58,7 +60,13 @@ class Database:
         Raises:
             StoreFailed: The write failed, or the store is closed.
         """
-        result: T = await self._batches.write(work)
+        try:
+            result: T = await self._batches.write(work)
+        except StoreFailed:
+            if self.writes_failed_at is None:
+                self.writes_failed_at = trio.current_time()
+            raise
+        self.writes_failed_at = None
         return result
 
     def post(self, work: Work[Any]) -> None:

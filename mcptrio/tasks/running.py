@@ -211,7 +211,7 @@ class RunningTask:
                 self._has_begun = True
             except StoreFailed as error:
                 _log.warning("a task waits for the store: task=%s: %s", self.id[:6], error)
-                await trio.sleep(backoff.draw())
+                await trio.sleep(backoff.next_pause())
 
     async def _synchronize(self) -> None:
         """Exchange changes between the record and the handler until cancelled."""
@@ -235,7 +235,7 @@ class RunningTask:
                 _log.warning("the state of a task could not be stored yet: task=%s: %s", self.id[:6], error)
                 self._is_unsaved = True
                 self._woken.set()
-                await trio.sleep(backoff.draw())
+                await trio.sleep(backoff.next_pause())
 
     async def _reload(self) -> None:
         self._is_stale = False
@@ -337,7 +337,7 @@ class RunningTask:
                 change = self._end_of(Failure(error))
             except StoreFailed as error:
                 _log.warning("the end of a task could not be stored yet: task=%s: %s", self.id[:6], error)
-                await trio.sleep(backoff.draw())
+                await trio.sleep(backoff.next_pause())
 
     def _released(self, document: TaskDocument) -> TaskDocument:
         return evolve(document, has_begun=self._has_begun, resumable=self._is_resumable)

@@ -369,7 +369,7 @@ class Tasks:
                     return  # The task has expired.
                 except StoreFailed as error:
                     _log.warning("a task could not be cancelled yet: task=%s: %s", id[:6], error)
-                    await trio.sleep(backoff.draw())
+                    await trio.sleep(backoff.next_pause())
 
     def _scope_of(self, request: RequestReceived, scope: RequestScope, policy: TaskPolicy) -> RequestScope:
         return new_scope(

@@ -1,1 +1,1 @@
-"""Message channels over pipes, sockets, streams and memory; implements interfaces of :mod:`mcptrio.abc`."""
+"""Message channels over pipes, sockets, streams and memory. They implement the interfaces of :mod:`mcptrio.abc`."""

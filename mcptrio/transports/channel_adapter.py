@@ -1,7 +1,7 @@
-"""A message channel over any Trio channel that carries JSON: strings, bytes or JSON values.
+"""Turns any Trio channel that carries JSON (strings, bytes or JSON values) into a message channel.
 
-It makes a transport of a web socket, a message queue, a serial link or another program's bus, provided that it sends
-and receives one value at a time. Received values are validated as strictly as bytes from a network, and share no
+With it, programs can use a web socket, a message queue, a serial link or another program's bus as a transport, if it
+sends and receives one value at a time. Received values are validated as strictly as bytes from a network, and share no
 objects with the sender.
 
 Source: MCP 2026-07-28, basic/transports, "Custom Transports".
@@ -25,6 +25,7 @@ from mcptrio.protocol.messages import Incoming, Message
 __all__ = ["AdaptedChannel", "adapt_channel"]
 
 _MAKERS: Mapping[str, Callable[[bytes], Any]] = {"text": bytes.decode, "bytes": bytes, "json": orjson.loads}
+"""Functions that convert an encoded message to a form."""
 
 
 def adapt_channel(
@@ -38,11 +39,11 @@ def adapt_channel(
     """Return a message channel for ``running.serve(...)`` or ``connect(...)``.
 
     Args:
-        channel: Sends and receives one message or batch at a time. Raises ``EndOfChannel`` at the end and
-            ``BrokenResourceError`` if it breaks. The message channel owns it. It may receive any form, whatever
-            ``form`` is.
-        form: The form of messages: ``"text"`` for JSON as a string, ``"bytes"`` for JSON as bytes, ``"json"`` for a
-            dict, or a list for a batch.
+        channel: Sends and receives one message or batch at a time. It must raise ``EndOfChannel`` at its end and
+            ``BrokenResourceError`` if it breaks. The message channel owns it. Received values may have any of the
+            forms, whatever ``form`` is.
+        form: The form of sent messages: ``"text"`` for JSON as a string, ``"bytes"`` for JSON as bytes, ``"json"`` for
+            a dict, or a list for a batch.
         name: Name for logs and status displays.
         limits: Limits of one message.
         write_timeout: Seconds for sending one message; then the peer is considered disconnected.
@@ -73,21 +74,22 @@ class AdaptedChannel:
         self._write_timeout = write_timeout
 
     async def receive(self) -> list[Incoming]:
-        """Receive one message, one batch, or a Malformed item that says why it is neither.
+        """Receive one message, one batch, or a Malformed item with the reason why it is neither.
 
         Raises:
             trio.EndOfChannel: The peer has closed its side.
             ConnectionClosed: The channel broke, or was closed here.
-            TypeError: The channel returned a value that is not a string, bytes or JSON: a mistake of its author.
+            TypeError: The channel returned a value that is not a string, bytes or a JSON value, which is a mistake of
+                its author.
         """
         try:
             received = await self._channel.receive()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise ConnectionClosed(f"{self.name}: {_said(error)}") from error
+            raise ConnectionClosed(f"{self.name}: {_describe(error)}") from error
         return [decode(_bytes_of(received), self._limits)]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Send the messages one after the other. If cancelled, the last ones are not sent."""
+        """Send the messages one after the other. If this is cancelled, the remaining ones are not sent."""
         await trio.lowlevel.checkpoint()
         for message in messages:
             sent = False
@@ -96,7 +98,7 @@ class AdaptedChannel:
                     await self._channel.send(self._make(encode(message)))
                     sent = True
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                raise ConnectionClosed(f"{self.name}: {_said(error)}") from error
+                raise ConnectionClosed(f"{self.name}: {_describe(error)}") from error
             if not sent:
                 raise ConnectionClosed(f"{self.name}: no message was accepted for {self._write_timeout:g} seconds")
 
@@ -106,7 +108,7 @@ class AdaptedChannel:
 
 def _bytes_of(received: object) -> bytes:
     if isinstance(received, str):
-        # A lone surrogate cannot be encoded; "?" in its place cannot make invalid JSON valid.
+        # A lone surrogate cannot be encoded. "?" in its place cannot make invalid JSON valid.
         return received.encode("utf-8", "replace")
     if isinstance(received, bytes | bytearray | memoryview):
         return bytes(received)
@@ -118,7 +120,7 @@ def _bytes_of(received: object) -> bytes:
         raise TypeError(f"expected a message as a text, as bytes or as a JSON value, got {kind}: {error}") from error
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, trio.ClosedResourceError):
         return "the channel was closed"
     return f"the channel broke: {error}" if str(error) else "the channel broke"

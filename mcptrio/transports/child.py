@@ -1,8 +1,8 @@
-"""Starts a server as a child process and provides the message channel over its standard streams.
+"""Starts a server as a child process, and provides the message channel over its standard streams.
 
-The client uses it for commands. :mod:`mcptrio.transports.child_process` manages the process,
-:mod:`mcptrio.transports.child_stderr` its standard error. When the context is left for any reason, the whole process
-group is ended within the limits of :class:`ChildTimeouts`.
+The client uses it for commands. :mod:`mcptrio.transports.child_process` manages the process, and
+:mod:`mcptrio.transports.child_stderr` reads its standard error. When the context is left for any reason, the whole
+process group is ended within the limits of :class:`ChildTimeouts`.
 
 Source: MCP 2026-07-28, basic/transports/stdio.
 """
@@ -22,8 +22,8 @@ from attrs import field, frozen
 from attrs.validators import gt, lt
 
 from mcptrio.errors import ConnectionClosed
-from mcptrio.ground.last_words import with_last_words
-from mcptrio.ground.nurseries import raised_alone
+from mcptrio.ground.nurseries import unwrap_single_exceptions
+from mcptrio.ground.stderr_tail import append_stderr
 from mcptrio.protocol.limits import CLIENT_DEFAULT, MessageLimits
 from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.child_process import KILL_TIMEOUT, ChildProcess, program_name, signal_name, start_process
@@ -49,12 +49,12 @@ SAFE = (
     else "HOME LANG LANGUAGE LOGNAME PATH SHELL TERM TMPDIR TZ USER"
 ).split()
 """Environment variables that every server inherits, in addition to ``LC_*``: the user, locations of programs and files,
-and the language. A slightly larger set than in the official SDKs."""
+and the language. The official SDKs have slightly fewer."""
 
-EXITING = 2.0
-"""Seconds to wait for the exit code after a stream has ended: interpreters take time to exit."""
-OUTPUT_TIMEOUT = 0.2
-"""Seconds to wait for the last lines of standard error after that."""
+EXIT_CODE_TIMEOUT = 2.0
+"""Seconds to wait for the exit code after a stream has ended, because interpreters take time to exit."""
+STDERR_TIMEOUT = 0.2
+"""Seconds to wait for the last lines of standard error after the process has exited."""
 
 
 @frozen(kw_only=True)
@@ -64,7 +64,7 @@ class ChildTimeouts:
     Args:
         exit: The time for the server to exit after its standard input was closed.
         terminate: The time for the process group to exit after SIGTERM; then SIGKILL follows.
-        write: The time without progress after which a server that does not read is considered disconnected.
+        write: The time without progress in a write after which the server is considered disconnected.
     """
 
     exit: float = field(default=2.0, validator=[gt(0), lt(inf)])
@@ -77,7 +77,7 @@ def safe_environment() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        # Such a value is an exported bash function, which is code.
+        # A value that starts with "()" is an exported bash function, which is code.
         if (name in SAFE or name.startswith("LC_")) and not value.startswith("()")
     }
 
@@ -86,7 +86,7 @@ class ChildChannel(LineChannel):
     """A message channel to a child process. Made by :func:`open_child`.
 
     Args:
-        name: Name of the program, without its arguments.
+        name: Name of the program without its arguments, which may be secret.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class ChildChannel(LineChannel):
         self._process = process
         self._stderr = stderr
         self._timeouts = timeouts
-        # The error of a failed send.
         self._unsent: str | None = None
-        # The final reason, set when the channel is closed here.
+        """The error of a failed send."""
         self._closed: str | None = None
+        """The reason why the channel is unusable, set when it is closed here."""
         self._closing = trio.Lock()
 
     @property
     def pid(self) -> int:
-        """Process id, and id of the process group."""
+        """The process id, which is also the id of the process group."""
         return self._process.pid
 
     @property
@@ -121,9 +121,9 @@ class ChildChannel(LineChannel):
         return self._process.returncode
 
     @property
-    def last_words(self) -> tuple[str, ...]:
-        """The last lines of standard error: at most 64, of 2,000 bytes each."""
-        return self._stderr.last_words
+    def last_stderr_lines(self) -> tuple[str, ...]:
+        """The last lines of the server's standard error: at most 64, of 2,000 bytes each."""
+        return self._stderr.last_lines
 
     async def wait(self) -> int:
         """Wait for the process to exit, and return its exit code."""
@@ -143,7 +143,7 @@ class ChildChannel(LineChannel):
             raise ConnectionClosed(await self.closed_reason()) from error
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Write all messages. If cancelled after the beginning, it still finishes the line, for up to two seconds.
+        """Write all messages. See :meth:`LineChannel.send`.
 
         Raises:
             ConnectionClosed: The server has exited, has closed its standard input or does not read; or the channel was
@@ -156,27 +156,29 @@ class ChildChannel(LineChannel):
             raise ConnectionClosed(await self.closed_reason()) from error
 
     async def closed_reason(self) -> str:
-        """Return on one line why the channel is unusable: how the server exited, and its last lines of standard error.
+        """Return the reason why the channel is unusable, on one line.
 
-        If a stream has ended but the process has not, this waits up to :data:`EXITING` seconds for the exit code.
+        It contains the exit code, or the signal that ended the server, and the last lines of standard error. If
+        a stream has ended but the process has not, this waits up to :data:`EXIT_CODE_TIMEOUT` seconds for the exit.
         """
         if self._closed is not None:
             return self._closed
         if self._ended or self._unsent is not None:
-            with trio.move_on_after(EXITING):
+            with trio.move_on_after(EXIT_CODE_TIMEOUT):
                 await self._process.wait()
-            with trio.move_on_after(OUTPUT_TIMEOUT):
+            with trio.move_on_after(STDERR_TIMEOUT):
                 await self._stderr.ended.wait()
         return self._state()
 
     async def aclose(self) -> None:
         """End the server and its process group: close its standard input, wait, SIGTERM, wait, SIGKILL.
 
-        Pending calls raise ConnectionClosed. Cannot be cancelled; usually takes milliseconds, at most the timeouts.
+        Pending calls raise ConnectionClosed. This cannot be cancelled. It usually takes milliseconds, and at most the
+        timeouts.
         """
         times = self._timeouts
-        # The timeouts bound the shield; 2 * KILL_TIMEOUT leaves room for the wait after SIGKILL.
-        with trio.move_on_after(times.exit + times.terminate + 2 * KILL_TIMEOUT + OUTPUT_TIMEOUT, shield=True):
+        # The sum of the timeouts bounds the shield. The wait after SIGKILL needs KILL_TIMEOUT; twice that leaves room.
+        with trio.move_on_after(times.exit + times.terminate + 2 * KILL_TIMEOUT + STDERR_TIMEOUT, shield=True):
             async with self._closing:
                 if self._closed is None:
                     await self._end()
@@ -185,13 +187,13 @@ class ChildChannel(LineChannel):
     def _state(self) -> str:
         code = self.returncode
         if code is not None:
-            return with_last_words(f"the server {_ending(code)}", self.last_words)
+            return append_stderr(f"the server {_describe_exit(code)}", self.last_stderr_lines)
         if self._ended:
             return "the server closed its standard output but is still running"
         return self._unsent or "the server is running"
 
     async def _end(self) -> None:
-        # Recorded before the server is ended here, since that exit code would say nothing about the reason.
+        # Recorded before the server is ended here, because the exit code would then be the result of that.
         in_use = not self._ended and self._unsent is None and self.returncode is None
         self._closed = "the channel was closed" if in_use else self._state()
         output = self._duplicate_output()
@@ -202,12 +204,12 @@ class ChildChannel(LineChannel):
             if not await self._process.end(exit=self._timeouts.exit, terminate=self._timeouts.terminate):
                 _log.warning("%s: still running after SIGKILL: pid=%d", self.name, self.pid)
             nursery.cancel_scope.cancel()
-        with trio.move_on_after(OUTPUT_TIMEOUT):
+        with trio.move_on_after(STDERR_TIMEOUT):
             await self._stderr.ended.wait()
 
     def _duplicate_output(self) -> ByteReader | None:
         try:
-            # Read until the server has exited: it could not exit while its output blocks.
+            # The output is read until the server has exited, because a server whose output blocks cannot exit.
             return open_reader(os.dup(self._process.stdout))
         except OSError:
             return None
@@ -233,8 +235,8 @@ async def open_child(
         env: Variables that are added to the inherited ones or replace them.
         inherit_env: Inherit the whole environment.
         cwd: Working directory; by default that of this process.
-        stderr: The destination of the lines of standard error, in addition to ``last_words``; by default, the logger
-            ``mcptrio.server_stderr`` at level INFO.
+        stderr: The destination of the lines of standard error; by default, the logger ``mcptrio.server_stderr`` at
+            level INFO. ``last_stderr_lines`` has the last ones in any case.
         limits: Limits of one message.
         timeouts: Timeouts for exiting and for writing.
 
@@ -250,8 +252,8 @@ async def open_child(
     name = program_name(command)
     output = ChildStderr(process.stderr, stderr, name=name)
     channel = ChildChannel(process, output, name=name, limits=limits, timeouts=timeouts or ChildTimeouts())
-    # The reading task raises nothing, so a single exception is the caller's.
-    with raised_alone():
+    # The reading task raises nothing, so an exception is the caller's.
+    with unwrap_single_exceptions():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(output.listen)
             try:
@@ -272,7 +274,7 @@ async def _drain(reader: ByteReader) -> None:
         reader.close()
 
 
-def _ending(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code >= 0:
         return f"ended with exit code {code}"
     return f"was ended by {signal_name(-code)}"

@@ -1,9 +1,9 @@
-"""A child process with three pipes, in its own process group that is ended as a whole.
+"""A child process with three pipes, in a process group of its own that is ended as a whole.
 
-ChildChannel uses it for servers, and plugins for commands. The child leads a new session: Ctrl-C in the terminal does
-not reach it, and processes that it starts (npx starts a shell, which starts node) receive its signals. A daemon that
-moves to another session leaves the group and is not ended. Windows has no group signals; only the child itself is ended
-there.
+ChildChannel uses it for servers, and plugins for commands. The child leads a new session, so Ctrl-C in the terminal
+does not reach it. Processes that it starts belong to its group and receive the same signals: npx starts a shell, which
+starts node. A daemon that moves to another session leaves the group and is not ended. Windows has no group signals;
+only the child itself is ended there.
 
 Source: setsid(2), kill(2), waitid(2), prctl(2) "PR_SET_PDEATHSIG"; MCP 2026-07-28, basic/transports/stdio, "Shutdown".
 """
@@ -27,14 +27,14 @@ from mcptrio.errors import ConnectionClosed
 __all__ = ["KILL_TIMEOUT", "ChildProcess", "program_name", "signal_name", "start_process"]
 
 KILL_TIMEOUT = 5.0
-"""Seconds for a killed group to disappear. It takes longer only if a process hangs in the kernel or is not reaped."""
+"""Seconds for a killed group to end. It takes longer only if a process hangs in the kernel or is not reaped."""
 
 _CREATION_FLAGS = 0
 if sys.platform == "win32":
     _CREATION_FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP
 
-_POLL = 0.05
-"""Longest pause in seconds between two checks if the system sends no notification."""
+_MAX_POLL_INTERVAL = 0.05
+"""Longest pause in seconds between two checks, where the system sends no notification."""
 _MAX_QUOTED_CHARS = 100
 """Characters of a program name that errors quote."""
 
@@ -43,10 +43,10 @@ class ChildProcess:
     """A running child process. Made by :func:`start_process`.
 
     Attributes:
-        pid: Process id, and id of its group.
-        stdin: Descriptor for the child's standard input. The owner of the object must close all three descriptors.
-        stdout: Descriptor for the child's standard output.
-        stderr: Descriptor for the child's standard error.
+        pid: The process id, which is also the id of its group.
+        stdin: The descriptor for the child's standard input. The owner of the object must close all three descriptors.
+        stdout: The descriptor for the child's standard output.
+        stderr: The descriptor for the child's standard error.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes], *, stdin: int, stdout: int, stderr: int) -> None:
@@ -57,7 +57,7 @@ class ChildProcess:
         self._popen = popen
         self._returncode: int | None = None
         self._gone = False
-        self._watched = _open_pidfd(popen.pid)
+        self._pidfd = _open_pidfd(popen.pid)
         self._watching = trio.Lock()
 
     @property
@@ -72,13 +72,13 @@ class ChildProcess:
         async with self._watching:
             pause = 0.001
             while (code := self.returncode) is None:
-                if self._watched is None:
+                if self._pidfd is None:
                     await trio.sleep(pause)
-                    pause = min(2 * pause, _POLL)
+                    pause = min(2 * pause, _MAX_POLL_INTERVAL)
                 else:
                     # end() closes the descriptor while tasks wait.
                     with suppress(trio.ClosedResourceError):
-                        await trio.lowlevel.wait_readable(self._watched)
+                        await trio.lowlevel.wait_readable(self._pidfd)
         return code
 
     async def end(self, *, exit: float, terminate: float) -> bool:
@@ -101,15 +101,15 @@ class ChildProcess:
                 with trio.move_on_after(terminate):
                     await self._wait_until_gone()
         finally:
-            # A second Ctrl-C skips the waits and comes here.
+            # In a finally block, because a second Ctrl-C skips the waits.
             if not self._is_gone():
                 self._kill_group()
                 with trio.move_on_after(KILL_TIMEOUT, shield=True):
                     await self._wait_until_gone()
-            watched, self._watched = self._watched, None
-            if watched is not None:
-                trio.lowlevel.notify_closing(watched)
-                os.close(watched)
+            pidfd, self._pidfd = self._pidfd, None
+            if pidfd is not None:
+                trio.lowlevel.notify_closing(pidfd)
+                os.close(pidfd)
         return self._gone
 
     def _poll(self) -> int | None:
@@ -117,11 +117,11 @@ class ChildProcess:
         if sys.platform != "linux":
             return self._popen.poll()
         try:
-            # WNOWAIT leaves the zombie: while it exists, its process id cannot become the group of another program, so
+            # WNOWAIT leaves the zombie. While it exists, its process id cannot become the id of another group, so
             # signals to the group reach only this one.
             found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            # Other code in this process has reaped the child, so its id may belong to another process by now.
+            # Other code in this process has reaped the child, so its id may already belong to another process.
             self._gone = True
             return self._popen.wait()
         if found is None:
@@ -133,7 +133,7 @@ class ChildProcess:
         pause = 0.001
         while not self._is_gone():
             await trio.sleep(pause)
-            pause = min(2 * pause, _POLL)
+            pause = min(2 * pause, _MAX_POLL_INTERVAL)
 
     def _is_gone(self) -> bool:
         """Return whether no process of the group is left. Reaps the child if it has exited."""
@@ -143,7 +143,8 @@ class ChildProcess:
         if sys.platform == "win32":
             self._gone = True
         else:
-            # As the first process of a container, or as a subreaper, this process becomes the parent of orphans.
+            # If this is the first process of a container, or a subreaper, it is the parent of orphans and must reap
+            # them.
             with suppress(ChildProcessError):
                 while os.waitpid(-self.pid, os.WNOHANG)[0]:
                     pass
@@ -171,56 +172,58 @@ class ChildProcess:
 def start_process(
     command: Sequence[str], *, env: Mapping[str, str], cwd: Path | str | None = None, dies_with_us: bool = True
 ) -> ChildProcess:
-    """Start a process and return once it runs the command.
+    """Start a process, and return once it runs the command.
 
-    Blocks for a few milliseconds, longer in a large process (measured: 1 to 3 ms; 27 ms with 500 MB), because
-    ``dies_with_us`` requires a fork from this thread.
+    With ``dies_with_us``, this blocks for 1 to 3 ms, and longer in a large process (27 ms with 500 MB), because it
+    requires a fork from this thread.
 
     Args:
         command: The program and its arguments. The program is looked up in the ``PATH`` of ``env``.
         env: The whole environment of the child.
         cwd: Working directory; by default that of this process.
-        dies_with_us: The kernel kills the child if this process dies (Linux). A command that exits soon does not need
-            it; without it no code runs between fork and exec, and starting takes a millisecond in a process of any
-            size.
+        dies_with_us: Make the kernel kill the child if this process dies (Linux). A command that exits soon does not
+            need it. Without it, no code runs between fork and exec, and starting takes a millisecond in a process of
+            any size.
 
     Raises:
         ConnectionClosed: The process cannot be started; the message has the reason.
     """
-    with ExitStack() as theirs, ExitStack() as ours:
+    with ExitStack() as child_ends, ExitStack() as own_ends:
         try:
-            stdin_there, stdin = _pipe(theirs, ours)
-            stdout, stdout_there = _pipe(ours, theirs)
-            stderr, stderr_there = _pipe(ours, theirs)
-            # Not in a worker thread: PR_SET_PDEATHSIG kills the child when the thread that forked it ends.
+            stdin_there, stdin = _pipe(child_ends, own_ends)
+            stdout, stdout_there = _pipe(own_ends, child_ends)
+            stderr, stderr_there = _pipe(own_ends, child_ends)
+            # Not in a worker thread, because PR_SET_PDEATHSIG kills the child when the thread that forked it ends.
             popen = subprocess.Popen(
-                _found(command, env),
+                _resolve_program(command, env),
                 stdin=stdin_there,
                 stdout=stdout_there,
                 stderr=stderr_there,
                 env=dict(env),
                 cwd=cwd,
                 start_new_session=True,
-                preexec_fn=_die_with(os.getpid()) if dies_with_us else None,
+                preexec_fn=_kill_with_parent(os.getpid()) if dies_with_us else None,
                 creationflags=_CREATION_FLAGS,
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            raise ConnectionClosed(f"cannot start {program_name(command)}: {_why(error, command, cwd)}") from error
-        ours.pop_all()
+            raise ConnectionClosed(
+                f"cannot start {program_name(command)}: {_problem_of(error, command, cwd)}"
+            ) from error
+        own_ends.pop_all()
     return ChildProcess(popen, stdin=stdin, stdout=stdout, stderr=stderr)
 
 
 def program_name(command: Sequence[str]) -> str:
     """Return the name of a command's program, for logs and errors.
 
-    It omits the arguments, which may be API keys: errors reach the clients of a server that mounts this one.
+    The arguments are omitted. They may be API keys, and errors reach the clients of a server that mounts this one.
     """
     text = Path(command[0]).name or command[0]
     return text if len(text) <= _MAX_QUOTED_CHARS else text[: _MAX_QUOTED_CHARS - 1] + "…"
 
 
 def signal_name(number: int) -> str:
-    """Return the name of a signal, for example ``SIGKILL``; most real-time signals only have a number."""
+    """Return the name of a signal, for example ``SIGKILL``; for most real-time signals, their number."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -234,7 +237,7 @@ def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
     return read, write
 
 
-def _found(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
+def _resolve_program(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
     first, *arguments = command
     if sys.platform == "win32":
         # npx and similar programs are .cmd files on Windows, which only a search finds.
@@ -242,7 +245,7 @@ def _found(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
     return [first, *arguments]
 
 
-def _why(error: Exception, command: Sequence[str], cwd: Path | str | None) -> str:
+def _problem_of(error: Exception, command: Sequence[str], cwd: Path | str | None) -> str:
     if not isinstance(error, OSError):
         return str(error)
     if cwd is not None and str(error.filename) == str(cwd):
@@ -260,25 +263,25 @@ def _open_pidfd(pid: int) -> int | None:
         return None
     try:
         return os.pidfd_open(pid)
-    except OSError:  # an old kernel, a sandbox, too many descriptors
+    except OSError:  # an old kernel, a sandbox, or too many descriptors
         return None
 
 
-# Resolved here, so that the child imports nothing and takes no lock between fork and exec. PyDLL keeps the GIL.
+# Looked up at import, so that the child imports nothing and takes no lock between fork and exec. PyDLL keeps the GIL.
 _PR_SET_PDEATHSIG = 1
 _prctl = getattr(ctypes.PyDLL(None), "prctl", None) if sys.platform == "linux" else None
 if _prctl is not None:
     _prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
 
 
-def _die_with(parent: int) -> Callable[[], None] | None:
+def _kill_with_parent(parent: int) -> Callable[[], None] | None:
     """Return a function for the child that asks the kernel to kill it when the parent's thread ends."""
     prctl = _prctl
     if sys.platform == "win32" or prctl is None:
         return None
 
     def ask() -> None:
-        # SIGKILL, since no parent would be left to follow up on SIGTERM.
+        # SIGKILL, because after SIGTERM no parent would be left to kill a child that ignores it.
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # the parent died before the prctl call
             os._exit(1)

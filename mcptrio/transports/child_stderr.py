@@ -1,10 +1,10 @@
-"""Reads the standard error of a child process: keeps the last lines and forwards all of them.
+"""Reads the standard error of a child process, keeps the last lines and forwards all lines.
 
 :func:`mcptrio.transports.child.open_child` starts one reading task for each child. The child never waits for the
-receiver of the lines, and memory is bounded: the first bytes of a line, the last lines, nothing that this process's
-standard error does not accept.
+receiver of the lines. Memory is bounded: long lines are cut, a fixed number of lines is kept, and output that this
+process's standard error does not accept is dropped.
 
-Source: MCP 2026-07-28, basic/transports/stdio: free text, of any level, no sign of failure.
+Source: MCP 2026-07-28, basic/transports/stdio: standard error may contain any text, and is no sign of failure.
 """
 
 from __future__ import annotations
@@ -26,30 +26,34 @@ from mcptrio.transports.fd_streams import ByteReader, ByteWriter, open_reader, o
 __all__ = ["LINES", "LINE_BYTES", "ChildStderr", "Stderr"]
 
 LINES = 64
-"""Number of last lines kept for each child."""
+"""Number of last lines that are kept for each child."""
 LINE_BYTES = 2000
-"""Bytes kept of a line; the rest is dropped."""
+"""Bytes that are kept of a line; the rest is dropped."""
 
 Stderr: TypeAlias = Literal["forward", "drop"] | logging.Logger | Callable[[str], object]
-"""Where lines go: to this process's standard error, nowhere, to a logger at level INFO, or to a function.
+"""The destination of lines: this process's standard error, none, a logger at level INFO, or a function.
 
-The function is called with each line in the Trio thread; it must not block or raise."""
+The function is called with each line in the Trio thread. It must not block or raise."""
 
-_TURN = 100
-"""Lines forwarded before other tasks may run."""
+_LINES_PER_TURN = 100
+"""Lines that are forwarded before other tasks may run."""
 _WRITE_TIMEOUT = 1.0
-"""Seconds for standard error to accept a piece. After that, pieces are dropped until it has accepted this one."""
-_GLANCE = 0.01
-"""Seconds to check whether it has accepted the piece meanwhile."""
+"""Seconds for standard error to accept a piece. After that, further pieces are dropped until it has accepted this
+one."""
+_RECHECK_TIMEOUT = 0.01
+"""Seconds for standard error to accept the rest of a piece, while further pieces are dropped."""
 
-# Control sequences (colours, cursor, bell, text direction): a server must not control the user's terminal.
+# Control sequences (colours, cursor, bell, text direction). They are removed, because a server must not control the
+# user's terminal.
 _INVISIBLE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class ChildStderr:
-    """Owns the reading end of the pipe until :meth:`listen` returns.
+    """The standard error of one child process.
 
     Args:
+        fd: The reading end of the pipe, owned until :meth:`listen` returns.
+        to: The destination of the lines.
         name: Name of the server, for the log.
     """
 
@@ -59,16 +63,15 @@ class ChildStderr:
         self._to = to
         self._own = _OwnStderr() if to == "forward" else None
         self._last: deque[bytes] = deque(maxlen=LINES)
-        # The beginning of a line that is not complete yet.
         self._line = b""
-        # Reading continues during cancellation until close() is called: a child that cannot write its last lines would
-        # not exit.
+        """The beginning of an incomplete line."""
+        # Shielded until close() is called, because a child that cannot write its last lines would not exit.
         self._scope = trio.CancelScope(shield=True)
-        # Set when reading has ended.
         self.ended = trio.Event()
+        """Set when reading has ended."""
 
     @property
-    def last_words(self) -> tuple[str, ...]:
+    def last_lines(self) -> tuple[str, ...]:
         """The last lines that are not blank, at most :data:`LINES`."""
         return tuple([_readable(line) for line in [*self._last, self._line] if line and not line.isspace()][-LINES:])
 
@@ -80,7 +83,7 @@ class ChildStderr:
                     await self._take(chunk)
                 await self._take(b"\n")
         except (OSError, ConnectionClosed):
-            pass  # treated as the end
+            pass  # treated as the end of the pipe
         finally:
             self._reader.close()
             if self._own is not None:
@@ -99,8 +102,8 @@ class ChildStderr:
         if self._own is not None:
             await self._own.write("".join([_readable(line) + "\n" for line in lines]).encode())
         elif self._to != "drop":
-            for first in range(0, len(lines), _TURN):
-                for line in lines[first : first + _TURN]:
+            for first in range(0, len(lines), _LINES_PER_TURN):
+                for line in lines[first : first + _LINES_PER_TURN]:
                     self._notify(_readable(line))
                 await trio.lowlevel.checkpoint()
 
@@ -112,24 +115,26 @@ class ChildStderr:
 
 
 class _OwnStderr:
+    """The standard error of this process."""
+
     def __init__(self) -> None:
-        # Written by a thread: standard error may be full or stopped, and other processes share it.
         self._writer: ByteWriter | None = None
-        # The part of the current piece that is not written yet.
         self._rest = memoryview(b"")
+        """The part of the current piece that is not written yet."""
         if sys.__stderr__ is None:
             return  # descriptor 2 was closed at the start, so its number may belong to another file
         with suppress(OSError), ExitStack() as undo:
             fd = os.dup(2)
             undo.callback(os.close, fd)
             with suppress(RuntimeError):  # the thread cannot be started
+                # A thread writes, because standard error may be full or stopped, and other processes share it.
                 self._writer = open_writer(fd, shared=True)
                 undo.pop_all()
 
     async def write(self, piece: bytes) -> None:
         if self._writer is None:
             return
-        timeout = _GLANCE
+        timeout = _RECHECK_TIMEOUT
         if not self._rest:
             self._rest = memoryview(piece)
             timeout = _WRITE_TIMEOUT

@@ -1,6 +1,6 @@
 """The limit on open file descriptors of this process, and the number of connections that it allows.
 
-The HTTP server applies it at its start. Otherwise clients could use up all descriptors before the connection limit is
+The HTTP server applies it when it starts. Otherwise clients could use all descriptors before the connection limit is
 reached, and stores, files and child processes would fail.
 
 Source: getrlimit(2).
@@ -17,7 +17,7 @@ if sys.platform != "win32":
 __all__ = ["RESERVE", "max_connections", "raise_limit"]
 
 RESERVE: Final = 256
-"""Descriptors reserved for everything except connections; a quarter of all if there are fewer than 1024."""
+"""Descriptors that are not used for connections; a quarter of the limit if that is less than this."""
 
 
 def raise_limit(connections: int) -> None:
@@ -33,7 +33,7 @@ def raise_limit(connections: int) -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     except (OSError, ValueError):
-        pass  # macOS has a lower limit that it does not report; the server then accepts fewer connections
+        pass  # macOS has a lower limit that getrlimit() does not report; the server then accepts fewer connections
 
 
 def max_connections(connections: int) -> int:

@@ -1,8 +1,9 @@
 """Reads and writes descriptors that no other process uses: the writing end of a child's pipe, and connected sockets.
 
-Child channels use the writer for the child's standard input, stream channels the socket for TCP and Unix sockets.
-:mod:`mcptrio.transports.fd_streams` has the interfaces, and handles descriptors that may be shared. A cancelled read or
-write has either completed, and the next call reports it, or has done nothing.
+Child channels use :class:`ExclusiveWriter` for the child's standard input, and stream channels use
+:class:`ExclusiveSocket` for TCP and Unix sockets. :mod:`mcptrio.transports.fd_streams` has the interfaces, and handles
+descriptors that may be shared. A cancelled read or write has either completed, and the next call reports it, or has
+done nothing.
 
 Source: pipe(7); fcntl(2), O_NONBLOCK; unix(7), tcp(7), ioctl_tty(2) (TIOCOUTQ is SIOCOUTQ).
 """
@@ -24,7 +25,8 @@ if sys.platform == "linux":
 
 __all__ = ["ExclusiveSocket", "ExclusiveWriter", "open_exclusive_pipe_writer"]
 
-_NOTHING = bytes(4)
+_NOTHING_QUEUED = bytes(4)
+"""The result of TIOCOUTQ for a socket whose data has all been sent: an int with the value 0."""
 
 
 def open_exclusive_pipe_writer(fd: int) -> ByteWriter:
@@ -32,8 +34,8 @@ def open_exclusive_pipe_writer(fd: int) -> ByteWriter:
     if sys.platform == "win32":
         # Windows cannot wait for room in a pipe.
         return ThreadWriter(fd)
-    # Safe because this process created the pipe and keeps this end; the reading end does not notice. The pipe then
-    # accepts all it has room for: 60 kB in one write, instead of 15 writes with a poll before each.
+    # This is safe because this process has created the pipe, and only it uses this end; the flag does not affect the
+    # other end. One write then takes all that fits: 60 kB in one write, instead of 15 writes with a poll before each.
     os.set_blocking(fd, False)
     return ExclusiveWriter(fd)
 
@@ -64,7 +66,7 @@ class ExclusiveWriter(PollableDescriptor):
                 await trio.lowlevel.wait_writable(self._fd)
                 return os.write(self._fd, data)
             except BlockingIOError:
-                continue  # less room than the kernel requires for this write
+                continue  # the pipe has less room than the kernel requires for this write
             except trio.ClosedResourceError as error:
                 raise ConnectionClosed(f"the {self.what} was closed") from error
 
@@ -82,18 +84,18 @@ class ExclusiveSocket(WaitingReader, ExclusiveWriter):
         super().__init__(stream.socket.fileno())
         self._socket = stream.socket
         self._is_unix = sys.platform != "win32" and stream.socket.family == socket.AF_UNIX
-        # True if only a part of a message was written, so that nothing may follow it.
-        self._torn = False
+        self._is_incomplete = False
+        """True if only a part of a message was written. Nothing may follow it."""
 
     def write_whole(self, data: bytes) -> bool:
-        if self._fd < 0 or self._torn or len(data) > ATOMIC or not self._takes_whole():
+        if self._fd < 0 or self._is_incomplete or len(data) > ATOMIC or not self._takes_whole():
             return False
         try:
             written = os.write(self._fd, data)
         except OSError:
             return False  # the next write raises the error
-        self._torn = written != len(data)
-        return not self._torn
+        self._is_incomplete = written != len(data)
+        return not self._is_incomplete
 
     def close(self) -> None:
         self._fd = -1
@@ -101,13 +103,13 @@ class ExclusiveSocket(WaitingReader, ExclusiveWriter):
 
     def _require_open(self) -> None:
         super()._require_open()
-        if self._torn:
+        if self._is_incomplete:
             raise ConnectionClosed("the connection ends in the middle of a message")
 
     def _takes_whole(self) -> bool:
-        """Return whether a small write is certain to be accepted completely or not at all."""
+        """Return whether the socket accepts a small write either completely or not at all."""
         if sys.platform == "linux":
-            # On a Unix socket, a small write is one kernel buffer. TCP accepts at least a page if nothing is left to
-            # send, the usual state of a socket whose peer waits for an answer.
-            return self._is_unix or fcntl.ioctl(self._fd, termios.TIOCOUTQ, _NOTHING) == _NOTHING
+            # A small write to a Unix socket is one kernel buffer. TCP accepts at least a page if nothing is queued,
+            # which is the usual state of a socket whose peer waits for an answer.
+            return self._is_unix or fcntl.ioctl(self._fd, termios.TIOCOUTQ, _NOTHING_QUEUED) == _NOTHING_QUEUED
         return False

@@ -1,8 +1,8 @@
 """Reads and writes bytes on any file descriptor without blocking the event loop or the exit of the process.
 
-The stdio transport uses it for inherited descriptors, which may lead to a pipe, socket, terminal or file. Descriptors
-that can be polled are; others get a thread. A cancelled read or write has either completed, and the next call reports
-it, or has done nothing.
+The stdio transport uses it for inherited descriptors, which may lead to a pipe, socket, terminal or file. A descriptor
+that can be polled is polled; any other gets a thread. A cancelled read or write has either completed, and the next call
+reports it, or has done nothing.
 
 Source: select(2), pipe(7); the select module, "PIPE_BUF"; Trio 0.35, trio.lowlevel.FdStream (its warning).
 """
@@ -24,8 +24,8 @@ import trio
 from mcptrio.errors import ConnectionClosed
 from mcptrio.ground.traffic import TRAFFIC
 
-# O_NONBLOCK is never set here. It belongs to the open file description, which the parent, the shell or this process's
-# own standard error may share.
+# This module never sets O_NONBLOCK. The flag belongs to the open file description, which the parent, the shell or this
+# process's own standard error may share.
 
 __all__ = [
     "ATOMIC",
@@ -41,11 +41,11 @@ __all__ = [
 ]
 
 READ_BYTES = 64 * 1024
-"""Bytes of one read: the capacity of a pipe on Linux. Only files return more."""
+"""Bytes of one read: the capacity of a pipe on Linux."""
 
 ATOMIC = getattr(select, "PIPE_BUF", 512)
-"""Bytes that a pipe or socket accepts without blocking once it polls as writable. A pipe accepts them completely or not
-at all."""
+"""Bytes that a pipe or socket accepts without blocking after a poll has reported it as writable. A pipe accepts them
+completely or not at all."""
 
 _A = TypeVar("_A")
 _B = TypeVar("_B")
@@ -55,10 +55,10 @@ class ByteReader(Protocol):
     """Reads bytes from a descriptor."""
 
     async def read(self) -> bytes:
-        """Return some bytes; none at the end of the file.
+        """Return some bytes; an empty value at the end of the file.
 
         Raises:
-            OSError: As os.read.
+            OSError: os.read has failed.
             ConnectionClosed: The reader was closed.
         """
         ...
@@ -73,7 +73,7 @@ class ByteWriter(Protocol):
         """Write as much as fits without blocking, possibly nothing; return the number of bytes.
 
         Raises:
-            OSError: As os.write.
+            OSError: os.write has failed.
             ConnectionClosed: The writer was closed.
         """
         ...
@@ -85,13 +85,13 @@ class ByteWriter(Protocol):
     async def write_some(self, data: memoryview) -> int:
         """Write the first bytes of ``data``; return the number of bytes.
 
-        If this was cancelled, the write may still complete, so the next call must pass the same data.
+        If this is cancelled, the write may still complete, so the next call must pass the same data.
 
         Args:
             data: At least one byte.
 
         Raises:
-            OSError: As os.write.
+            OSError: os.write has failed.
             ConnectionClosed: The writer was closed.
         """
         ...
@@ -110,7 +110,7 @@ def open_writer(fd: int, *, shared: bool = False) -> ByteWriter:
     Args:
         shared: Other processes may write to the same pipe, so a poll does not guarantee room.
     """
-    # A terminal polls as writable with room for a single byte.
+    # A poll reports a terminal as writable even if it has room for a single byte only.
     return ThreadWriter(fd) if shared or not _is_pollable(fd) or os.isatty(fd) else WaitingWriter(fd)
 
 
@@ -118,7 +118,7 @@ class PollableDescriptor:
     """A descriptor that can be polled. Owned until :meth:`close`."""
 
     what = "descriptor"
-    """Its name in errors."""
+    """The name of the descriptor in errors."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -169,7 +169,7 @@ class WaitingWriter(PollableDescriptor):
             while written < len(data) and self._poll.poll(0):
                 written += os.write(self._fd, data[written : written + ATOMIC])
         except BlockingIOError:
-            pass  # another process has filled the room first
+            pass  # another process has filled the pipe first
         TRAFFIC.sent += written
         return written
 
@@ -190,8 +190,8 @@ class WaitingWriter(PollableDescriptor):
         while True:
             self._require_open()
             try:
-                # poll() takes 1 µs, a wait 15 µs, and there is nearly always room. After POLLERR the write raises the
-                # error.
+                # Polled first, because poll() takes 1 µs and a wait 15 µs, and there is nearly always room. After
+                # POLLERR, the write raises the error.
                 if not self._poll.poll(0):
                     await trio.lowlevel.wait_writable(self._fd)
                 written = os.write(self._fd, data[:ATOMIC])
@@ -206,7 +206,7 @@ class WaitingWriter(PollableDescriptor):
 class _Thread(Generic[_A, _B]):
     """A daemon thread that makes one blocking call at a time and owns the descriptor.
 
-    A call continues if the task that waits for it is cancelled; the next caller gets its result.
+    If the task that waits for a call is cancelled, the call continues, and the next caller gets its result.
     """
 
     def __init__(self, function: Callable[[_A], _B], fd: int, name: str) -> None:
@@ -222,7 +222,7 @@ class _Thread(Generic[_A, _B]):
 
     async def call(self, argument: _A) -> _B:
         await trio.lowlevel.checkpoint_if_cancelled()
-        # After a cancelled call, its result comes first; the argument is then ignored.
+        # If an earlier call was cancelled, this one returns the result of that call, and ignores the argument.
         if not self._calling and not self._closed:
             self._calling = True
             self._jobs.put(argument)
@@ -244,7 +244,7 @@ class _Thread(Generic[_A, _B]):
             while (argument := self._jobs.get()) is not None:
                 self._token.run_sync_soon(self._done, outcome.capture(self._function, argument))
         except trio.RunFinishedError:
-            pass  # trio.run has ended, so the result has no receiver
+            pass  # trio.run has ended, so no task waits for the result
         finally:
             os.close(self._fd)
 
@@ -257,7 +257,7 @@ class ThreadReader(_Thread[int, bytes]):
     """Reads in a daemon thread, at most one piece ahead.
 
     A thread that blocks in os.read cannot be stopped. It keeps the descriptor open until the next input or the end of
-    the process, but does not delay the exit.
+    the process. Because it is a daemon thread, it does not delay the end of the process.
     """
 
     def __init__(self, fd: int) -> None:
@@ -288,7 +288,7 @@ class ThreadWriter(_Thread[bytes, int]):
 def _retried(fd: int, call: Callable[[int, _A], _B], argument: _A, event: int) -> _B:
     while True:
         try:
-            # Normally blocks. Raises BlockingIOError if another process has set O_NONBLOCK on the file.
+            # The call normally blocks. It raises BlockingIOError if another process has set O_NONBLOCK on the file.
             return call(fd, argument)
         except BlockingIOError:
             poll = select.poll()
@@ -297,7 +297,7 @@ def _retried(fd: int, call: Callable[[int, _A], _B], argument: _A, event: int) -
 
 
 def _is_pollable(fd: int) -> bool:
-    # Files and /dev/null always poll as ready, and Windows can poll only sockets.
+    # A poll reports files and /dev/null as ready at all times, and Windows can poll only sockets.
     if sys.platform == "win32":
         return False
     mode = os.fstat(fd).st_mode

@@ -1,7 +1,7 @@
-"""A message channel over a byte reader and a byte writer, one message per line.
+"""A message channel over a byte reader and a byte writer, with one message per line.
 
-Used for standard input and output of this process and of child processes, and by StreamChannel. A line is written
-completely or not at all, as long as the process runs and the peer reads.
+Used for standard input and output of this process and of child processes, and by StreamChannel. As long as the process
+runs and the peer reads, a line is written completely or not at all.
 
 Source: MCP 2026-07-28, basic/transports/stdio.
 """
@@ -18,10 +18,10 @@ from mcptrio.protocol.messages import Incoming, Message
 from mcptrio.transports.fd_streams import ByteReader, ByteWriter
 from mcptrio.transports.lines import LineFramer, to_lines
 
-__all__ = ["FINISH", "LineChannel"]
+__all__ = ["FINISH_TIMEOUT", "LineChannel"]
 
-FINISH = 2.0
-"""Seconds to finish a line that was begun when the sender was cancelled."""
+FINISH_TIMEOUT = 2.0
+"""Seconds to finish messages after the sender was cancelled in the middle of writing them."""
 
 
 class LineChannel:
@@ -29,9 +29,9 @@ class LineChannel:
 
     Args:
         name: Name for logs and status displays.
-        reads: Name of the reader's source in errors: ``standard input``.
+        reads: Name of the reader's source in errors, for example ``standard input``.
         writes: Name of the writer's destination in errors.
-        write_timeout: Seconds without progress after which a peer that does not read is considered disconnected.
+        write_timeout: Seconds without progress in a write after which the peer is considered disconnected.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class LineChannel:
         self._reads = reads
         self._writes = writes
         self._write_timeout = write_timeout
-        # True once the reader's source has ended.
         self._ended = False
-        # The reason why nothing can be written any more.
+        """True once the reader's source has ended."""
         self._broken: str | None = None
+        """The reason why nothing can be written any more; ``None`` if writing is possible."""
 
     async def receive(self) -> list[Incoming]:
         """Receive everything that has arrived, at least one item.
@@ -77,7 +77,10 @@ class LineChannel:
         raise trio.EndOfChannel
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Write all messages. If cancelled after the beginning, it still finishes, for up to :data:`FINISH` seconds.
+        """Write all messages.
+
+        If this is cancelled after it has written something, it takes up to :data:`FINISH_TIMEOUT` seconds to write the
+        rest.
 
         Raises:
             ConnectionClosed: The peer has closed its side or does not read, or the channel was closed here.
@@ -86,10 +89,10 @@ class LineChannel:
         if self._broken is not None:
             raise ConnectionClosed(self._broken)
         rest = memoryview(to_lines(messages))
-        # Any failure from here on may leave a partial line, until the last byte is written.
+        # Until the last byte is written, any failure may leave an incomplete line.
         self._broken = f"{self._writes} ends in the middle of a message"
         try:
-            # There is nearly always room, and a cancel scope costs more than the write.
+            # Without a cancel scope, which costs more than the write: there is nearly always room.
             rest = rest[self._writer.write_now(rest) :]
             if not rest:
                 self._broken = None
@@ -97,12 +100,15 @@ class LineChannel:
             with trio.move_on_after(self._write_timeout) as scope:
                 while rest:
                     rest = rest[await self._writer.write_some(rest) :]
-                    # Any progress restarts the timeout: a slow peer is not a disconnected one.
+                    # Any progress restarts the timeout, because a slow peer is not disconnected.
                     scope.deadline = trio.current_time() + self._write_timeout
             if scope.cancelled_caught:
                 raise ConnectionClosed(f"{self._writes} was not read for {self._write_timeout} seconds")
         except trio.Cancelled:
-            with trio.move_on_after(min(FINISH, self._write_timeout), shield=True), suppress(OSError, ConnectionClosed):
+            with (
+                trio.move_on_after(min(FINISH_TIMEOUT, self._write_timeout), shield=True),
+                suppress(OSError, ConnectionClosed),
+            ):
                 while rest:
                     rest = rest[await self._writer.write_some(rest) :]
                 self._broken = None
@@ -123,7 +129,7 @@ class LineChannel:
         await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Close like :meth:`aclose`, without a checkpoint."""
+        """Close the channel like :meth:`aclose`, without a checkpoint."""
         self._broken = self._broken or "the channel is closed"
         self._reader.close()
         self._writer.close()

@@ -1,7 +1,7 @@
 """Splits a byte stream into messages, one per line.
 
-Every transport whose peer ends messages with a line feed uses it: stdio, TCP, Unix sockets. It does no I/O. Time is
-linear in the input, and memory is bounded: a line over the limit is reported once and skipped without being stored.
+The transports with one message per line use it: stdio, TCP, Unix sockets. It does no I/O. Time is linear in the input,
+and memory is bounded: a line over the limit is reported once and skipped without being stored.
 
 Source: MCP 2026-07-28, basic/transports/stdio; JSON-RPC 2.0 section 5.
 """
@@ -29,20 +29,21 @@ class LineFramer:
 
     Args:
         limits: Limits of one message.
-        answers: Whether a line over the limit is reported as an answer of the peer, so that the call that it belongs to
-            fails; for a client. A server reports it as the peer's request, so that the error response has its id.
+        answers: Whether a line over the limit is reported as a response of the peer. True on a client, so that the call
+            that the response belongs to fails. On a server, the line is reported as a request, so that the error
+            response has its id.
     """
 
     def __init__(self, limits: MessageLimits = DEFAULT, *, answers: bool = False) -> None:
         self._limits = limits
-        self._of_answers = answers
+        self._reads_answers = answers
         self._kinds = (b"result", b"error") if answers else (b"method",)
-        # The beginning of an incomplete line; never more than limits.bytes.
         self._line = bytearray()
-        # True inside a line that is too long.
+        """The beginning of an incomplete line, at most ``limits.bytes``."""
         self._skipping = False
-        # The last bytes that were skipped, if the id of the message may be among them.
+        """True inside a line that is too long."""
         self._tail: bytes | None = None
+        """The last bytes that were skipped, if the id of the message may be among them."""
 
     def feed(self, chunk: bytes) -> list[Incoming]:
         """Return the messages of the lines that end in ``chunk``, in order. Invalid lines become Malformed items."""
@@ -83,11 +84,11 @@ class LineFramer:
             self._line += part
             return
         self._skipping = True
-        # The first bytes usually contain the id. Some peers write it last, the TypeScript SDK for one; then the report
-        # waits for the end of the line.
+        # The first bytes usually contain the id. Some peers, such as the TypeScript SDK, write it last; the line is
+        # then reported when it ends.
         start = (bytes(self._line[:HEAD_BYTES]) + part[:HEAD_BYTES])[: min(HEAD_BYTES, limit)]
         kind, id = read_head(start) or (None, None)
-        # An id of the other kind (a request's instead of an answer's) would be taken for another message's.
+        # Without the id if the line is of the other kind: the id of a request could be that of another response.
         if kind not in self._kinds:
             received.append(self._report(None))
         elif id is not None:
@@ -100,5 +101,5 @@ class LineFramer:
         limit = self._limits.bytes
         text = f"message of more than {limit} bytes: the limit is {limit} bytes; the rest of the line is skipped"
         known = read_id(id)
-        reply = ErrorResponse(None if self._of_answers else known, int(Code.INVALID_REQUEST), text)
-        return Malformed(reply, known if self._of_answers else None)
+        reply = ErrorResponse(None if self._reads_answers else known, int(Code.INVALID_REQUEST), text)
+        return Malformed(reply, known if self._reads_answers else None)

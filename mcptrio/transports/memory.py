@@ -1,7 +1,7 @@
 """Two connected message channels in memory, for a client and a server in one process.
 
-Tests and embedding programs use it. Messages are encoded and decoded again, so each side sees exactly what a network
-would carry, and no object is shared.
+Tests and embedding programs use it. Messages are encoded and decoded, as on a network, so the two sides share no
+objects.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mcptrio.protocol.messages import Incoming, Message
 __all__ = ["MemoryChannel", "memory_channel_pair"]
 
 _SENDS = 16
-"""Sends in progress in each direction; further ones wait. A send contains the whole content of an outbox, so few
-suffice."""
+"""Sends that are buffered in each direction; further ones wait. A few suffice, because one send contains the whole
+content of an outbox."""
 
 
 class MemoryChannel:
@@ -50,7 +50,7 @@ class MemoryChannel:
         return [decode(data, self._limits) for data in arrived]
 
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
-        """Send all messages, or none if cancelled; waits while the buffer is full."""
+        """Send all messages, or none if this is cancelled. Waits while the buffer is full."""
         encoded = [encode(message) for message in messages]
         if not encoded:
             await trio.lowlevel.checkpoint()
@@ -76,11 +76,11 @@ def memory_channel_pair(
 
     Args:
         limits: Limits of messages that the server's end receives.
-        client: Limits of messages that the client's end receives. Larger by default, because results are larger than
-            requests.
+        client: Limits of messages that the client's end receives. They are larger by default, because results are
+            larger than requests.
 
     Raises:
-        TypeError: An argument is not MessageLimits.
+        TypeError: An argument is not an instance of MessageLimits.
     """
     expect(limits, MessageLimits, "memory_channel_pair: limits")
     expect(client, MessageLimits, "memory_channel_pair: client")

@@ -1,8 +1,8 @@
 """A client's link over one message channel: the pipes of a child, a socket, memory, HTTP with SSE.
 
 The client opens it for every channel that carries all messages of a server in one stream. A reader task passes each
-answer to the exchange that waits for it; a writer task drains the outbox. An invalid message fails only the request
-that it answers; if that is unknown, it is ignored and logged.
+answer to the exchange that waits for it; a writer task drains the outbox. An invalid answer fails only its own request;
+if that request is unknown, the answer is logged and ignored.
 
 Source: JSON-RPC 2.0 section 5; MCP 2026-07-28, basic/transports/stdio.
 """
@@ -62,11 +62,11 @@ class PipeLink:
         self._why = why
         self._outbox = Outbox(_QUEUED, write_now=channel.send_now if isinstance(channel, SynchronousChannel) else None)
         self._waiting: dict[RequestId, Waiter[Answer]] = {}
-        # Cancel scopes of the exchanges that wait for room in the outbox.
         self._queueing: dict[RequestId, trio.CancelScope] = {}
+        """The cancel scopes of the exchanges that wait for room in the outbox."""
         self._closed = trio.Event()
         self._reason = ""
-        self._heard_rubbish = False
+        self._has_logged_invalid = False
 
     @property
     def closed(self) -> bool:
@@ -79,7 +79,7 @@ class PipeLink:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._reason:
             raise ConnectionClosed(self._reason)
-        # If other exchanges are waiting, the queue may combine several messages into one write.
+        # If other exchanges are waiting, the request is queued, so that several messages may become one write.
         if self._waiting or not self._outbox.send_now(request):
             await self._queue(request)
         # close() fails only the registered waiters, and this one was not registered while it waited for room.
@@ -130,8 +130,8 @@ class PipeLink:
     async def read(self) -> None:
         try:
             while True:
-                # Must not wait for the writer: a server that stops reading until its own messages are read would wait
-                # for this side, and this side for the server. Requests wait in exchange(), and the client limits its
+                # The reader must not wait for the writer: if the server does the same, both would wait for each other.
+                # The memory is bounded without that, because requests wait in exchange(), and the client limits its
                 # answers to the server's requests.
                 for incoming in await self._channel.receive():
                     self._take(incoming)
@@ -167,8 +167,12 @@ class PipeLink:
     # Private
 
     async def _queue(self, request: Request) -> None:
-        """Queue a request, waiting for room unless the exchange is abandoned before."""
-        # No cancel scope in the common case.
+        """Queue a request, waiting for room in the outbox.
+
+        Raises:
+            trio.TooSlowError: :meth:`abandon` was called for the request.
+        """
+        # The usual case needs no cancel scope.
         if not self._outbox.full:
             await self._outbox.send(request)
             return
@@ -178,7 +182,7 @@ class PipeLink:
                 await self._outbox.send(request)
             finally:
                 del self._queueing[request.id]
-        # Also if the request was queued just now: its exchange has been abandoned.
+        # Raised even if the request was queued in the meantime, because its exchange has been abandoned.
         if scope.cancel_called:
             raise trio.TooSlowError
 
@@ -199,13 +203,13 @@ class PipeLink:
             self._malformed(incoming)
 
     def _settle(self, answer: Answer) -> None:
-        waiter = self._waiting.pop(self._meant(answer.id), None)
+        waiter = self._waiting.pop(self._request_id_for(answer.id), None)
         if waiter is None or not waiter.set(answer):
             _log.debug("%s: ignored an answer to %r: its caller was cancelled, or has one", self.name, answer.id)
 
-    def _meant(self, id: RequestId | None) -> RequestId:
-        """Return the id of the request that an answer belongs to, tolerating two mistakes of servers."""
-        # JSON-RPC section 5: the id is null if the server could not read that of the request. With one request in
+    def _request_id_for(self, id: RequestId | None) -> RequestId:
+        """Return the id of the request that an answer belongs to."""
+        # JSON-RPC section 5: the id is null if the server could not read that of the request. If one request is in
         # flight, the answer must be for it.
         if id is None:
             return next(iter(self._waiting)) if len(self._waiting) == 1 else ""
@@ -220,8 +224,8 @@ class PipeLink:
             failed = RequestFailed(f"the answer cannot be read: {problem}")
             self._waiting.pop(received.answers).fail(failed)
             return
-        level = logging.DEBUG if self._heard_rubbish else logging.WARNING
-        self._heard_rubbish = True
+        level = logging.DEBUG if self._has_logged_invalid else logging.WARNING
+        self._has_logged_invalid = True
         _log.log(level, "%s: ignored a line that is not a message: %s", self.name, problem[:_MAX_QUOTED_CHARS])
 
 
@@ -234,15 +238,15 @@ async def open_pipe_link(
     Args:
         channel: The channel to the server.
         receive: A function called with each request and notification of the server.
-        why: A function called after the channel has ended. It returns a better reason than the channel can give, for
+        why: A function called after the channel has ended. It returns a reason that the channel does not know, for
             example an exit code.
     """
     link = PipeLink(channel, receive, why=why)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(link.read)
         written = trio.Event()
-        # The caller is often being cancelled when it leaves; queued messages, such as the cancellation of its requests,
-        # are still sent for CLOSE_TIMEOUT seconds.
+        # Shielded, because the caller is often being cancelled when it leaves the context. Queued messages, such as the
+        # cancellation of its requests, are still sent for CLOSE_TIMEOUT seconds.
         writing = trio.CancelScope(shield=True)
 
         async def write() -> None:

@@ -1,8 +1,8 @@
 """Parses listening addresses and opens the sockets.
 
 Servers of streams, the HTTP engine and the supervisor of workers use it. An address is ``host:port`` (port 0 selects a
-free one), ``[v6]:port``, ``unix:/path``, ``fd:N`` for an inherited listening socket with descriptor N, or
-``fd:systemd`` for all sockets that systemd passed.
+free port), ``[v6]:port``, ``unix:/path``, ``fd:N`` for an inherited listening socket with descriptor N, or
+``fd:systemd`` for all sockets that systemd has passed.
 
 Source: sd_listen_fds(3); RFC 3986 section 3.2.2 (brackets around IPv6).
 """
@@ -34,14 +34,14 @@ _MAX_PASSED_SOCKETS = 256
 _FREE_PORTS = 10
 """Attempts to find a port that is free on all addresses of a host."""
 
-# 60 s idle, then four probes 15 s apart: two minutes.
+# Sixty seconds without data, then four probes 15 s apart: two minutes.
 _PROBES = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 
-_Where: TypeAlias = tuple[int, tuple[object, ...]]
-"""An address family, and an address of it."""
+_Address: TypeAlias = tuple[int, tuple[object, ...]]
+"""An address family, and an address of this family."""
 
-# An address of a name may have a family that this machine lacks, usually the IPv6 address of localhost.
-_NOT_HERE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+# The errors for an address that this machine lacks, usually the IPv6 address of localhost.
+_UNAVAILABLE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
 @frozen(kw_only=True, eq=False)
@@ -49,15 +49,16 @@ class ListeningSockets:
     """Listening sockets, which the caller must close."""
 
     sockets: tuple[socket.socket, ...]
-    """The non-blocking sockets. An inherited one is a duplicate; it shares O_NONBLOCK with the original."""
+    """The non-blocking sockets. A duplicate of an inherited socket shares O_NONBLOCK with the original."""
     names: tuple[str, ...]
-    """Display name of each socket: ``127.0.0.1:8000``, ``[::1]:8000``, ``unix:/run/mcp.sock``."""
+    """The display name of each socket: ``127.0.0.1:8000``, ``[::1]:8000``, ``unix:/run/mcp.sock``."""
     _unix: UnixSocket | None = field(default=None, alias="unix")
 
     def close(self) -> None:
         """Close the sockets, and remove the path of a Unix socket if it still leads to this one. Does not raise.
 
-        No task may be waiting for a connection any more. Inherited descriptors stay open under their own numbers.
+        When this is called, no task may be waiting for a connection. Inherited descriptors stay open: only their
+        duplicates are closed.
         """
         if self._unix is not None:
             self._unix.remove()
@@ -66,11 +67,11 @@ class ListeningSockets:
 
 
 def listen(address: str, *, backlog: int = 1024, unix_mode: int = 0o600) -> ListeningSockets:
-    """Listen on an address. Blocks while it looks up a name, so pass numeric addresses if that could take long.
+    """Listen on an address. This blocks while a host name is looked up; a numeric address does not need that.
 
     Args:
-        address: The address in one of the forms of this module. A host name listens on each of its addresses that this
-            machine has, on the same port; IPv6 sockets accept no IPv4 connections.
+        address: The address in one of the forms of this module. For a host name, the sockets listen on each of its
+            addresses that this machine has, on the same port. IPv6 sockets accept no IPv4 connections.
         backlog: Maximum number of connections that wait to be accepted; the kernel may lower it.
         unix_mode: Permissions of a Unix socket. Processes that may write to it may connect.
 
@@ -127,7 +128,7 @@ def _listen_tcp(host: str, port: int, backlog: int) -> ListeningSockets:
         raise OSError(f"no address for host {host!r}: {error.strerror}") from error
     except UnicodeError as error:
         raise OSError(f"{host!r} is not a host name") from error
-    addresses: list[_Where] = list(dict.fromkeys((family, where) for family, _, _, _, where in found))
+    addresses: list[_Address] = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
     attempt = 1
     while True:
         try:
@@ -141,7 +142,7 @@ def _listen_tcp(host: str, port: int, backlog: int) -> ListeningSockets:
             return ListeningSockets(sockets=sockets, names=tuple(_name(each) for each in sockets))
 
 
-def _bind_all(addresses: list[_Where], backlog: int) -> tuple[socket.socket, ...]:
+def _bind_all(addresses: list[_Address], backlog: int) -> tuple[socket.socket, ...]:
     bound: list[socket.socket] = []
     missing: OSError | None = None
     with ExitStack() as undo:
@@ -150,7 +151,7 @@ def _bind_all(addresses: list[_Where], backlog: int) -> tuple[socket.socket, ...
             try:
                 bound.append(undo.enter_context(_bind(family, (host, port, *rest), backlog)))
             except OSError as error:
-                if error.errno not in _NOT_HERE:
+                if error.errno not in _UNAVAILABLE:
                     raise
                 missing = error
         if missing is not None and not bound:
@@ -159,27 +160,27 @@ def _bind_all(addresses: list[_Where], backlog: int) -> tuple[socket.socket, ...
     return tuple(bound)
 
 
-def _bind(family: int, where: tuple[object, ...], backlog: int) -> socket.socket:
+def _bind(family: int, address: tuple[object, ...], backlog: int) -> socket.socket:
     with ExitStack() as undo:
-        made = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        sock = undo.enter_context(socket.socket(family, socket.SOCK_STREAM))
         if sys.platform == "win32":
             # SO_REUSEADDR on Windows would let another process take over the port.
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         else:
-            # Without it, a restart fails for a minute while old connections are in TIME_WAIT.
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Otherwise a restart would fail for a minute, while old connections are in TIME_WAIT.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            # [::] must not include IPv4, which the address does not name.
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        made.bind(where)
-        made.listen(backlog)
-        made.setblocking(False)
+            # Otherwise [::] would accept IPv4 connections too, for which there may be a separate address.
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(backlog)
+        sock.setblocking(False)
         undo.pop_all()
-    return made
+    return sock
 
 
-def _inherit(written: str) -> ListeningSockets:
-    numbers = _passed(os.environ) if written == _SYSTEMD else [_number(written, "descriptor", most=2**31 - 1)]
+def _inherit(text: str) -> ListeningSockets:
+    numbers = _passed(os.environ) if text == _SYSTEMD else [_number(text, "descriptor", most=2**31 - 1)]
     with ExitStack() as undo:
         sockets = tuple([undo.enter_context(_duplicate(number)) for number in numbers])
         undo.pop_all()
@@ -191,7 +192,7 @@ def _passed(environment: Mapping[str, str]) -> list[int]:
     pid, count = environment.get("LISTEN_PID"), environment.get("LISTEN_FDS")
     if pid is None or count is None:
         raise OSError("expected sockets from systemd, but LISTEN_PID and LISTEN_FDS are not set")
-    # The variables are inherited: they may be meant for the parent of this process.
+    # Child processes inherit the variables, so these may be meant for the parent of this process.
     if pid != str(os.getpid()):
         raise OSError(f"LISTEN_PID is {pid}, but this process is {os.getpid()}: the sockets are for another process")
     passed = _number(count, "LISTEN_FDS", most=_MAX_PASSED_SOCKETS)
@@ -200,41 +201,41 @@ def _passed(environment: Mapping[str, str]) -> list[int]:
     return list(range(_FIRST_PASSED, _FIRST_PASSED + passed))
 
 
-def _number(written: str, what: str, *, most: int) -> int:
-    if not (written.isascii() and written.isdecimal() and len(written) <= 10 and int(written) <= most):
-        raise OSError(f"expected a number up to {most} as {what}, got {written!r}")
-    return int(written)
+def _number(text: str, what: str, *, most: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= most):
+        raise OSError(f"expected a number up to {most} as {what}, got {text!r}")
+    return int(text)
 
 
 def _duplicate(number: int) -> socket.socket:
     try:
-        # A child process that inherits the descriptor would keep the port in use.
+        # A child process that inherits the descriptor would keep the port in use after this process has ended.
         os.set_inheritable(number, False)
         own = os.dup(number)
     except OSError as error:
         raise OSError(error.errno, f"descriptor {number}: {error.strerror}") from error
     try:
         # A duplicate, so that other owners of the inherited descriptor may close theirs.
-        made = socket.socket(fileno=own)
+        sock = socket.socket(fileno=own)
     except OSError as error:
         os.close(own)
         raise OSError(error.errno, f"descriptor {number} is not a socket") from error
     with ExitStack() as undo:
-        undo.enter_context(made)
-        if made.type != socket.SOCK_STREAM:
+        undo.enter_context(sock)
+        if sock.type != socket.SOCK_STREAM:
             raise OSError(f"descriptor {number} is a socket, but not a stream")
-        if not made.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             raise OSError(f"descriptor {number} is a stream socket, but does not listen")
-        made.setblocking(False)
+        sock.setblocking(False)
         undo.pop_all()
-    return made
+    return sock
 
 
 def _name(each: socket.socket) -> str:
-    where = each.getsockname()
-    if isinstance(where, tuple):
-        host, port = where[:2]
+    address = each.getsockname()
+    if isinstance(address, tuple):
+        host, port = address[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if isinstance(where, bytes):  # an abstract name of Linux, which starts with a zero byte
-        where = "@" + os.fsdecode(where[1:])
-    return f"{_UNIX}{where}"
+    if isinstance(address, bytes):  # an abstract name of Linux, which starts with a zero byte
+        address = "@" + os.fsdecode(address[1:])
+    return f"{_UNIX}{address}"

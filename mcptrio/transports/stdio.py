@@ -1,8 +1,8 @@
 """Standard input and output of this process as a message channel.
 
 ``mcptrio serve --stdio`` opens it before it imports plugins. While it is open, the channel uses duplicates of both
-descriptors; descriptor 1 is redirected to standard error and descriptor 0 to the null device. A stray ``print``, output
-of a C library or a child process can therefore neither corrupt the protocol nor consume its input.
+descriptors; descriptor 1 is redirected to standard error, and descriptor 0 to the null device. A stray ``print``, a C
+library or a child process can therefore neither corrupt the output nor consume the input of the protocol.
 
 Source: MCP 2026-07-28, basic/transports/stdio.
 """
@@ -41,22 +41,22 @@ async def open_stdio(
 
     Args:
         limits: Limits of one message.
-        stdin_fd: Descriptor to read from; redirected to the null device meanwhile.
-        stdout_fd: Descriptor to write to; redirected to standard error meanwhile.
-        write_timeout: Seconds without progress after which a peer that does not read is considered disconnected.
-        restore: Restore the descriptors at the end. False in a process that ends with the channel, where a leftover
-            thread may still print.
+        stdin_fd: Descriptor to read from; redirected to the null device inside the context.
+        stdout_fd: Descriptor to write to; redirected to standard error inside the context.
+        write_timeout: Seconds without progress in a write after which the peer is considered disconnected.
+        restore: Restore the descriptors at the end. Pass False in a process that ends with the channel, because
+            a thread that is still running may print.
     """
-    # If one of these is closed, the next file to be opened would get its number.
+    # If one of these is closed, the next file to be opened would get its number, which must not happen.
     reserved = {0, 1, _STDERR, stdin_fd, stdout_fd}
-    null = _moved(os.open(os.devnull, os.O_RDWR), reserved)
+    null = _outside(os.open(os.devnull, os.O_RDWR), reserved)
     stderr = _STDERR if _is_standard(_STDERR) else null
     try:
         with (
-            _taken_over(stdin_fd, null, reserved, restore=restore) as source,
-            _taken_over(stdout_fd, stderr, reserved, restore=restore) as sink,
+            _redirected(stdin_fd, null, reserved, restore=restore) as source,
+            _redirected(stdout_fd, stderr, reserved, restore=restore) as sink,
         ):
-            # If both lead to the same pipe, other writers may fill it between a poll and the write.
+            # If both lead to the same pipe, other code may fill it between a poll and the write.
             shared = os.path.samestat(os.fstat(sink), os.fstat(stderr))
             writer = open_writer(sink, shared=shared)
             channel = LineChannel(open_reader(source), writer, LineFramer(limits), write_timeout=write_timeout)
@@ -66,8 +66,8 @@ async def open_stdio(
                 # Closing must not wait for a peer that does not read.
                 with trio.move_on_after(1, shield=True):
                     await channel.aclose()
-                # Buffered output must not reach standard output after it is restored. Anything that standard error does
-                # not accept, because it is closed or full, is dropped.
+                # Buffered output must not reach the restored standard output. It is flushed to standard error, and
+                # dropped if that is closed or full.
                 if not _flushed() and _is_standard(stdout_fd):
                     os.dup2(null, stdout_fd, inheritable=stdout_fd <= _STDERR)
                     _flushed()
@@ -76,19 +76,20 @@ async def open_stdio(
 
 
 @contextmanager
-def _taken_over(fd: int, instead: int, reserved: AbstractSet[int], *, restore: bool) -> Iterator[int]:
-    """Redirect ``fd`` to the file of ``instead`` inside the context; without ``restore``, afterwards as well.
+def _redirected(fd: int, replacement: int, reserved: AbstractSet[int], *, restore: bool) -> Iterator[int]:
+    """Redirect ``fd`` to the file of ``replacement`` inside the context; without ``restore``, afterwards as well.
 
     Yields a duplicate of the original file, which the receiver must close. If ``fd`` was closed, the duplicate is a
     null device opened for reading, which behaves the same: it is at its end, and cannot be written to.
     """
+    # An open descriptor that is not standard belongs to another file, and is left alone.
     foreign = _is_open(fd) and not _is_standard(fd)
-    saved = _moved(os.dup(fd), reserved) if _is_standard(fd) else None
+    saved = _outside(os.dup(fd), reserved) if _is_standard(fd) else None
     if not foreign:
         # Child processes inherit the replacement, not the original.
-        os.dup2(instead, fd, inheritable=fd <= _STDERR)
+        os.dup2(replacement, fd, inheritable=fd <= _STDERR)
     try:
-        yield _moved(os.open(os.devnull, os.O_RDONLY) if saved is None else os.dup(saved), reserved)
+        yield _outside(os.open(os.devnull, os.O_RDONLY) if saved is None else os.dup(saved), reserved)
     finally:
         if saved is not None:
             if restore:
@@ -98,8 +99,8 @@ def _taken_over(fd: int, instead: int, reserved: AbstractSet[int], *, restore: b
             os.close(fd)
 
 
-def _moved(fd: int, reserved: AbstractSet[int]) -> int:
-    """Return the same file under a number that is not reserved."""
+def _outside(fd: int, reserved: AbstractSet[int]) -> int:
+    """Return a descriptor of the same file whose number is not reserved."""
     passed = []
     while fd in reserved:
         passed.append(fd)
@@ -134,5 +135,5 @@ def _flushed() -> bool:
     except OSError:
         return False
     except ValueError:
-        pass  # closed, so it is empty
+        pass  # the file object is closed, so its buffer is empty
     return sys.platform == "win32" or bool(ctypes.CDLL(None).fflush(None) == 0)

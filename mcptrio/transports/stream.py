@@ -1,7 +1,7 @@
 """A message channel over any byte stream, one message per line.
 
 Used for TCP and Unix sockets on both sides, and by programs for any ``trio.abc.Stream``: TLS, a tunnel, a serial line.
-LineChannel does the work; this module adapts streams to it.
+This module adapts streams to LineChannel.
 
 Source: MCP 2026-07-28, basic/transports, "Custom Transports"; basic/transports/stdio (the framing).
 """
@@ -35,11 +35,12 @@ class StreamChannel:
         stream: The connected stream.
         name: Name for logs and status displays.
         limits: Limits of one message. A line over the limit is reported and skipped.
-        answers: True on a client: an answer over the limit fails the call that it belongs to.
-        write_timeout: Seconds without progress after which a peer that does not read is considered disconnected.
-        first_message_timeout: Seconds within which the peer must send a valid message, on a server; ``None`` disables
-            both checks. A peer that starts with anything else speaks another protocol, and the bytes that follow may
-            come from an attacker, for example from a web page that makes the browser send a POST request to this port.
+        answers: True on a client, where an answer over the limit fails the call that it belongs to.
+        write_timeout: Seconds without progress in a write after which the peer is considered disconnected.
+        first_message_timeout: Seconds within which a client must send its first line, which must be a valid message;
+            ``None`` disables both checks. A peer that begins with anything else uses another protocol. The bytes that
+            follow may come from an attacker, for example from a web page that makes the browser send a POST request to
+            this port.
     """
 
     def __init__(
@@ -72,15 +73,15 @@ class StreamChannel:
             write_timeout=write_timeout,
         )
         self._first_message_timeout = first_message_timeout
-        # True if the first line of the peer was not a message.
         self._refused = False
+        """True if the first line of the peer was not a message."""
 
     async def receive(self) -> list[Incoming]:
         """Receive everything that has arrived, at least one item.
 
         Raises:
             trio.EndOfChannel: The peer has closed its side but may still read; or its first line was not a message.
-            ConnectionClosed: The connection broke or was closed here, or no message came in time.
+            ConnectionClosed: The connection broke or was closed here, or the first message did not arrive in time.
         """
         if self._first_message_timeout is not None:
             return await self._begin(self._first_message_timeout)
@@ -92,8 +93,8 @@ class StreamChannel:
     async def send(self, messages: Sequence[Message | Sequence[Message]]) -> None:
         """Write all messages, in one call if there is room.
 
-        If cancelled after the beginning, a socket is still written for up to 2 seconds to finish the line. On other
-        streams every later send fails, since it is unknown how much was written.
+        If this is cancelled after it has written something, a socket gets up to 2 seconds to accept the rest. On any
+        other stream, every later send fails, because it is unknown how much was written.
 
         Raises:
             ConnectionClosed: The peer has closed its side or does not read, or the channel was closed here.
@@ -116,12 +117,12 @@ class StreamChannel:
         try:
             await self._stream.send_eof()
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise ConnectionClosed(_said(error)) from error
+            raise ConnectionClosed(_describe(error)) from error
 
     async def aclose(self) -> None:
         """Close the stream. Pending calls raise ConnectionClosed.
 
-        Over TLS this waits until the closing alert is written; if cancelled, it closes the stream nevertheless.
+        Over TLS, this waits until the closing alert is written. If it is cancelled, the stream is closed nevertheless.
         """
         self._lines.close()
         await self._stream.aclose()
@@ -130,7 +131,7 @@ class StreamChannel:
         with trio.move_on_after(seconds):
             received = await self._lines.receive()
             self._first_message_timeout = None
-            # The peer receives one error response; the lines behind the first one are not processed.
+            # The peer receives one error response. The lines after the first one are ignored.
             self._refused = isinstance(received[0], Malformed)
             return received[:1] if self._refused else received
         raise ConnectionClosed(f"no message received within {seconds:g} seconds")
@@ -141,15 +142,15 @@ class _StreamEnds:
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
-        # True after a cancelled write: it is unknown how much of it was sent.
-        self._torn = False
+        self._is_incomplete = False
+        """True after a cancelled write, because it is unknown how much was sent."""
         self._closed = False
 
     async def read(self) -> bytes:
         try:
             return bytes(await self._stream.receive_some(_PIECE))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise ConnectionClosed(_said(error)) from error
+            raise ConnectionClosed(_describe(error)) from error
 
     def write_now(self, data: memoryview) -> int:
         """Return 0: a stream has no write that does not block."""
@@ -160,22 +161,22 @@ class _StreamEnds:
         return False
 
     async def write_some(self, data: memoryview) -> int:
-        if self._torn:
+        if self._is_incomplete:
             raise ConnectionClosed("the connection ends in the middle of a message")
         piece = bytes(data[:_PIECE])
-        self._torn = True
+        self._is_incomplete = True
         try:
             await self._stream.send_all(piece)
         except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise ConnectionClosed(_said(error)) from error
-        self._torn = False
+            raise ConnectionClosed(_describe(error)) from error
+        self._is_incomplete = False
         return len(piece)
 
     def close(self) -> None:
         """Do nothing: StreamChannel closes the stream, which may take time."""
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, trio.ClosedResourceError):
         return "the connection was closed"
     cause = error.__cause__

@@ -1,8 +1,8 @@
 """A listening Unix socket at a path.
 
 :mod:`mcptrio.transports.sockets` uses it. The socket is bound in a private directory next to the path, gets its
-permissions, starts to listen, and is then linked to the path. No client can therefore connect before the permissions
-are set, and other processes see the path only once it listens. Only stale sockets and the process's own socket are ever
+permissions, starts to listen, and is then linked to the path. Therefore no client can connect before the permissions
+are set, and when the path appears, the socket listens. Nothing but stale sockets and the process's own socket is
 removed.
 
 Source: unix(7); link(2).
@@ -26,11 +26,11 @@ __all__ = ["MAX_PATH_BYTES", "UnixSocket"]
 MAX_PATH_BYTES = 107 if sys.platform == "linux" else 103
 """Bytes of a path: the size of ``sun_path`` without the terminating zero."""
 
-_ROUNDS = 10
-"""Attempts if other processes change the same path meanwhile."""
+_MAX_ATTEMPTS = 10
+"""Attempts to link the socket while other processes change the same path."""
 _BUSY = (errno.EAGAIN, errno.EINPROGRESS)
-# A file system without hard links. A rename would replace an existing file, so _publish() looks for one first.
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)
+# The errors of a file system without hard links.
+_LINK_UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 @frozen(kw_only=True, eq=False)
@@ -42,14 +42,14 @@ class UnixSocket:
     path: Path
     """The absolute path."""
     identity: tuple[int, int] | None
-    """Device and inode, which identify the socket at the path."""
+    """Device and inode of the socket, which identify it at the path."""
 
     @classmethod
     def listen(cls, written: str, *, backlog: int, mode: int) -> UnixSocket:
         """Bind a socket, listen on it and link it to the path.
 
         Args:
-            written: The path as configured.
+            written: The path that the operator has configured.
             backlog: Maximum number of connections that wait to be accepted.
             mode: Permissions of the socket. Processes that may write to it may connect.
 
@@ -64,23 +64,23 @@ class UnixSocket:
         path = Path(os.path.abspath(written))
         if (size := len(os.fsencode(path))) > MAX_PATH_BYTES:
             raise OSError(f"the path has {size} bytes, the maximum is {MAX_PATH_BYTES}")
-        # Not the umask: all threads share it.
+        # A private directory protects the socket until it has its permissions. The umask would apply to all threads.
         private = Path(tempfile.mkdtemp(prefix=".", dir=path.parent))
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            here = private / path.name
-            _bind(made, here)
-            here.chmod(mode)
-            made.listen(backlog)
-            made.setblocking(False)
-            identity = _identity(here)
-            _publish(here, path)
+            private_path = private / path.name
+            _bind(sock, private_path)
+            private_path.chmod(mode)
+            sock.listen(backlog)
+            sock.setblocking(False)
+            identity = _identity(private_path)
+            _publish(private_path, path)
         except OSError:
-            made.close()
+            sock.close()
             raise
         finally:
             shutil.rmtree(private, ignore_errors=True)
-        return cls(listener=made, path=path, identity=identity)
+        return cls(listener=sock, path=path, identity=identity)
 
     def remove(self) -> None:
         """Remove the path if it still leads to this socket. Does not raise.
@@ -94,47 +94,48 @@ class UnixSocket:
                 pass  # for example a read-only directory; the next server replaces the stale socket
 
 
-def _bind(made: socket.socket, here: Path) -> None:
-    if len(os.fsencode(here)) <= MAX_PATH_BYTES:
-        made.bind(os.fspath(here))
+def _bind(sock: socket.socket, private_path: Path) -> None:
+    if len(os.fsencode(private_path)) <= MAX_PATH_BYTES:
+        sock.bind(os.fspath(private_path))
         return
-    # The path fits, but not with the private directory. On Linux, /proc offers a shorter name.
-    directory = os.open(here.parent, os.O_RDONLY)
+    # The path in the private directory is too long. On Linux, /proc offers a shorter name.
+    directory = os.open(private_path.parent, os.O_RDONLY)
     try:
-        made.bind(f"/proc/self/fd/{directory}/{here.name}")
+        sock.bind(f"/proc/self/fd/{directory}/{private_path.name}")
     finally:
         os.close(directory)
 
 
-def _publish(here: Path, path: Path) -> None:
+def _publish(private_path: Path, path: Path) -> None:
     """Link the socket to its path, unless something is there that must not be removed."""
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ATTEMPTS):
         try:
-            os.link(here, path)
+            os.link(private_path, path)
         except FileExistsError:
             pass
         except OSError as error:
-            if error.errno not in _NO_LINKS:
+            if error.errno not in _LINK_UNSUPPORTED:
                 raise
+            # A rename replaces an existing file, so the path must not exist.
             if not os.path.lexists(path):
-                here.rename(path)
+                private_path.rename(path)
                 return
         else:
             return
-        judged = _identity(path)
+        stale_identity = _identity(path)
         _require_stale(path)
-        _take_away(path, judged, here.with_name(here.name + "~"))
+        _remove_stale(path, stale_identity, private_path.with_name(private_path.name + "~"))
     raise OSError("other processes keep creating and removing sockets there")
 
 
-def _take_away(path: Path, judged: tuple[int, int] | None, aside: Path) -> None:
+def _remove_stale(path: Path, stale_identity: tuple[int, int] | None, aside: Path) -> None:
     try:
-        # Renamed before it is removed: only then is it certain that it is the socket that was found stale.
+        # Renamed before it is removed, because only then is it certain that this is the socket that was found stale.
         path.rename(aside)
     except FileNotFoundError:
         return
-    if _identity(aside) != judged:
-        # Another process has published its socket meanwhile: put it back.
+    if _identity(aside) != stale_identity:
+        # Another process has published its socket meanwhile, so it is put back.
         os.link(aside, path)
     aside.unlink()
 
@@ -149,7 +150,7 @@ def _require_stale(path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         code = probe.connect_ex(os.fspath(path))
-    # Refused: the process that created the socket has exited without removing it.
+    # If the connection is refused, the process that created the socket has exited without removing it.
     if code in (errno.ECONNREFUSED, errno.ENOENT):
         return
     if code == 0 or code in _BUSY:

@@ -140,10 +140,10 @@ def test_environment_overrides_the_table(variable: str, text: str, name: str, va
         ({"words": ["x", 2]}, "plugins.Plugin.words: expected a string, got a list"),
         ({"mode": "slow"}, "plugins.Plugin.mode: expected one of fast, careful, got 'slow'"),
         ({"folder": ""}, "plugins.Plugin.folder: expected a path, got ''"),
-        ({"counts": 7}, "plugins.Plugin.counts: there is no setting counts; did you mean count?"),
+        ({"counts": 7}, "plugins.Plugin.counts: there is no setting `counts`; did you mean `count`?"),
         (
             {"remotes": {"one": {"ulr": ""}}},
-            "plugins.Plugin.remotes.one.ulr: there is no setting ulr; did you mean url?",
+            "plugins.Plugin.remotes.one.ulr: there is no setting `ulr`; did you mean `url`?",
         ),
         ({"remotes": {"one": {"url": 3}}}, "plugins.Plugin.remotes.one.url: expected a string, got 3"),
         (
@@ -171,7 +171,7 @@ def test_error_names_the_invalid_setting(table: dict[str, Any], message: str) ->
         (
             "MCPTRIO_PLUGIN_REMOTES",
             '{"home": {"ulr": "x"}}',
-            "MCPTRIO_PLUGIN_REMOTES: there is no setting ulr; did you mean url?",
+            "MCPTRIO_PLUGIN_REMOTES: there is no setting `ulr`; did you mean `url`?",
         ),
     ],
 )

@@ -300,7 +300,7 @@ def test_requests_to_the_client_are_refused_in_the_stateless_revision(method: st
     with pytest.raises(MethodNotFound):
         peer.request(method, PingParams(), peer=request.peer)
     with pytest.raises(MethodNotFound):
-        peer.own_request(method, {}, peer=request.peer)
+        peer.custom_request(method, {}, peer=request.peer)
     assert peer.pending == {}
 
 

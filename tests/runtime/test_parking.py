@@ -1,11 +1,11 @@
-"""Parked handlers: a bounded number, of which the longest waiting is evicted first."""
+"""ParkableHandler handlers: a bounded number, of which the longest waiting is evicted first."""
 
 from __future__ import annotations
 
 from attrs import define, field
 
 from mcptrio.abc.status import ParkedStatus
-from mcptrio.runtime.parking import SuspendedHandlers
+from mcptrio.runtime.parking import ParkedHandlers
 
 __all__: list[str] = []
 
@@ -24,7 +24,7 @@ class Run:
 
 
 async def test_longest_parked_handler_is_cancelled_over_the_limit() -> None:
-    lot = SuspendedHandlers(2)
+    lot = ParkedHandlers(2)
     runs = [Run(str(number)) for number in range(4)]
     for run in runs:
         assert lot.park(run.label, run)
@@ -35,14 +35,14 @@ async def test_longest_parked_handler_is_cancelled_over_the_limit() -> None:
 
 
 async def test_limit_of_zero_parks_nothing() -> None:
-    lot = SuspendedHandlers(0)
+    lot = ParkedHandlers(0)
 
     assert not lot.park("t", Run("x"))
     assert lot.status == ()
 
 
 async def test_removed_handler_is_not_cancelled_by_clear() -> None:
-    lot = SuspendedHandlers(5)
+    lot = ParkedHandlers(5)
     gone, there = Run("gone"), Run("there")
     lot.park("g", gone)
     lot.park("t", there)

@@ -426,7 +426,9 @@ async def test_file_that_stays_locked(file: Path) -> None:
         with locked(file):
             with pytest.raises(StoreFailed, match="another process keeps it locked"):
                 await stores.events.append("a", "x", b"1")
+            assert not stores.status().is_reachable
         assert (await stores.events.append("a", "x", b"1")).id == "x/0"
+        assert stores.status().is_reachable
 
 
 async def test_operation_of_a_closed_store_is_an_error(file: Path) -> None:

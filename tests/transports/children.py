@@ -48,11 +48,11 @@ def echo():
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Raise the timeouts: the start and the end of a process take longer on a slow machine."""
     monkeypatch.setattr(child, "ChildTimeouts", lambda: ChildTimeouts(exit=PATIENT, terminate=PATIENT))
-    for name in ("EXITING", "OUTPUT_TIMEOUT", "KILL_TIMEOUT"):
+    for name in ("EXIT_CODE_TIMEOUT", "STDERR_TIMEOUT", "KILL_TIMEOUT"):
         monkeypatch.setattr(child, name, PATIENT)
     monkeypatch.setattr(child_process, "KILL_TIMEOUT", PATIENT)
     monkeypatch.setattr(child_stderr, "_WRITE_TIMEOUT", PATIENT)
-    monkeypatch.setattr(line_channel, "FINISH", PATIENT)
+    monkeypatch.setattr(line_channel, "FINISH_TIMEOUT", PATIENT)
 
 
 def server(folder: Path, code: str = "echo()") -> list[str]:

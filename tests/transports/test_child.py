@@ -26,8 +26,8 @@ IMPATIENT = ChildTimeouts(exit=0.2, terminate=0.2, write=0.3)
 
 def shorten_exit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the wait for the exit status, which does not arrive while the server runs."""
-    monkeypatch.setattr(child, "EXITING", 0.2)
-    monkeypatch.setattr(child, "OUTPUT_TIMEOUT", 0.05)
+    monkeypatch.setattr(child, "EXIT_CODE_TIMEOUT", 0.2)
+    monkeypatch.setattr(child, "STDERR_TIMEOUT", 0.05)
 
 
 # Messages

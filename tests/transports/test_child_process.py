@@ -49,7 +49,7 @@ async def test_large_output_at_exit_does_not_block_the_child(tmp_path: Path) -> 
             await heard(channel)
 
     assert channel.returncode == 0
-    assert channel.last_words == ()
+    assert channel.last_stderr_lines == ()
 
 
 @pytest.mark.parametrize(

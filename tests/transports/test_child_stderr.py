@@ -33,7 +33,7 @@ async def test_stderr_lines_are_passed_to_a_function(tmp_path: Path) -> None:
             await channel.wait()
 
     assert lines == ["first", "  second", "third, without a line end"]
-    assert channel.last_words == ("first", "  second", "third, without a line end")
+    assert channel.last_stderr_lines == ("first", "  second", "third, without a line end")
 
 
 async def test_stderr_lines_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -71,7 +71,7 @@ async def test_stderr_can_be_discarded(
         async with open_child(server(tmp_path, THREE), stderr="drop") as channel:
             await channel.wait()
 
-    assert channel.last_words[0] == "first"
+    assert channel.last_stderr_lines[0] == "first"
     assert capfd.readouterr() == ("", "")
     assert not caplog.records
 
@@ -86,9 +86,9 @@ async def test_stderr_lines_arrive_while_the_server_runs(tmp_path: Path) -> None
     with trio.fail_after(WAIT_TIMEOUT):
         async with send, receive, open_child(server(tmp_path, code), stderr=send.send_nowait) as channel:
             assert await receive.receive() == "ready"
-            while len(channel.last_words) < 2:  # noqa: ASYNC110 - told by nothing, as the line has no end
+            while len(channel.last_stderr_lines) < 2:  # noqa: ASYNC110 - told by nothing, as the line has no end
                 await trio.sleep(0.01)
-            assert channel.last_words == ("ready", "half")
+            assert channel.last_stderr_lines == ("ready", "half")
 
 
 async def test_terminal_control_characters_are_removed_from_stderr(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ async def test_terminal_control_characters_are_removed_from_stderr(tmp_path: Pat
         async with open_child(server(tmp_path, code)) as channel:
             await channel.wait()
 
-    assert channel.last_words == ("red\tab ]0;title\ufffdabc",)
+    assert channel.last_stderr_lines == ("red\tab ]0;title\ufffdabc",)
 
 
 @pytest.mark.parametrize("stderr", ["drop", "call"])
@@ -126,7 +126,7 @@ async def test_stderr_flood_does_not_block_the_server_and_is_bounded(tmp_path: P
             await channel.send([Notification("a")])
             assert await channel.receive() == [Notification("a")]
 
-    words = channel.last_words
+    words = channel.last_stderr_lines
     assert len(words) == 64
     assert words[-1] == "end"
     assert words[-2] == 2000 * "y"
@@ -178,7 +178,7 @@ from mcptrio.transports.child import open_child
 async def main():
     async with open_child(sys.argv[1:], stderr="forward") as channel:
         print(await channel.receive())
-        while channel.last_words[-1] != "99999":
+        while channel.last_stderr_lines[-1] != "99999":
             await trio.sleep(0.01)
 
 trio.run(main)
@@ -228,12 +228,12 @@ async def test_stderr_is_read_while_the_server_is_terminated(tmp_path: Path) -> 
             await trio.sleep_forever()
 
     assert scope.cancelled_caught
-    assert [(each.returncode, each.last_words[-1]) for each in opened] == [(0, "goodbye")]
+    assert [(each.returncode, each.last_stderr_lines[-1]) for each in opened] == [(0, "goodbye")]
 
 
 async def test_open_standard_error_does_not_delay_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A daemon in its own session is neither awaited nor ended."""
-    monkeypatch.setattr(child, "OUTPUT_TIMEOUT", 0.2)  # has no effect
+    monkeypatch.setattr(child, "STDERR_TIMEOUT", 0.2)  # has no effect
     code = """
     child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, start_new_session=True)
     say(pid=child.pid)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from mcptrio.transports.socket_dialing import open_socket_channel
+from mcptrio.transports.socket_client import open_socket_channel
 from mcptrio.transports.sockets import ListeningSockets, listen
 
 __all__: list[str] = []

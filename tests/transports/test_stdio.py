@@ -29,7 +29,7 @@ WAIT_TIMEOUT = 30.0
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Raise the timeout in which a started line is finished, for slow machines."""
-    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", WAIT_TIMEOUT)
+    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH_TIMEOUT", WAIT_TIMEOUT)
 
 
 @define
@@ -196,7 +196,7 @@ async def test_cancelled_send_finishes_the_line_it_began(peer: Peer) -> None:
 async def test_cancelled_send_that_cannot_be_finished_closes_the_channel(
     peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", 0.05)
+    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH_TIMEOUT", 0.05)
     with trio.fail_after(WAIT_TIMEOUT):
         async with open_stdio(stdin_fd=peer.stdin_fd, stdout_fd=peer.stdout_fd) as channel:
             with trio.move_on_after(0.05) as scope:

@@ -171,7 +171,7 @@ async def test_write_timeout_runs_only_while_nothing_is_read(autojump_clock: tri
 
 @every_socket
 async def test_cancelled_line_is_finished_on_a_socket(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH", 30.0)
+    monkeypatch.setattr("mcptrio.transports.line_channel.FINISH_TIMEOUT", 30.0)
     async with streams(kind) as (ours, theirs), trio.open_nursery() as nursery:
         channel = StreamChannel(ours)
         with trio.CancelScope() as scope:

@@ -36,7 +36,7 @@ from mcptrio.auth.scopes import with_offline
 from mcptrio.auth.token_requests import ClientIdentity, TokenRefused, Tokens, refresh_tokens, revoke_token
 from mcptrio.auth.urls import shown
 from mcptrio.errors import AuthorizationError, RequestFailed
-from mcptrio.ground.nurseries import outlasting
+from mcptrio.ground.nurseries import delay_cancellation
 from mcptrio.ground.secret import Secret
 
 __all__ = ["OAuth", "OAuthClient"]
@@ -224,7 +224,7 @@ class UserGrant(Grant[OAuth]):
             clock=self.method.clock,
         )
         # Once the refresh token is sent, only the response may contain a valid one, so a cancelled request still waits.
-        async with outlasting(_RENEWAL_SECONDS):
+        async with delay_cancellation(_RENEWAL_SECONDS):
             try:
                 tokens = await self.drive(flow)
             except TokenRefused as refused:

@@ -21,8 +21,8 @@ from mcptrio.errors import (
     RequestFailed,
     RequestTimeout,
 )
-from mcptrio.ground.last_words import LAST_WORDS, split_last_words
 from mcptrio.ground.quoting import printable
+from mcptrio.ground.stderr_tail import STDERR_MARK, split_stderr
 from mcptrio.ground.tracebacks import details_of
 
 __all__ = ["EXIT_CODES", "ExitCode", "code_of", "line_of", "only", "report"]
@@ -47,8 +47,8 @@ class ExitCode(IntEnum):
 
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 the tool reported an error; 2 invalid usage or configuration; 3 the server"
-    " refused, or broke the protocol; 4 no connection, or it was lost; 5 no answer in time; 130 interrupted."
+    "Exit codes: 0 done; 1 the tool reported an error, or a check failed; 2 invalid usage or configuration; 3 the"
+    " server refused, or broke the protocol; 4 no connection, or it was lost; 5 no answer in time; 130 interrupted."
 )
 """For the help of each command."""
 
@@ -94,11 +94,11 @@ def report(console: Console, error: MCPTrioError | OSError, hint: str = "") -> i
     last_words: list[str] = []
     # At a terminal the lines of standard error are shown one below the other; in a pipe one line is easier to read.
     if console.is_err_terminal:
-        line, last_words = split_last_words(line)
+        line, last_words = split_stderr(line)
     if hint:
         line += f"; {printable(hint)}"
     if not (isinstance(error, MCPError) and console.has_shown(line)):
-        console.print_error(line + (LAST_WORDS.rstrip() if last_words else ""))
+        console.print_error(line + (STDERR_MARK.rstrip() if last_words else ""))
     for each in last_words[-_MAX_STDERR_LINES:]:
         console.note(f"  {each}")
     if isinstance(error, PluginError) and (details := details_of(error)):

@@ -17,7 +17,7 @@ import trio
 
 from mcptrio.cli.dev.session_state import OWN
 from mcptrio.errors import ConnectionClosed
-from mcptrio.ground.last_words import last_reason
+from mcptrio.ground.stderr_tail import exit_reason
 from mcptrio.outbox import Outbox
 from mcptrio.protocol.envelope import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from mcptrio.protocol.messages import ErrorResponse, Incoming, Request, Response
@@ -80,9 +80,9 @@ class DevWorker:
                     nursery.start_soon(self._read, channel)
                     await self._leaving.wait()
                     nursery.cancel_scope.cancel()
-            reason = last_reason(channel.last_words)
+            reason = exit_reason(channel.last_stderr_lines)
             self.has_said_why = reason is not None
-            reason = reason or "\n".join(channel.last_words[-_MAX_FAILURE_LINES:])
+            reason = reason or "\n".join(channel.last_stderr_lines[-_MAX_FAILURE_LINES:])
             no_output = f"the server exited with {channel.returncode} and wrote nothing to standard error"
             self.failure = reason[:_MAX_FAILURE_CHARS] or no_output
         except ConnectionClosed as error:

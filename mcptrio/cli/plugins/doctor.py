@@ -25,7 +25,7 @@ from mcptrio.cli.server.plugin_server import ChosenPlugins, WantedPlugins, plugi
 from mcptrio.cli.terminal.json_output import json_option, print_json
 from mcptrio.cli.terminal.layout import Style, TerminalStyle, counted
 from mcptrio.errors import ConnectionClosed
-from mcptrio.ground.own_command import own_command
+from mcptrio.ground.mcptrio_command import mcptrio_command
 from mcptrio.ground.quoting import printable
 from mcptrio.plugins.discovery import check_offered, distribution_of, offered
 from mcptrio.plugins.portability import MAX_TOKENS
@@ -67,7 +67,7 @@ class _Examined:
 @click.option(
     "--timeout",
     type=SECONDS,
-    default=20.0,
+    default=20,
     show_default=True,
     metavar="SECONDS",
     help="Seconds for the check of each plugin.",
@@ -118,7 +118,7 @@ async def _examine_all(names: Sequence[str], chosen: ChosenPlugins, timeout: flo
 
 
 async def _examine(examined: _Examined, question: str, timeout: float, at_once: trio.CapacityLimiter) -> None:
-    command = own_command(question, module="mcptrio.cli.server.plugin_check")
+    command = mcptrio_command(question, module="mcptrio.cli.server.plugin_check")
     async with at_once:
         process = start_process(command, env=os.environ)
         # A plugin that reads standard input finds its end, instead of waiting.
@@ -140,7 +140,7 @@ async def _examine(examined: _Examined, question: str, timeout: float, at_once: 
                 stderr.close()
         finally:
             reader.close()
-        examined.last_words = stderr.last_words
+        examined.last_words = stderr.last_lines
     for line in data.splitlines():
         try:
             message = json.loads(line)

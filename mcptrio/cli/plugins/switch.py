@@ -71,7 +71,7 @@ def disable(name: str, path: Path) -> None:
             edits.append(("take", key))
         elif name.endswith(".py"):
             near = get_close_matches(name, given, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean `{near[0]}`?" if near else ""
             raise ConfigError(f"{path}: server.{key} does not name {name}{hint}")
     elif name not in disabled:
         edits.append(("put", "disable"))

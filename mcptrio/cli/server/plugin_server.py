@@ -248,7 +248,7 @@ def make_server(
         elif name not in manager.plugins and (name != MOUNT or not read.mount):
             # Not an error: one file may serve several environments.
             near = get_close_matches(name, manager.plugins, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean `{near[0]}`?" if near else ""
             _log.warning("%s", read.error(("plugins", name), f"no such plugin is installed{hint}"))
     lock = _lock(read, wanted)
     server = Server(

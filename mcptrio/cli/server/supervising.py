@@ -10,7 +10,7 @@ import os
 import sys
 
 from mcptrio.cli.server.serve_settings import ServeSettings
-from mcptrio.ground.own_command import own_command
+from mcptrio.ground.mcptrio_command import mcptrio_command
 from mcptrio.serve.process import Hangups, run
 from mcptrio.serve.workers import WorkerPlan, WorkerPool
 from mcptrio.transports.sockets import listen
@@ -45,7 +45,7 @@ def supervise(settings: ServeSettings, count: int) -> None:
     addresses = settings.addresses or [f"[{host}]:{port}" if ":" in host else f"{host}:{port}"]
     pool = WorkerPool(
         WorkerPlan(
-            command=own_command(*sys.argv[1:]),
+            command=mcptrio_command(*sys.argv[1:]),
             count=count,
             # The parent keeps the sockets open, so the connections that wait in their queues survive a reload.
             listening=[listen(address) for address in addresses],

@@ -22,7 +22,7 @@ from mcptrio.connecting.mcp_json.locations import SourceLocation, kind_of
 from mcptrio.connecting.mcp_json.variables import Variables
 from mcptrio.connecting.targets import Command, Endpoint, Socket
 from mcptrio.ground.quoting import printable
-from mcptrio.transports.socket_dialing import check_socket_address
+from mcptrio.transports.socket_client import check_socket_address
 
 __all__ = ["read_entry", "read_entry_at"]
 
@@ -171,7 +171,7 @@ class _Entry:
         # Only near misses of known keys are errors: a host may have other keys, which are unknown here.
         for key in self._entry:
             if key not in _ENTRY_FIELDS and (near := get_close_matches(key, _ENTRY_FIELDS, 1, cutoff=0.85)):
-                raise self._place.at(key).error(f"expected a known key; did you mean {near[0]}?")
+                raise self._place.at(key).error(f"expected a known key; did you mean `{near[0]}`?")
         for key in ("sandboxEnabled", "sandbox"):
             if self._entry.get(key, False) is not False:
                 # Ignoring the key would give the server more access than the author of the file intended.

@@ -1,6 +1,4 @@
-"""The base classes: params of requests, params of notifications, and results.
-
-All other modules of this package derive from them. They contain only the fields that the schema gives to every member.
+"""The base classes of parameters and results, with the fields that all of them have.
 
 Source: MCP 2026-07-28, schema.ts, "RequestParams", "NotificationParams", "Result", "CacheableResult".
 """
@@ -14,9 +12,9 @@ from mcptrio.protocol.model.fields import Meta, field, model
 __all__ = ["CacheScope", "CacheableResult", "EmptyParams", "EmptyResult", "Params", "Result", "Role"]
 
 CacheScope: TypeAlias = Literal["public", "private"]
-"""Whether a cached result may be used for all callers or for one."""
+"""``public`` if a cached result may be used for all callers, ``private`` if only for one."""
 Role: TypeAlias = Literal["user", "assistant"]
-"""The side of a conversation that a message comes from."""
+"""The sender of a message in a conversation."""
 
 
 @model
@@ -36,7 +34,8 @@ class Result:
     """The answer to a request."""
 
     result_type: ClassVar[str | None] = "complete"
-    """The kind of the response; absent means ``complete``. None: this result has no such member (input responses)."""
+    """The kind of the result; if it is absent, ``complete`` is meant. ``None`` for results without this member, which
+    answer a question of the server."""
     meta: Meta | None = field(default=None, name="_meta")
 
 
@@ -50,6 +49,6 @@ class CacheableResult(Result):
     """A result that may be cached."""
 
     ttl_ms: int = field(default=0, since="2026-07-28", always=True)
-    """Milliseconds for which the result is fresh; 0: stale at once."""
+    """Milliseconds for which the result is fresh; 0 if it must not be reused."""
     cache_scope: CacheScope = field(default="private", since="2026-07-28", always=True)
-    """``private``: not to be used in another authorization context."""
+    """``private`` if the result must not be reused in another authorization context."""

@@ -63,7 +63,7 @@ class Completion:
     """The suggestions, best first."""
 
     values: tuple[str, ...] = field()
-    """At most 100."""
+    """At most 100 suggestions."""
     total: int | None = field(default=None)
     has_more: bool | None = field(default=None)
 

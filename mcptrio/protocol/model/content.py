@@ -1,7 +1,6 @@
 """Content blocks in tool results, prompts and sampling messages.
 
-Capabilities and plugins make them, and the client reads them. The ``type`` identifies a block. A block of an unknown
-type is kept unchanged.
+The member ``type`` identifies a block. A block of an unknown type is kept unchanged.
 
 Source: MCP 2026-07-28, server/tools, "Tool Result"; schema.ts, "ContentBlock", "SamplingMessageContentBlock".
 """
@@ -38,9 +37,9 @@ class Annotations:
 
     audience: tuple[Role, ...] | None = field(default=None)
     priority: float | None = field(default=None)
-    """0 (may be left out) to 1 (effectively required)."""
+    """From 0 (may be omitted) to 1 (effectively required)."""
     last_modified: str | None = field(default=None, since="2025-06-18")
-    """ISO 8601."""
+    """A time in ISO 8601."""
 
 
 @model(tag="type")
@@ -99,7 +98,7 @@ class ResourceLink:
     mime_type: str | None = field(default=None)
     annotations: Annotations | None = field(default=None)
     size: int | None = field(default=None)
-    """Bytes, before any encoding."""
+    """Bytes of the resource before any encoding."""
     icons: tuple[Icon, ...] | None = field(default=None, since="2025-11-25")
     meta: Meta | None = field(default=None, name="_meta")
 
@@ -133,7 +132,7 @@ class UnknownContent:
 
     type: str = field()
     raw: dict[str, Any] = field()
-    """The whole block, ``type`` included; it is written back unchanged."""
+    """The whole block, including ``type``."""
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource | UnknownContent

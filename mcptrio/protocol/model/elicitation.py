@@ -1,7 +1,7 @@
 """Elicitation: a server asks the user.
 
-``mode`` distinguishes forms and URLs; without it, a form is meant. Forms never write it, which is valid in every
-revision.
+The member ``mode`` distinguishes forms and URLs. Without it, a form is meant, so mcptrio sends forms without it in
+every revision.
 
 Source: MCP 2025-11-25, client/elicitation; MCP 2026-07-28, client/elicitation.
 """
@@ -36,7 +36,7 @@ class ElicitURLParams(Params):
     message: str = field()
     url: str = field()
     elicitation_id: str | None = field(default=None, until="2026-07-28")
-    """Required in 2025-11-25, in which a notification with this id reports that the user has finished."""
+    """Required in 2025-11-25, where a notification with this id reports that the user has finished."""
 
 
 ElicitParams: TypeAlias = ElicitFormParams | ElicitURLParams
@@ -55,6 +55,6 @@ class ElicitResult(Result):
 
 @model
 class ElicitationCompleteParams(Params):
-    """The user has finished with a URL (2025-11-25)."""
+    """The parameters of ``notifications/elicitation/complete``: the user has finished at a URL (2025-11-25)."""
 
     elicitation_id: str = field()

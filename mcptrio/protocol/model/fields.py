@@ -1,8 +1,8 @@
 """Protocol classes: frozen attrs classes whose fields state in which revisions they exist.
 
-All modules of this package use it, and ``mcptrio.protocol.revisions.converter`` reads it. A class describes the newest
-revision. ``since`` and ``until`` name the revisions without a field, so no other code asks for the revision. Names are
-snake_case here and camelCase on the wire; ``name=`` is for exceptions.
+All modules of this package use it, and ``mcptrio.protocol.revisions.converter`` reads these statements. A class
+describes the newest revision; a field that not all revisions have states ``since`` or ``until``, so no other code
+compares revisions. Names are snake_case here and camelCase on the wire; ``name=`` is for exceptions.
 
 Source: MCP ``schema/<revision>/schema.ts`` of all five revisions, compared field by field.
 """
@@ -33,7 +33,7 @@ C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
 Meta: TypeAlias = dict[str, Any]
-"""A ``_meta`` object, kept unchanged; the progress token and the envelope of 2026-07-28 are members of it."""
+"""A ``_meta`` object, kept unchanged. The progress token and the envelope of 2026-07-28 are members of it."""
 
 
 class Absent(Enum):
@@ -49,24 +49,25 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
-"""Marks an absent member, where JSON null is a valid value."""
+"""The value of an absent member, for fields in which JSON null is a valid value."""
 
 
 @attrs.frozen(kw_only=True)
 class FieldHistory:
-    """Which revisions have a field, and how it is written."""
+    """The revisions that have a field, and its form on the wire. See :func:`field`."""
 
     since: str | None = None
     until: str | None = None
     name: str | None = None
     """The wire name, if it is not the camelCase form of the field's name."""
     always: bool = False
-    """Whether it is written even if it equals the default: the schema requires it, but readers accept its absence."""
+    """Whether the field is written even if it equals the default, because the schema requires it. When reading, its
+    absence is accepted."""
     renamed: tuple[str, str] | None = None
     """The first revision with the present wire name, and the wire name before it."""
 
     def name_in(self, version: str) -> str | None:
-        """Return the wire name in a revision, if it is not the camelCase form of the field's name."""
+        """Return the wire name in a revision; ``None`` for the camelCase form of the field's name."""
         if self.renamed is not None and exists_in(version, until=self.renamed[0]):
             return self.renamed[1]
         return self.name
@@ -74,13 +75,13 @@ class FieldHistory:
 
 @attrs.frozen(kw_only=True)
 class ClassHistory:
-    """Which revisions have a class, and the constant member that names it on the wire."""
+    """The revisions that have a class, and the constant member (the tag) that names the class on the wire."""
 
     since: str | None = None
     tag: str | None = None
-    """The class variable with the constant, such as ``type``; if its value is ``None``, nothing is written."""
+    """The class variable with the tag, such as ``type``; if its value is ``None``, no tag is written."""
     tag_since: str | None = None
-    """The first revision that writes the constant."""
+    """The first revision that has the tag."""
 
 
 @overload
@@ -144,7 +145,7 @@ def model(
 
     Args:
         tag: The class variable whose value names the class on the wire (``type``, ``method``, ``mode``).
-        tag_since: The first revision that writes the tag; a class inherits both from its base.
+        tag_since: The first revision that has the tag. Without them, a class inherits both from its base.
         since: The first revision that has the class.
     """
 
@@ -175,14 +176,14 @@ def exists_in(version: str, *, since: str | None = None, until: str | None = Non
     """Return whether a part of the protocol belongs to a revision.
 
     Args:
-        since: The first revision that has the part; ``None``: the oldest.
-        until: The first revision without it; ``None``: there is none.
+        since: The first revision that has the part; ``None`` for the oldest.
+        until: The first later revision without it; ``None`` if there is none.
     """
     return (since is None or since <= version) and (until is None or version < until)
 
 
 def evolve(instance: T, /, **changes: Any) -> T:
-    """Return a copy of a protocol value with changed fields: ``attrs.evolve``, typed for these classes."""
+    """Return a copy of a protocol value with changed fields. This is ``attrs.evolve`` with types for these classes."""
     evolved: T = attrs.evolve(cast("Any", instance), **changes)
     return evolved
 
@@ -193,8 +194,8 @@ def field_history(attribute: attrs.Attribute[Any]) -> FieldHistory:
     return history
 
 
-# Shared by all classes: attrs would compile these three for each of a hundred classes, which takes more than half of
-# the import time of this package.
+# All classes share these three methods. attrs would compile them for each of a hundred classes, which takes more than
+# half of the import time of this package.
 
 
 def _equal(self: Any, other: object) -> bool:

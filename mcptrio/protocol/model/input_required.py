@@ -1,7 +1,7 @@
 """A result with requests to the client (2026-07-28).
 
-It may answer tools/call, prompts/get and resources/read, and the client repeats its request with the responses. The
-state in it is opaque to the client, and the server must not trust it.
+It may answer ``tools/call``, ``prompts/get`` and ``resources/read``. The client then repeats its request with the
+responses and the state of this result. The state is opaque to the client, and the server must not trust it.
 
 Source: MCP 2026-07-28, basic/patterns/mrtr.
 """
@@ -49,10 +49,10 @@ InputRequest: TypeAlias = ElicitRequest | CreateMessageRequest | ListRootsReques
 
 @model
 class InputRequiredResult(Result):
-    """Tells the client to answer the requests, if any, and to repeat its own. At least one of the fields is present."""
+    """Asks the client to answer the requests, if any, and to repeat its own. At least one of the fields is present."""
 
     result_type: ClassVar[str] = "input_required"
     input_requests: dict[str, InputRequest] | None = field(default=None)
-    """The requests by keys of the server; the responses have the same keys."""
+    """The requests by keys that the server chooses. The responses have the same keys."""
     request_state: str | None = field(default=None)
-    """The client returns it unchanged."""
+    """State that the client sends back unchanged."""

@@ -1,7 +1,6 @@
 """Initialize, discover and ping, and the capabilities of both sides.
 
-The connection sends them and the lifecycle capability answers them. A capability object that is present, even if empty,
-declares the capability; ``None`` does not.
+A capability is declared if its object is present, even if that is empty. ``None`` means that it is not declared.
 
 Source: MCP 2025-11-25, basic/lifecycle; MCP 2026-07-28, server/discover and basic/versioning.
 """
@@ -62,7 +61,7 @@ class SamplingCapability:
 
 @model
 class ElicitationCapability:
-    """The client can ask its user; with forms if no mode is given."""
+    """The client can ask its user. If no mode is present, it supports forms."""
 
     form: dict[str, Any] | None = field(default=None, since="2025-11-25")
     url: dict[str, Any] | None = field(default=None, since="2025-11-25")
@@ -70,7 +69,7 @@ class ElicitationCapability:
 
 @model
 class TasksCapability:
-    """The server makes tasks of calls when the client asks for them (2025-11-25)."""
+    """The server can run calls as tasks when the client asks for it (2025-11-25)."""
 
     list: dict[str, Any] | None = field(default=None)
     cancel: dict[str, Any] | None = field(default=None)
@@ -86,7 +85,7 @@ class ClientCapabilities:
     sampling: SamplingCapability | None = field(default=None)
     elicitation: ElicitationCapability | None = field(default=None, since="2025-06-18")
     tasks: dict[str, Any] | None = field(default=None, since="2025-11-25", until="2026-07-28")
-    """Also says which requests of a server can be tasks; the client of mcptrio takes none."""
+    """Includes the requests of a server that can be tasks; the client of mcptrio supports none."""
     experimental: dict[str, dict[str, Any]] | None = field(default=None)
     extensions: dict[str, dict[str, Any]] | None = field(default=None)
     """Extensions by identifier. In the schema since 2026-07-28; valid in older revisions, whose objects are open."""

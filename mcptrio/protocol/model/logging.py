@@ -25,7 +25,7 @@ LEVELS: Final[tuple[LoggingLevel, ...]] = (
     "alert",
     "emergency",
 )
-"""From the least to the most severe."""
+"""All levels, from the least to the most severe."""
 
 
 @model

@@ -1,7 +1,7 @@
-"""The methods, one row each: name, params, result and receiver.
+"""The table of methods. Each row has a name, params, a result, a receiver and the revisions that have it.
 
-Each revision keeps its rows; a missing row means "method not found". A method whose meaning or required capability has
-changed has a second row, so no other code compares revisions.
+A revision takes its rows from the table; for it, a method without a row does not exist. A method whose types or
+required capability have changed has several rows, so no other code compares revisions.
 
 Source: MCP ``schema/<revision>/schema.ts``: ClientRequest, ServerRequest, ClientNotification, ServerNotification.
 """
@@ -34,7 +34,7 @@ __all__ = ["INPUT_REQUESTS", "METHODS", "Method", "Side"]
 
 
 class Side(Enum):
-    """Who receives a message."""
+    """The receiver of a message."""
 
     SERVER = "server"
     CLIENT = "client"
@@ -49,7 +49,7 @@ class Method:
     params: Any
     """A class of this package, or the union of two (``ElicitParams``)."""
     result: type[Result] | None
-    """``None``: a notification."""
+    """The class of the result; ``None`` for a notification."""
     to: Side
     since: str | None = None
     until: str | None = None

@@ -1,6 +1,6 @@
 """The contents of a resource: text, or bytes in Base64.
 
-In the result of ``resources/read``, and embedded in content blocks. The member ``text`` or ``blob`` identifies the
+The result of ``resources/read`` and embedded resources contain them. The member ``text`` or ``blob`` identifies the
 kind.
 
 Source: MCP 2026-07-28, server/resources, "Resource Contents".

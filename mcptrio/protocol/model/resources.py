@@ -39,7 +39,7 @@ class Resource:
     mime_type: str | None = field(default=None)
     annotations: Annotations | None = field(default=None)
     size: int | None = field(default=None)
-    """Bytes, before any encoding."""
+    """Bytes of the resource before any encoding."""
     icons: tuple[Icon, ...] | None = field(default=None, since="2025-11-25")
     meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
 
@@ -53,7 +53,7 @@ class ResourceTemplate:
     title: str | None = field(default=None, since="2025-06-18")
     description: str | None = field(default=None)
     mime_type: str | None = field(default=None)
-    """Only if all resources of the family have it."""
+    """Present only if all resources of the family have the same type."""
     annotations: Annotations | None = field(default=None)
     icons: tuple[Icon, ...] | None = field(default=None, since="2025-11-25")
     meta: Meta | None = field(default=None, name="_meta", since="2025-06-18")
@@ -128,6 +128,6 @@ class UnsubscribeParams(Params):
 
 @model
 class ResourceUpdatedParams(Params):
-    """A resource has changed. Its URI may be below the one of the subscription."""
+    """The parameters of ``notifications/resources/updated``. The URI may be below the one of the subscription."""
 
     uri: str = field()

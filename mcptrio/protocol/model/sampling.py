@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 IncludeContext: TypeAlias = Literal["none", "thisServer", "allServers"]
-"""The servers whose context the client's model gets."""
+"""The servers whose context the client should give to its model."""
 
 SamplingContent: TypeAlias = tuple[SamplingContentBlock, ...]
-"""The blocks of one message. On the wire it is one block or an array; a single block is written without the array,
-which revisions before 2025-11-25 do not have."""
+"""The blocks of one message. On the wire, this is one block or an array of blocks. A single block is written without an
+array, because revisions before 2025-11-25 have no array."""
 
 
 @model
@@ -58,7 +58,7 @@ class ModelPreferences:
     """Preferences for the choice of a model; each priority is 0 to 1."""
 
     hints: tuple[ModelHint, ...] | None = field(default=None)
-    """The first match wins."""
+    """The client uses the first hint that matches a model."""
     cost_priority: float | None = field(default=None)
     speed_priority: float | None = field(default=None)
     intelligence_priority: float | None = field(default=None)
@@ -84,7 +84,7 @@ class CreateMessageParams(Params):
     temperature: float | None = field(default=None)
     stop_sequences: tuple[str, ...] | None = field(default=None)
     metadata: dict[str, Any] | None = field(default=None)
-    """For the provider of the model; kept unchanged."""
+    """Metadata for the provider of the model, kept unchanged."""
     tools: tuple[Tool, ...] | None = field(default=None, since="2025-11-25")
     tool_choice: ToolChoice | None = field(default=None, since="2025-11-25")
 

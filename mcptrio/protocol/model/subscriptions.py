@@ -15,15 +15,15 @@ __all__ = ["AcknowledgedParams", "ListenParams", "ListenResult", "SubscriptionFi
 
 @model
 class SubscriptionFilter:
-    """The requested or accepted changes."""
+    """The changes that a client requests or a server accepts."""
 
     tools_list_changed: bool = field(default=False)
     prompts_list_changed: bool = field(default=False)
     resources_list_changed: bool = field(default=False)
     resource_subscriptions: tuple[str, ...] = field(default=())
-    """URIs."""
+    """URIs of resources."""
     task_ids: tuple[str, ...] = field(default=())
-    """Tasks of the extension io.modelcontextprotocol/tasks."""
+    """Ids of tasks of the extension ``io.modelcontextprotocol/tasks``."""
 
 
 @model
@@ -35,7 +35,7 @@ class ListenParams(Params):
 
 @model
 class ListenResult(Result):
-    """The subscription has ended; its id is in ``_meta``."""
+    """The answer to ``subscriptions/listen``, sent when the subscription ends. Its id is in ``_meta``."""
 
 
 @model

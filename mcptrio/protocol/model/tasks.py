@@ -1,7 +1,7 @@
 """Tasks: tool calls that outlive their request.
 
-In the extension of 2026-07-28, the server decides whether it answers ``tools/call`` with a task. In 2025-11-25 the
-client asks for one. The client then polls, answers questions or cancels.
+In the extension of 2026-07-28, the server decides whether it answers ``tools/call`` with a task. In 2025-11-25, the
+client asks for a task in the call. The client then polls the task, answers its questions or cancels it.
 
 Source: github.com/modelcontextprotocol/ext-tasks, specification, tasks; MCP 2025-11-25, basic/utilities/tasks.
 """
@@ -38,7 +38,7 @@ _TTL: Final = (_EXTENSION, "ttl")
 _POLL_INTERVAL: Final = (_EXTENSION, "pollInterval")
 
 TaskStatus: TypeAlias = Literal["working", "input_required", "completed", "failed", "cancelled"]
-"""The last three are final."""
+"""The status of a task. ``completed``, ``failed`` and ``cancelled`` are final."""
 
 
 @model
@@ -53,7 +53,7 @@ class CreateTaskResult(Result):
     """ISO 8601."""
     last_updated_at: str = field()
     ttl_ms: int | None = field(default=None, always=True, renamed=_TTL)
-    """Milliseconds after the creation for which the task is kept at least; ``None``: without limit."""
+    """Milliseconds after its creation for which the server keeps the task at least; ``None`` for no limit."""
     poll_interval_ms: int | None = field(default=None, renamed=_POLL_INTERVAL)
 
 
@@ -91,7 +91,7 @@ class NestedTaskResult(Result):
 
     @property
     def created(self) -> CreateTaskResult:
-        """The answer in its newest form."""
+        """The answer in the form of the newest revision."""
         task = self.task
         return CreateTaskResult(
             task_id=task.task_id,
@@ -122,7 +122,7 @@ class ListTasksResult(Result):
 
 @model
 class TaskParams(Params):
-    """The parameters of ``notifications/tasks`` or ``notifications/tasks/status``: what ``tasks/get`` would return."""
+    """The parameters of ``notifications/tasks`` and ``notifications/tasks/status``: the members of GetTaskResult."""
 
     task_id: str = field()
     status: TaskStatus = field()

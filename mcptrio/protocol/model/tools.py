@@ -26,7 +26,7 @@ __all__ = [
 
 @model
 class ToolAnnotations:
-    """Hints about a tool's behaviour. Trust them only from a trusted server. ``None``: no hint."""
+    """Hints about a tool's behaviour; ``None`` for no hint. A client must not rely on those of an untrusted server."""
 
     title: str | None = field(default=None)
     read_only_hint: bool | None = field(default=None)
@@ -80,7 +80,7 @@ class TaskMetadata:
     """Asks for a task instead of the result of a call (2025-11-25)."""
 
     ttl: int | None = field(default=None)
-    """Milliseconds for which the client wants the task to be kept; the server decides."""
+    """Milliseconds for which the client wants the task to be kept. The server may choose another time."""
 
 
 @model
@@ -101,7 +101,7 @@ class CallToolResult(Result):
 
     content: tuple[ContentBlock, ...] = field(default=(), always=True)
     structured_content: Any = field(default=ABSENT, since="2025-06-18")
-    """Any JSON value, null included; before 2026-07-28 an object on the wire."""
+    """Any JSON value, including null. Before 2026-07-28 it is an object on the wire."""
     is_error: bool = field(default=False)
 
     @property

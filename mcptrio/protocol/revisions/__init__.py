@@ -1,4 +1,4 @@
-"""The revisions of the protocol: their behaviour, and their forms of the model.
+"""The revisions of the protocol: their features, and the conversion between the model and their wire forms.
 
-Other rooms ask a revision for a feature or a conversion. They never compare versions.
+Other packages use the features and the conversion of a revision. They never compare versions.
 """

@@ -1,9 +1,9 @@
 """Converts between the model and the JSON values of one revision.
 
-Each revision has one, made from the history in the classes of ``mcptrio.protocol.model``; cattrs generates the
-functions when a class is first used. Conversion is strict: a value of the wrong type is refused. Members that the
-revision does not have are ignored on reading and omitted on writing. Open objects (schemas, ``_meta``, arguments) are
-not changed.
+Each revision has one converter, made from the history in the classes of ``mcptrio.protocol.model``. cattrs generates
+its functions when a class is first used. Conversion is strict: a value of the wrong type is refused. Members that the
+revision does not have are ignored when reading and omitted when writing. Open objects (schemas, ``_meta``, arguments)
+are not changed.
 
 Source: MCP ``schema/<revision>/schema.ts``; "Additional properties" of JSON Schema for ignored members.
 """
@@ -43,18 +43,18 @@ from mcptrio.protocol.revisions.shapes import (
 __all__ = ["Converter", "FieldLowering", "Lowering", "Reader", "Writer"]
 
 Reader: TypeAlias = Callable[[Any, Any], Any]
-"""``read(value, cls)`` returns a model; raises Mismatch, or KeyError with the wire name of a missing member."""
+"""``read(value, cls)`` returns a model. It raises Mismatch, or KeyError with the wire name of a missing member."""
 
 Writer: TypeAlias = Callable[[Any], Any]
 """``write(model)`` returns a JSON value."""
 
 Lowering: TypeAlias = Callable[[Any], Any]
-"""Changes a model of the newest revision to the form of an older one; raises LocalProtocolError if it has none."""
+"""Changes a model of the newest revision to the form of an older one. It raises LocalProtocolError if there is none."""
 
 
 @attrs.frozen
 class FieldLowering:
-    """Changes one field of a model, if it has a value, to the form of an older revision."""
+    """Changes one field of a model to the form of an older revision, if the field differs from its default."""
 
     name: str
     lower: Callable[[Any], Any]
@@ -70,7 +70,7 @@ class Converter:
     def __init__(self, version: str, lowerings: Mapping[type, Lowering | FieldLowering]) -> None:
         self._version = version
         self._lowerings = lowerings
-        # Caches, because asking cattrs for its function takes longer than converting a small message.
+        # Cached, because the lookup in cattrs takes longer than converting a small message.
         self._readers: dict[Any, Reader] = {}
         self._writers: dict[type, Writer] = {}
 
@@ -82,8 +82,8 @@ class Converter:
             read = self._readers[cls] = self.reader(cls)
         try:
             return read(value, cls)
-        # Refused values are rare, so the place of the fault is searched only now.
         except (Mismatch, KeyError):
+            # Readers do not keep track of the path, so it is searched now; refused values are rare.
             path, expected, got = self._locate(value, cls, "$")
             raise InvalidParams(f"expected {expected}{show_place(path)}, got {got}") from None
 
@@ -104,22 +104,22 @@ class Converter:
     # The parts of a class that the revision has
 
     def _fields(self, cls: type) -> Iterator[tuple[attrs.Attribute[Any], str, bool]]:
-        """Yield the fields of a class with their wire names, and whether the revision has them."""
-        # Annotations are strings until they are resolved.
+        """Yield each field of a class, its wire name, and whether the revision has it."""
+        # resolve_types() replaces annotations that are strings.
         for attribute in attrs.fields(attrs.resolve_types(cls)):
             history = field_history(attribute)
             has = exists_in(self._version, since=history.since, until=history.until)
             yield attribute, history.name_in(self._version) or camel(attribute.name), has
 
-    def _speaks(self, cls: type) -> bool:
+    def _has_class(self, cls: type) -> bool:
         return exists_in(self._version, since=class_history(cls).since)
 
-    # Making the functions
+    # Readers and writers by type
 
     @cached_property
     def _hooks(self) -> HookRegistry:
-        # Made at first use: a process needs one revision or two, and all five take 2 % of the start-up time.
-        # Detailed validation would collect all errors, and makes reading several times slower.
+        # Made at first use, because a process uses one or two revisions, and all five take 2 % of the start-up time.
+        # Detailed validation, which collects all errors, makes reading several times slower.
         hooks = HookRegistry(detailed_validation=False)
         for cls in SCALARS:
             hooks.register_structure_hook(cls, _scalar_reader(cls))
@@ -152,13 +152,13 @@ class Converter:
             attribute.name: override(rename=name) if has else override(omit=True)
             for attribute, name, has in self._fields(cls)
         }
-        # cattrs generates a function for the class: about as fast as code written by hand.
+        # The function that cattrs generates is about as fast as code written by hand.
         read_members: Callable[[Any, Any], Any] = make_dict_structure_fn(
             cls, self._hooks, _cattrs_detailed_validation=False, _cattrs_use_linecache=False, **overrides
         )
 
         def read_class(value: Any, cls: Any) -> Any:
-            # Exact classes throughout: values come from a JSON parser, which makes no subclasses.
+            # All readers compare exact classes: values come from a JSON parser, which makes no subclasses.
             if value.__class__ is not dict:
                 raise Mismatch("an object", value)
             return read_members(value, cls)
@@ -168,8 +168,8 @@ class Converter:
     def _class_writer(self, cls: type) -> Writer:
         lower = self._lowerings.get(cls)
         of_field = lower if isinstance(lower, FieldLowering) else None
-        # A class of a newer revision has no form here, and must not be sent in part.
-        write_as_is = self._writer_as_is(cls, of_field) if self._speaks(cls) else self._refuse_to_write
+        # This revision has no form for a class of a newer revision, and a part of it must not be sent.
+        write_as_is = self._writer_as_is(cls, of_field) if self._has_class(cls) else self._refuse_to_write
         if lower is None or isinstance(lower, FieldLowering):
             return write_as_is
 
@@ -182,7 +182,7 @@ class Converter:
 
     def _writer_as_is(self, cls: type, lowering: FieldLowering | None) -> Writer:
         overrides: dict[str, Any] = {
-            # Members with their default are omitted, since some older clients refuse members that they do not know.
+            # Members that equal their default are omitted, because some older clients refuse unknown members.
             attribute.name: override(
                 rename=name,
                 omit_if_default=not field_history(attribute).always,
@@ -211,7 +211,7 @@ class Converter:
     def _optional_reader(self, cls: Any) -> Reader:
         inner = inner_type(cls)
         read = self.reader(inner)
-        # One closure instead of cattrs's own function, which also catches exceptions to collect them.
+        # The function of cattrs would be slower, because it catches exceptions to collect them.
         return lambda value, _: None if value is None else read(value, inner)
 
     def _optional_writer(self, cls: Any) -> Writer:
@@ -234,7 +234,7 @@ class Converter:
     def _array_writer(self, cls: Any) -> Writer:
         write = self._hooks.get_unstructure_hook(get_args(cls)[0])
         if write is identity:
-            # A tuple of plain values becomes a list without a call per item.
+            # list() needs no call for each item.
             return list
         return lambda items: [write(item) for item in items]
 
@@ -244,7 +244,7 @@ class Converter:
         read_many = self._array_reader(cls)
 
         def read_content(value: Any, _: Any) -> Any:
-            # 2025-11-25 and later allow one block or an array; the model always has a tuple.
+            # Since 2025-11-25, both one block and an array are allowed. The model always has a tuple.
             return read_many(value, cls) if value.__class__ is list else (read_one(value, inner),)
 
         return read_content
@@ -254,7 +254,7 @@ class Converter:
 
         def write_content(blocks: Any) -> Any:
             written = write_many(blocks)
-            # Revisions before 2025-11-25 have no array, and it is optional since.
+            # Revisions before 2025-11-25 have no array, and later ones do not require it.
             return written[0] if len(written) == 1 else written
 
         return write_content
@@ -266,7 +266,7 @@ class Converter:
         def read_object(value: Any, _: Any) -> Any:
             if value.__class__ is not dict:
                 raise Mismatch("an object", value)
-            # An open object is not copied: it is the peer's data, which only the author's code reads.
+            # An open object is not copied, because only the author's code uses it.
             return value if read is None else {name: read(member, inner) for name, member in value.items()}
 
         return read_object
@@ -278,7 +278,7 @@ class Converter:
         return lambda members: {name: write(member) for name, member in members.items()}
 
     def _literal_reader(self, cls: Any) -> Reader:
-        # Only strings occur as literals in the schema.
+        # The literals of the schema are strings.
         values = frozenset(get_args(cls))
         expected = " or ".join(f'"{value}"' for value in get_args(cls))
 
@@ -311,14 +311,14 @@ class Converter:
         def chosen(member: type) -> tuple[type, Reader]:
             try:
                 return member, readers[member]
-            # The table is filled while messages are read; two tasks cannot do so at once, as nothing here waits.
+            # No lock is needed, although messages are being read: there is no checkpoint here.
             except KeyError:
                 return member, readers.setdefault(member, self.reader(member))
 
         if cls == ResourceContents:
             return lambda value: chosen(_choose_contents(value))
         if cls == ElicitParams:
-            has_modes = self._speaks(ElicitURLParams)
+            has_modes = self._has_class(ElicitURLParams)
             return lambda value: chosen(_choose_mode(value) if has_modes else ElicitFormParams)
         tag, known = self._tags(members)
         expected = " or ".join(f'"{value}"' for value in known)
@@ -349,18 +349,18 @@ class Converter:
             if history.tag is None:
                 continue
             tag = history.tag
-            if self._speaks(member):
+            if self._has_class(member):
                 known[getattr(member, tag)] = member
         return camel(tag), known
 
-    # Locating an error: only after a reader has refused a value, so that the readers need not keep track of the path.
+    # Locating an error, after a reader has refused a value
 
     def _locate(self, value: Any, cls: Any, path: str) -> tuple[str, str, str]:
         """Return the path, the expected value and the actual one of the innermost refused part."""
         try:
             parts = list(self._parts(value, cls))
         except (Mismatch, KeyError):
-            parts = []  # not even the class of the value is known
+            parts = []  # the class of the value cannot be determined
         for at, part, part_cls in parts:
             try:
                 self.reader(part_cls)(part, part_cls)
@@ -369,14 +369,14 @@ class Converter:
         try:
             self.reader(cls)(value, cls)
         except Mismatch as error:
-            # The reader's own path is relative to the value, so it is appended.
+            # The path of the error is relative to the value.
             return path + error.at, error.expected, show_value(error.got)
         except KeyError as error:
             return path, f'a member "{error.args[0]}"', "none"
         raise AssertionError(f"{cls} refused a value and accepted it the second time")
 
     def _parts(self, value: Any, cls: Any) -> Iterator[tuple[str, Any, Any]]:
-        """Yield the parts of a value, each with its path and type."""
+        """Yield the parts of a value, each with its relative path and its type."""
         if is_optional(cls):
             yield from self._parts(value, inner_type(cls))
         elif cls == SamplingContent and value.__class__ is dict:
@@ -398,7 +398,7 @@ class Converter:
 def _scalar_reader(*types: type) -> Reader:
     """Return the reader of a scalar, or of a union of scalars, as strict as JSON Schema 2020-12, Core 4.2.1."""
     expected = " or ".join(SCALARS[each] for each in types)
-    # By exact class, since isinstance() takes a bool for an int. An integer is a number.
+    # Exact classes, because a bool is an int in Python. An integer is a valid number.
     classes = (float, int) if types == (float,) else types
 
     def read_scalar(value: Any, _: Any) -> Any:
@@ -412,7 +412,7 @@ def _scalar_reader(*types: type) -> Reader:
 def _choose_contents(value: Any) -> type:
     if value.__class__ is not dict:
         raise Mismatch("an object", value)
-    # A member decides, since contents have no tag.
+    # Contents have no tag, so the member with the data distinguishes them.
     if "text" in value:
         return TextResourceContents
     if "blob" in value:
@@ -423,7 +423,7 @@ def _choose_contents(value: Any) -> type:
 def _choose_mode(value: Any) -> type:
     if value.__class__ is not dict:
         raise Mismatch("an object", value)
-    # 2025-06-18 has no mode, and forms are its only kind.
+    # Without a mode, a form is meant.
     mode = value.get("mode", "form")
     if mode == "form":
         return ElicitFormParams

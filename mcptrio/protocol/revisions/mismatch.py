@@ -1,7 +1,7 @@
-"""The error for a value of the wrong type, and values of a peer in error messages.
+"""The error for a value of the wrong type, and the form in which errors show values of a peer.
 
-The readers of :mod:`mcptrio.protocol.revisions.converter` raise it, and the converter adds the path. The messages about
-arguments and schemas show values in the same way.
+The readers of :mod:`mcptrio.protocol.revisions.converter` raise it, and the converter adds the path. Messages about
+arguments and schemas show values in the same form.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Mismatch(Exception):
 
 
 def show_place(path: str) -> str:
-    """Return the place of a value for an error message: " at `rows[3].name`", or nothing for ``$``, the whole value.
+    """Return the place of a value for an error message: " at `rows[3].name`"; an empty text for the whole value.
 
     Args:
         path: A JSON path, such as ``$.rows[3].name``.
@@ -43,12 +43,13 @@ def show_place(path: str) -> str:
 
 
 def show_value(value: Any) -> str:
-    """Return a value for an error message: short ones as JSON, others by their type."""
+    """Return a value for an error message: a number, null or a shortened string as JSON, any other value by its
+    type."""
     if isinstance(value, int | float | None):
-        # Python refuses to print integers of more than 4,300 digits, and needs seconds for slightly shorter ones.
+        # Python refuses to format integers of more than 4,300 digits.
         return "a very large integer" if isinstance(value, int) and value.bit_length() > 128 else json.dumps(value)
     if isinstance(value, str):
-        # unicode_escape: control characters must not reach a terminal or a log.
+        # unicode_escape, because control characters must not reach a terminal or a log.
         shown = value[:_MAX_QUOTED_CHARS].encode("unicode_escape").decode("ascii").replace('"', '\\"')
         return f'"{shown}…"' if len(value) > _MAX_QUOTED_CHARS else f'"{shown}"'
     if isinstance(value, Sequence):

@@ -1,6 +1,6 @@
 """The supported revisions, from the oldest to the newest, and their negotiation.
 
-The connection uses it once per handshake or request. Only this module compares versions.
+The connection uses it for each handshake and for each new envelope. Only this module compares versions.
 
 Source: MCP 2025-11-25, basic/lifecycle, "Version Negotiation"; MCP 2026-07-28, basic/versioning.
 """
@@ -22,13 +22,13 @@ REVISIONS: Final[Mapping[str, Revision]] = MappingProxyType(
         for module in (v2024_11_05, v2025_03_26, v2025_06_18, v2025_11_25, v2026_07_28)
     }
 )
-"""By version, from the oldest to the newest."""
+"""All revisions by version, from the oldest to the newest."""
 
 HANDSHAKE_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is NegotiationStyle.HANDSHAKE)
 """The revisions that ``initialize`` can negotiate, from the oldest to the newest."""
 
 MODERN_VERSIONS: Final = tuple(v for v, r in REVISIONS.items() if r.lifecycle is NegotiationStyle.PER_REQUEST)
-"""The revisions that a request can have in its ``_meta``, from the oldest to the newest."""
+"""The revisions that an envelope can name, from the oldest to the newest."""
 
 # Dates in this form sort as text.
 LATEST: Final = REVISIONS[max(REVISIONS)]

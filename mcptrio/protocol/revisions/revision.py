@@ -1,7 +1,7 @@
 """One dated revision of the protocol: its features, its methods and its converter.
 
-Each is made once, in ``mcptrio.protocol.revisions.v<date>``, and the registry returns it. A feature is a named
-difference in behaviour; other code asks for features and never for the date.
+Each revision is made once, in ``mcptrio.protocol.revisions.v<date>``. A feature is a named difference in behaviour.
+Other code depends on features and never on the date.
 
 Source: MCP, the changelog of each revision.
 """
@@ -46,27 +46,27 @@ class NegotiationStyle(Enum):
     """How a client sends its info and capabilities."""
 
     HANDSHAKE = "handshake"
-    """Once, in ``initialize``; the session keeps them."""
+    """Once, in ``initialize``. The session keeps them."""
     PER_REQUEST = "per-request"
-    """In ``_meta`` of every request; nothing is kept."""
+    """In ``_meta`` of every request. The server keeps nothing."""
 
 
 class Inputs(Enum):
     """How a server sends requests to its client."""
 
     BACK_CHANNEL = "back-channel"
-    """As JSON-RPC requests."""
+    """The server sends JSON-RPC requests."""
     ROUND_TRIPS = "round-trips"
-    """In an InputRequiredResult; the client repeats its request with the responses."""
+    """The server sends an InputRequiredResult, and the client repeats its request with the responses."""
 
 
 class LogLevel(Enum):
     """Where a client sets the log level."""
 
     SESSION = "session"
-    """``logging/setLevel``; without it, the server decides."""
+    """For the session, with ``logging/setLevel``. Without it, the server chooses the level."""
     PER_REQUEST = "per-request"
-    """``_meta`` of a request; without it, no log messages are sent."""
+    """For one request, in ``_meta``. Without it, no log messages are sent."""
 
 
 class ChangeDelivery(Enum):
@@ -88,28 +88,28 @@ class BadArguments(Enum):
 
 
 class TaskCreation(Enum):
-    """Who decides that a tool call becomes a task."""
+    """The side that decides that a tool call becomes a task."""
 
     NONE = "none"
     """The revision has no tasks."""
     BY_CLIENT = "by-client"
-    """The client asks for it in the call, and takes the result with ``tasks/result``."""
+    """The client asks for a task in the call, and takes the result with ``tasks/result``."""
     BY_SERVER = "by-server"
-    """The server, if the client has declared the extension; ``tasks/get`` returns the result."""
+    """The server decides if the client has declared the extension. ``tasks/get`` returns the result."""
 
 
 @frozen(kw_only=True)
 class HTTPFeatures:
-    """How a revision uses Streamable HTTP."""
+    """How a revision uses Streamable HTTP. Each attribute is true if the revision has the feature."""
 
     sessions: bool
-    """``Mcp-Session-Id``, and DELETE to end a session."""
+    """Sessions with ``Mcp-Session-Id``, which DELETE ends."""
     get_stream: bool
     """GET opens a stream for messages that belong to no request."""
     resumable: bool
     """Events have ids, and ``Last-Event-ID`` continues a broken stream."""
     mirrored_headers: bool
-    """``Mcp-Method``, ``Mcp-Name`` and ``Mcp-Param-*`` repeat the body."""
+    """``Mcp-Method``, ``Mcp-Name`` and ``Mcp-Param-*`` repeat members of the body."""
     version_header: bool
     """Every request after ``initialize`` has ``MCP-Protocol-Version``."""
     priming: bool
@@ -126,20 +126,20 @@ class Revision:
     log_level: LogLevel
     changes: ChangeDelivery
     batches: bool
-    """JSON-RPC arrays are allowed."""
+    """Whether JSON-RPC batches are allowed."""
     elicitation_modes: frozenset[str]
     """``form`` and ``url``; empty if the revision has no elicitation."""
     url_elicitation_error: bool
-    """A request may be refused with -32042 until the user has opened a URL."""
+    """Whether a request may be refused with -32042 until the user has opened a URL."""
     sampling_context: bool
-    """A client declares ``sampling.context`` if it can give its model the context of servers."""
+    """Whether a client must declare ``sampling.context`` to be asked for the context of servers."""
     bad_arguments: BadArguments
     tasks: TaskCreation
     http: HTTPFeatures
     codes: Mapping[int, int] = MappingProxyType({})
-    """Error codes with another number in this revision."""
+    """The numbers of error codes that differ in this revision."""
     lowerings: Mapping[type, Lowering | FieldLowering] = field(default=MappingProxyType({}), repr=False)
-    """Functions that change a model to the form of this revision before it is written, by class."""
+    """Functions by class, which change a model to the form of this revision before it is written."""
 
     server_methods: Mapping[str, Method] = field(
         init=False,

@@ -1,7 +1,7 @@
-"""The kind of a field's type, and its name on the wire.
+"""Predicates for the types of fields, and the names of fields on the wire.
 
-:mod:`mcptrio.protocol.revisions.converter` uses it once per field. The model has only ``X | None``, unions of classes,
-``tuple[X, ...]``, ``dict[str, X]``, literals, scalars and ``Any``.
+:mod:`mcptrio.protocol.revisions.converter` uses it once for each field. The model has only ``X | None``, unions of
+classes, ``tuple[X, ...]``, ``dict[str, X]``, literals, scalars and ``Any``.
 """
 
 from __future__ import annotations
@@ -27,19 +27,18 @@ __all__ = [
 ]
 
 SCALARS: Final[Mapping[type, str]] = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
-"""The types of scalars, with their names in messages."""
+"""The scalar types, with their names in error messages."""
 
 
 def camel(name: str) -> str:
-    """Return a field's name on the wire."""
+    """Return the camelCase form of a name: ``mimeType`` for ``mime_type``."""
     first, *rest = name.split("_")
-    # `mime_type` is `mimeType` on the wire; names that differ otherwise are in the history of their field.
     return first + "".join(word.capitalize() for word in rest)
 
 
 def step(name: str) -> str:
     """Return one step of a path: ``.name`` or ``["any name"]``."""
-    # Shortened, because the peer may have chosen the name.
+    # show_value() shortens the name, because the peer may have chosen it.
     shown = show_value(name)
     return f".{name}" if name.isidentifier() and shown == f'"{name}"' else f"[{shown}]"
 
@@ -50,27 +49,27 @@ def is_type(cls: Any) -> Callable[[Any], bool]:
 
 
 def is_optional(cls: Any) -> bool:
-    """Return whether it is ``X | None``."""
+    """Return whether a type is ``X | None``."""
     return _is_any_union(cls) and NoneType in get_args(cls)
 
 
 def is_union(cls: Any) -> bool:
-    """Return whether it is ``X | Y``."""
+    """Return whether a type is ``X | Y``, without ``None``."""
     return _is_any_union(cls) and NoneType not in get_args(cls)
 
 
 def is_literal(cls: Any) -> bool:
-    """Return whether it is ``Literal[...]``."""
+    """Return whether a type is ``Literal[...]``."""
     return get_origin(cls) is Literal
 
 
 def is_array(cls: Any) -> bool:
-    """Return whether it is ``tuple[X, ...]``."""
+    """Return whether a type is ``tuple[X, ...]``."""
     return get_origin(cls) is tuple
 
 
 def is_object(cls: Any) -> bool:
-    """Return whether it is ``dict[str, X]``."""
+    """Return whether a type is ``dict[str, X]``."""
     return get_origin(cls) is dict
 
 
@@ -82,7 +81,7 @@ def is_plain(cls: Any) -> bool:
 def inner_type(optional: Any) -> Any:
     """Return ``X`` of ``X | None``."""
     inner = tuple(member for member in get_args(optional) if member is not NoneType)
-    return Union[inner]  # noqa: UP007  # there is no other spelling for a tuple of types
+    return Union[inner]  # noqa: UP007  # `|` cannot combine a tuple of types
 
 
 def _is_any_union(cls: Any) -> bool:

@@ -1,6 +1,6 @@
 """Revision 2024-11-05, the first: no audio, and no annotations of tools.
 
-Its HTTP transport has an SSE stream and an endpoint for POSTs. Streamable HTTP came with the next revision.
+Its HTTP transport has an SSE stream and an endpoint for POST requests. The next revision introduced Streamable HTTP.
 
 Source: MCP 2024-11-05, schema.ts, "PromptMessage", "Tool"; basic/transports, "HTTP with SSE".
 """
@@ -19,7 +19,7 @@ __all__ = ["REVISION"]
 
 
 def _lower_audio(audio: AudioContent) -> TextContent:
-    # Clients of this revision refuse content of an unknown type, so a description takes its place.
+    # Clients of this revision refuse content of an unknown type, so a description replaces it.
     size = len(audio.data) * 3 // 4  # base64
     return TextContent(
         text=f"[audio, {audio.mime_type}, about {size} bytes: omitted, this protocol revision has no audio]",

@@ -17,7 +17,7 @@ __all__ = ["REVISION"]
 
 
 def _lower_tool(tool: Tool) -> Tool:
-    # The title moves to the annotations, unless they have one. The revision has no output schemas.
+    # In this revision, the title is in the annotations. A title that the author has set there is kept.
     annotations = tool.annotations or ToolAnnotations()
     if tool.title is None or annotations.title is not None:
         return tool
@@ -25,7 +25,7 @@ def _lower_tool(tool: Tool) -> Tool:
 
 
 def _lower_resource_link(link: ResourceLink) -> TextContent:
-    # A text with the URI is the best that a client without links can show.
+    # A client without links can at least show the URI.
     return TextContent(text=f"{link.title or link.name}: {link.uri}", annotations=link.annotations)
 
 

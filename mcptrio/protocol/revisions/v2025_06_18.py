@@ -19,7 +19,7 @@ __all__ = ["REVISION"]
 
 
 def _lower_form(params: ElicitFormParams) -> ElicitFormParams:
-    # Clients of this revision allow no further members in the schema of a form.
+    # Clients of this revision refuse additional members in the schema of a form.
     schema = {name: member for name, member in params.requested_schema.items() if name != "$schema"}
     properties = schema.get("properties")
     if isinstance(properties, dict):
@@ -28,11 +28,10 @@ def _lower_form(params: ElicitFormParams) -> ElicitFormParams:
 
 
 def _lower_primitive(name: str, schema: Any) -> Any:
-    # A choice of titled values becomes `enum` with `enumNames`.
     if not isinstance(schema, dict):
         return schema
     if schema.get("type") == "array":
-        # Leaving the field out would change the question, so the form is refused.
+        # Without the field, the form would ask another question.
         raise LocalProtocolError(
             f"expected a form that the client can show, got a choice of several at `requestedSchema.properties.{name}`"
             " (not before revision 2025-11-25)"
@@ -43,14 +42,14 @@ def _lower_primitive(name: str, schema: Any) -> Any:
         lowered.pop("default", None)
     choices = lowered.pop("oneOf", None)
     if isinstance(choices, list):
-        # enumNames is the revision's own way to give choices titles.
+        # In this revision, `enumNames` has the titles of choices.
         lowered["enum"] = [choice["const"] for choice in choices]
         lowered["enumNames"] = [choice.get("title", choice["const"]) for choice in choices]
     return lowered
 
 
 def _check_one_block(message: Any) -> Any:
-    # Dropping blocks would change the conversation.
+    # Without the other blocks, the conversation would have another meaning.
     if len(message.content) != 1:
         raise LocalProtocolError(
             f"expected one content block in a sampling message, got {len(message.content)}"

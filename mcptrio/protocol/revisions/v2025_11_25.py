@@ -1,6 +1,6 @@
 """Revision 2025-11-25, the last with a handshake.
 
-Structured content and output schemas become objects, and a URL elicitation must have an id. A client asks for a task in
+Structured content and output schemas are objects, and a URL elicitation must have an id. A client asks for a task in
 its call.
 
 Source: MCP 2025-11-25, changelog; schema.ts, "Tool", "CallToolResult", "ElicitRequestURLParams", "CreateTaskResult";
@@ -47,19 +47,19 @@ def _lower_tool(tool: Tool) -> Tool:
     if tool.output_schema is None:
         return tool
     lowered = lower_output_schema(tool.output_schema)
-    # The same object if nothing changed: copies of a thousand tools would cost.
+    # The same object if nothing has changed, because copying a thousand tools takes time.
     return tool if lowered is tool.output_schema else evolve(tool, output_schema=lowered)
 
 
 def _check_elicitation_id(params: ElicitURLParams) -> ElicitURLParams:
-    # This revision reports the completion of a page by its id.
+    # In this revision, a notification with the id reports that the user has finished.
     if params.elicitation_id is None:
         raise LocalProtocolError("expected an elicitation_id for a URL elicitation, got none")
     return params
 
 
 def _lower_capabilities(capabilities: ClientCapabilities | ServerCapabilities) -> Any:
-    # The extension begins with the next revision.
+    # The extension belongs to the next revision.
     if TASKS_EXTENSION not in (capabilities.extensions or {}):
         return capabilities
     others = {name: each for name, each in (capabilities.extensions or {}).items() if name != TASKS_EXTENSION}
@@ -72,7 +72,7 @@ def _nest_task(created: CreateTaskResult) -> NestedTaskResult:
 
 
 def _lower_task(task: GetTaskResult | TaskParams) -> Any:
-    # Here the error of a tool is a failure of the task.
+    # In this revision, a task fails if its tool returns an error.
     if task.result is None or not task.result.get("isError"):
         return task
     texts = [str(block.get("text", "")) for block in task.result.get("content", ()) if isinstance(block, dict)]
@@ -80,7 +80,7 @@ def _lower_task(task: GetTaskResult | TaskParams) -> Any:
 
 
 _MAX_MESSAGE: Final = 1000
-"""Characters of a tool's error in the status of its task."""
+"""Characters of a tool's error that the status of its task contains."""
 _STRUCTURED_CONTENT: Final = FieldLowering("structured_content", lower_structured_content)
 
 REVISION: Final = Revision(
