@@ -19,7 +19,7 @@ from mcptrio.cli.plugins.config_lists import Inline, with_name, without_name
 from mcptrio.cli.server.config_options import CONFIG, read_config
 from mcptrio.cli.server.plugin_server import plugin_names
 from mcptrio.errors import ConfigError
-from mcptrio.plugins.discovery import check_offered, offered, served_only_by_name
+from mcptrio.plugins.discovery import check_offered, installed_entry_points, served_only_by_name
 from mcptrio.serve.config import ServeConfig
 
 __all__ = ["disable", "enable"]
@@ -102,7 +102,7 @@ def _check(name: str, read: ServeConfig, edits: list[Edit], path: Path) -> None:
         if not file.is_file():
             raise ConfigError(f"no such file: {file}")
     else:
-        check_offered([name], offered())
+        check_offered([name], installed_entry_points())
 
 
 def _edit(path: Path, name: str, edits: list[Edit], *, done: str) -> None:
